@@ -31,7 +31,7 @@ struct CaptureError {
   std::string follows;       ///< the consequence, "stopped after 811 packets", or a hint, or empty
 };
 
-/// "x.pcap: record 812 at byte 90112: length 70000 exceeds the file's snap length 65535; stopped after 811 packets"
+/// "x.pcap: record 812 at byte 90112: length 70000 exceeds the file's snap length 65535. Stopped after 811 packets"
 std::string to_string(const CaptureError& error);
 std::string_view to_string(CaptureError::Kind kind);
 

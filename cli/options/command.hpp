@@ -43,7 +43,7 @@ struct Option {
   /// Parses and stores one value. Returns an error message (expected ..., got ...) or an empty string.
   using Reader = std::function<std::string(const Option&, const std::string&)>;
 
-  std::string names;        ///< "-o,--output"; for a positional argument its placeholder: "FILE"
+  std::string names;        ///< "-o,--output". For a positional argument its placeholder: "FILE"
   std::string placeholder;  ///< of the value: "N". Empty for a flag
   std::string help;         ///< sentences. The first one starts with a verb
   std::string group;

@@ -12,7 +12,7 @@ namespace rdmawire::cli::layout {
 /// Columns of the terminal, or of COLUMNS; at least 80, at most 120. 120 without a terminal.
 std::size_t help_width();
 
-/// Breaks `text` into lines of at most `width` columns. Paragraphs are separated by empty lines; lines that start with
+/// Breaks `text` into lines of at most `width` columns. Paragraphs are separated by empty lines. Lines that start with
 /// two spaces are kept.
 std::vector<std::string> wrap(const std::string& text, std::size_t width);
 

@@ -51,7 +51,7 @@ std::string roff_paragraph(const std::string& text) {
   return out;
 }
 
-/// Paragraphs separated by empty lines; lines that start with two spaces are kept as they are.
+/// Paragraphs separated by empty lines. Lines that start with two spaces are kept as they are.
 std::string roff_text(const std::string& text) {
   std::string out;
   bool literal = false, paragraph = false;

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t most_private_data = 255;
 constexpr std::uint32_t most_backlog = 1024;
-/// Maximum supported by the device; resolved when the device is known.
+/// Maximum supported by the device. Resolved when the device is known.
 constexpr std::uint8_t as_device = 255;
 
 // clang-format off

@@ -20,7 +20,7 @@ using Names = std::span<const Name>;
 std::optional<std::uint64_t> number_of(Names names, std::string_view name);
 /// The name of a number; "unknown (7)" if it has none.
 std::string name_of(Names names, std::uint64_t value);
-/// The names of all set bits; bits without a name as "bit 12".
+/// The names of all set bits. Bits without a name as "bit 12".
 std::vector<std::string> names_of_bits(Names names, std::uint64_t bits);
 /// Comma-separated names for messages.
 std::string listed(Names names);

@@ -30,7 +30,7 @@ class Server {
   Server(Loop& loop, const Settings& settings, Bounds bounds);
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
-  /// Closes all connections; sessions release their objects.
+  /// Closes all connections. Sessions release their objects.
   ~Server();
 
   /// Opens an endpoint: "tcp:HOST:PORT" (port 0: any port; IPv6 addresses in brackets), "unix:PATH", "serial:PATH".

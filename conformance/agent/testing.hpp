@@ -20,7 +20,7 @@ struct Bench {
   Loop loop{[this] { return real_time ? Loop::monotonic() : time; }};
   Settings settings;
 
-  /// Runs one turn of the loop; advances the clock by one millisecond if there was no event.
+  /// Runs one turn of the loop. Advances the clock by one millisecond if there was no event.
   void step() {
     if (loop.turn(real_time ? Loop::millisecond : 0) == 0) time += Loop::millisecond;
   }

@@ -110,7 +110,7 @@ struct Connected : TesterQueuePair, DeviceQueuePair {
   void refuses(const Expectation& nak);
 
  private:
-  /// Derived from the attributes for RTR; those for RTS are taken from the options.
+  /// Derived from the attributes for RTR. Those for RTS are taken from the options.
   [[nodiscard]] Pairing pairing(const nlohmann::json& attributes) const;
 
   Bench* bench_;

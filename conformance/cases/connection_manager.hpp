@@ -1,6 +1,6 @@
 #pragma once
 /// The tester's communication manager: constructed messages at QP 1, and the device's verbs for connections.
-/// IBTA vol 1, chapter 12; annex A11 (service ids of IP), CA17-34 to CA17-38.
+/// IBTA vol 1, chapter 12. Annex A11 (service ids of IP), CA17-34 to CA17-38.
 
 #include <optional>
 #include <string>
@@ -20,7 +20,7 @@ class TesterCm {
  public:
   explicit TesterCm(Bench& bench, Over over = Over::ipv4);
 
-  Connected& qp;  ///< the QP of the connection; updated from the received messages
+  Connected& qp;  ///< the QP of the connection. Updated from the received messages
 
   // Verbs of the device
   /// The device requests a connection to the tester.

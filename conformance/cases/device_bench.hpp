@@ -121,7 +121,7 @@ struct DeviceQueuePair {
   const peer::CompletionQueue* shared_cq = nullptr;  ///< replaces `cq` if set
   peer::Region region;                               ///< for READs, WRITEs and atomics of both sides
   peer::Region inbox;                                ///< receive request n starts at n * receive_bytes
-  peer::SharedReceiveQueue srq;                      ///< the queue for receive requests, if any; must outlive the QP
+  peer::SharedReceiveQueue srq;                      ///< the queue for receive requests, if any. Must outlive the QP
   peer::QueuePair qp;
   std::uint32_t receive_bytes;
 

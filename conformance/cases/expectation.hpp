@@ -87,7 +87,7 @@ class Expectation : public ExpectationOf<Expectation, Seen> {
 Expectation ack(psn at);
 /// Acknowledgements up to this PSN: one, or several of which the last has this PSN.
 Expectation acknowledged(psn through);
-/// A NAK with this code (nak_code::…) and PSN; another code is the wrong code.
+/// A NAK with this code (nak_code::…) and PSN. Another code is the wrong code.
 Expectation nak(std::uint8_t code, psn at);
 inline Expectation nak_sequence_error(psn at) { return nak(nak_code::psn_sequence_error, at); }
 inline Expectation nak_invalid_request(psn at) { return nak(nak_code::invalid_request, at); }

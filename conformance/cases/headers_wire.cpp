@@ -1,5 +1,5 @@
 /// Active tests of rules that also apply to captures: frames that may not be recognized as RoCE, the order of headers,
-/// and complete messages of every service. IBTA vol 1, CA17-10, CA17-16, CA17-20, 5.2 with Table 38, 9.7.7.2; numbers
+/// and complete messages of every service. IBTA vol 1, CA17-10, CA17-16, CA17-20, 5.2 with Table 38, 9.7.7.2. Numbers
 /// of the requester's statements unverified.
 
 #include <fmt/format.h>

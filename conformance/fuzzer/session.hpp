@@ -143,7 +143,7 @@ class Session {
   void load_state(const std::filesystem::path& path);
   void save_state();
 
-  EdgeMap answers_, code_, states_;  ///< by kind of feedback; declared before the target, which writes to `code_`
+  EdgeMap answers_, code_, states_;  ///< by kind of feedback. Declared before the target, which writes to `code_`
   std::unique_ptr<Target> target_;
   SessionOptions options_;
   Rng chance_{0};  ///< of the execution

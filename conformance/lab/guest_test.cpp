@@ -1,4 +1,4 @@
-/// Tests with real guests. Tests of a suite share one guest; tests that end their guest boot their own.
+/// Tests with real guests. Tests of a suite share one guest. Tests that end their guest boot their own.
 
 #include "conformance/lab/guest.hpp"
 
@@ -45,7 +45,7 @@ const Result<Image>& image(bool siw) {
   return *chosen;
 }
 
-// Skip the test if programs or the network are missing; failures of the scripts are test failures.
+// Skip the test if programs or the network are missing. Failures of the scripts are test failures.
 #define NEEDS_IMAGE(siw)                                                                                       \
   if (const auto& it = image(siw); !it) {                                                                      \
     if (it.error().kind == LabError::Kind::missing || it.error().message.find("network") != std::string::npos) \

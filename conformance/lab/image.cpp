@@ -60,7 +60,7 @@ std::string distribution() {
   return id + version;
 }
 
-// Locks the cache; waits for other labs.
+// Locks the cache. Waits for other labs.
 Result<Descriptor> lock_cache(const fs::path& cache, StopDescriptor stop, const Progress& progress) {
   std::error_code error;
   fs::create_directories(cache, error);

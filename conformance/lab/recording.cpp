@@ -377,7 +377,7 @@ class Recorder::Impl {
     return std::move(*fabric);
   }
 
-  // Runs the server and, when it is ready, the client; waits for both.
+  // Runs the server and, when it is ready, the client. Waits for both.
   Result<void> run(const RecordingPlan& plan, const std::array<std::string, 2>& commands, Recording& recording) {
     const Scenario& scenario = *plan.scenario;
     const auto failed = [&](std::size_t side, const RunResult& result) {

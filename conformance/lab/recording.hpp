@@ -15,7 +15,7 @@ namespace rdmawire::lab {
 
 struct RecordingOptions {
   ImageOptions image;
-  GuestOptions guests;                        ///< for both guests; number, ports and devices are overwritten
+  GuestOptions guests;                        ///< for both guests. Number, ports and devices are overwritten
   std::chrono::seconds program_timeout{120};  ///< for each program
   std::string application = "rdmawire";       ///< application name in the captures
   StopDescriptor stop = -1;

@@ -59,7 +59,7 @@ struct RecordingPlan {
   std::string faults;       ///< fault program of the switch. The server is side a
   std::uint64_t seed = 1;   ///< default if the fault program specifies none
   std::string
-      netem;  ///< tc-netem arguments for both guests: "loss 3%"; with the prefix "server: " or "client: " for one guest
+      netem;  ///< tc-netem arguments for both guests: "loss 3%". With the prefix "server: " or "client: " for one guest
 };
 
 /// Parses NAME[,OPTION]…, with the command line options without dashes: "write,siw,ipv6",

@@ -7,7 +7,7 @@
 
 namespace rdmawire::lab {
 
-/// Connects to a channel. Fails if the guest has ended. A channel serves one connection at a time; another one waits.
+/// Connects to a channel. Fails if the guest has ended. A channel serves one connection at a time. Another one waits.
 Result<Descriptor> connect_to_guest(const std::filesystem::path& path);
 
 }  // namespace rdmawire::lab

@@ -38,7 +38,7 @@ struct Place {
   std::uint64_t connection = 0;  ///< Connection::id. 0 if unknown (see `flow`) or none
   Side end = Side::a;            ///< the evaluated endpoint
   bool by_flow = false;          ///< group violations by `flow` instead of by connection
-  tracking::FlowKey flow;        ///< flow of the packet; set if `by_flow`
+  tracking::FlowKey flow;        ///< flow of the packet. Set if `by_flow`
   std::uint64_t frame = 0;
   std::int64_t time = 0;
   std::uint32_t psn = 0;  ///< relative to the first request

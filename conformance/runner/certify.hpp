@@ -26,7 +26,7 @@ struct CertifyOptions {
   /// time.
   OpenTarget open;
   bool fresh = false;  ///< open a new device for each case, so that results are independent of earlier cases
-  unsigned jobs = 1;   ///< number of workers; limited by most_jobs, the number of cases and the system
+  unsigned jobs = 1;   ///< number of workers. Limited by most_jobs, the number of cases and the system
   unsigned repeat = 1;
   std::chrono::milliseconds case_timeout{60'000};  ///< real time for a case and the transfer after it
   std::chrono::milliseconds timeout{0};            ///< real time for all cases. 0: none

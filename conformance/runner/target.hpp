@@ -17,7 +17,7 @@
 namespace rdmawire::conformance {
 
 struct TargetOptions {
-  std::string device = "reference";             ///< "reference", "lab:rxe", "lab:siw"; with `wire` "agent:ADDRESS"
+  std::string device = "reference";             ///< "reference", "lab:rxe", "lab:siw". With `wire` "agent:ADDRESS"
   Family family = Family::infiniband;           ///< family of the reference device
   std::uint64_t seed = 1;                       ///< seed of the reference device
   std::vector<std::string> faults{};            ///< faults of the reference device, see the fault_table.hpp files
@@ -31,7 +31,7 @@ struct TargetOptions {
   std::optional<bool> congestion_management{};  ///< whether the device has it enabled; rxe does not support it
   bool slow = false;                            ///< run cases that take more than a minute of a real device's time
   bool dangerous = false;                       ///< run cases of RunPolicy::dangerous
-  int stop = -1;                                ///< file descriptor; when readable, work stops
+  int stop = -1;                                ///< file descriptor. When readable, work stops
   std::function<void(std::string_view)> progress{};
 };
 

@@ -68,7 +68,7 @@ struct UntaggedQueue {
 struct DdpReceiver {
   std::array<UntaggedQueue, 4> queues;
   std::uint32_t queue_count = 3;
-  std::uint8_t version = 1;  ///< version of the stream; segments with another version are errors. RFC 5041, 4.1
+  std::uint8_t version = 1;  ///< version of the stream. Segments with another version are errors. RFC 5041, 4.1
 };
 
 /// The buffer of the open or next message.

@@ -2,7 +2,7 @@
 /// QP state machine: transitions, required and optional attributes, and the handling of work requests and packets
 /// in each state. Pure functions of small values.
 ///
-/// IBTA vol 1, 10.3.1 (states; clause number not verified), 11.2.4.2 and 11.2.5.2 (modify QP), and behavior common
+/// IBTA vol 1, 10.3.1 (states. Clause number not verified), 11.2.4.2 and 11.2.5.2 (modify QP), and behavior common
 /// to manual pages and drivers.
 
 #include <cstdint>

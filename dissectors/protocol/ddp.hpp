@@ -60,7 +60,7 @@ struct DdpUntagged {
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// Decodes one ULPDU of MPA: a DDP segment with its part of the RDMAP message; wire is iwarp.
+/// Decodes one ULPDU of MPA: a DDP segment with its part of the RDMAP message. Wire is iwarp.
 void decode_ulpdu(HeaderStack& stack, Bytes bytes, std::uint32_t wire_length);
 inline void decode_ulpdu(HeaderStack& stack, Bytes bytes) {
   decode_ulpdu(stack, bytes, static_cast<std::uint32_t>(bytes.size()));

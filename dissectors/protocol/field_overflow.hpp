@@ -16,7 +16,7 @@ struct FieldOverflow {
   const Field* field = nullptr;
   std::uint64_t value = 0;
 };
-/// Returns "udp.length is 16 bits wide: 70024, as computed, does not fit; set it explicitly or reduce the frame".
+/// Returns "udp.length is 16 bits wide: 70024, as computed, does not fit. Set it explicitly or reduce the frame".
 std::string to_string(const FieldOverflow& misfit);
 
 /// Encodes like Frame::encode(), but returns an error if a computed value exceeds its field: the first such field

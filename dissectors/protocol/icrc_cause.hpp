@@ -11,7 +11,7 @@
 
 namespace rdmawire {
 
-/// A variant field, which the ICRC must treat as ones. Bits of IcrcCause::not_masked. IBTA vol 1, 7.8.1; annex
+/// A variant field, which the ICRC must treat as ones. Bits of IcrcCause::not_masked. IBTA vol 1, 7.8.1. Annex
 /// A17.3.3 (clause number not verified)
 namespace icrc_mask {
 inline constexpr std::uint8_t traffic_class = 1,  ///< IPv4's type of service, IPv6's and GRH's traffic class

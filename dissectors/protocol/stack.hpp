@@ -53,7 +53,7 @@ class HeaderStack {
   }
 
   Bytes bytes;                    ///< decoded bytes, owned by the caller
-  std::uint32_t wire_length = 0;  ///< bytes on the wire; more than bytes.size() in a truncated capture
+  std::uint32_t wire_length = 0;  ///< bytes on the wire. More than bytes.size() in a truncated capture
 
   Range payload;  ///< bytes of no header, without padding and CRCs
   Range pad;      ///< padding bytes counted by the BTH, or of an FPDU

@@ -74,7 +74,7 @@ struct TcpSegment {
 
 struct Packet {
   std::uint64_t number = 0;  ///< number in its capture, from 1
-  std::int64_t time_ns = 0;  ///< nanoseconds since 1970; limited by bounded_time(), so that differences fit
+  std::int64_t time_ns = 0;  ///< nanoseconds since 1970. Limited by bounded_time(), so that differences fit
   LinkType link = LinkType::ethernet;
   HeaderStack stack;
   CrcCheck icrc;

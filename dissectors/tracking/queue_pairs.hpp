@@ -155,7 +155,7 @@ class QueuePairs final : public PairSink {
   std::size_t hand_ = 0;   // position of the eviction clock
   std::unordered_map<PortPair, UnpairedDirections, PortPairHash> lone_;
   std::size_t waiting_ = 0;  // packets that wait for pairing
-  /// Requests that wait, by port pair, direction and PSN; and the number of directions in each range of PSNs.
+  /// Requests that wait, by port pair, direction and PSN. And the number of directions in each range of PSNs.
   std::unordered_multimap<std::uint64_t, Index> requests_;
   std::unordered_map<std::uint64_t, std::uint32_t> stretches_;
   std::uint64_t evicted_ = 0;

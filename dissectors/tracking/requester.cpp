@@ -1,4 +1,4 @@
-/// Start and end of a requester; inconsistencies.
+/// Start and end of a requester. Inconsistencies.
 
 #include "dissectors/tracking/requester.hpp"
 

@@ -13,7 +13,7 @@ namespace rdmawire::tracking {
 struct TrackerOptions {
   std::uint32_t connections = 1U << 18;      ///< maximum number of connections (the least recently used is evicted)
   std::uint32_t waiting_packets = 1U << 20;  ///< maximum number of packets that wait for pairing
-  /// Maximum memory of all connections' outstanding packets and messages, in bytes; beyond it, connections are
+  /// Maximum memory of all connections' outstanding packets and messages, in bytes. Beyond it, connections are
   /// evicted. The connections themselves and waiting packets use additional memory.
   std::size_t outstanding_bytes = std::size_t{2} << 30;
   bool use_connection_manager = true;  ///< evidence for pairing (disable one to measure the others)

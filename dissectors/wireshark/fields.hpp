@@ -171,7 +171,7 @@ expert_field& expert_of(conformance::Level level);
 /// Errors found while decoding a packet.
 expert_field& expert_of(ParseError::Kind kind);
 
-/// Registers all fields for the protocol; called once.
+/// Registers all fields for the protocol. Called once.
 void register_fields(int proto);
 
 }  // namespace rdmawire::wireshark

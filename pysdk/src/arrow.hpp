@@ -50,7 +50,7 @@ struct Stream {
 /// Maximum size of the batches of a stream.
 struct BatchSize {
   std::size_t rows = 65'536;
-  std::size_t bytes = std::size_t{64} << 20;  ///< approximate memory; a batch has at least one row
+  std::size_t bytes = std::size_t{64} << 20;  ///< approximate memory. A batch has at least one row
 };
 
 /// Exports a struct with one child per column. Columns of words are dictionary-encoded: 32-bit codes, and all words of

@@ -42,7 +42,7 @@ class CaptureSource : public std::enable_shared_from_this<CaptureSource> {
 
  private:
   std::string path_, name_;
-  std::shared_ptr<void> memory_;  ///< owner of bytes_; released with the interpreter's lock
+  std::shared_ptr<void> memory_;  ///< owner of bytes_. Released with the interpreter's lock
   Bytes bytes_;
   bool rereadable_ = true;
   std::atomic<bool> closed_{false};

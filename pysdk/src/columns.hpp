@@ -60,7 +60,7 @@ struct ColumnInfo {
   std::string name;
   ColumnType type = ColumnType::uint64;
   bool optional = true;  ///< values can be missing
-  std::string meaning;   ///< one sentence; may be empty
+  std::string meaning;   ///< one sentence. May be empty
   /// All words of an enumeration, if the values are words. Null: any text.
   std::shared_ptr<const Words> words{};
 };

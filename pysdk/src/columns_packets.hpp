@@ -36,7 +36,7 @@ class PacketColumns {
   /// Conversion of a value for its column.
   enum class Form : std::uint8_t {
     number,   ///< unchanged
-    time,     ///< a derived time; the sign bit is inverted
+    time,     ///< a derived time. The sign bit is inverted
     there,    ///< whether the value exists
     name,     ///< the word of the enumeration
     text,     ///< formatted text

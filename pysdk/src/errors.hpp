@@ -15,7 +15,7 @@ namespace py = pybind11;
 enum class ErrorClass : unsigned char {
   base,     ///< Error: all other errors
   usage,    ///< UsageError, also a ValueError: invalid name, value or order of calls
-  parse,    ///< ParseError, also a ValueError: malformed bytes; has layer, offset, needed, had
+  parse,    ///< ParseError, also a ValueError: malformed bytes. Has layer, offset, needed, had
   capture,  ///< CaptureError: a capture file that cannot be read or written
   wire,     ///< WireError: has kind and errno
   device,   ///< DeviceError: a device or its agent refused or did not complete an operation

@@ -33,7 +33,7 @@ struct Recorded {
 
 /// Which frames a caller wants to receive.
 struct PendingRequest {
-  std::optional<std::uint32_t> dest_qp{};  ///< destination QP of the BTH; frames for other QPs are stored
+  std::optional<std::uint32_t> dest_qp{};  ///< destination QP of the BTH. Frames for other QPs are stored
   bool own = false;                        ///< also receive frames sent by this host
 };
 
@@ -84,7 +84,7 @@ class SharedWire {
   [[nodiscard]] std::unique_lock<std::mutex> exclusive() { return std::unique_lock(mutex_); }
 
  private:
-  static constexpr std::size_t most_kept = 4096;  ///< frames for other QPs; the oldest are discarded
+  static constexpr std::size_t most_kept = 4096;  ///< frames for other QPs. The oldest are discarded
   [[nodiscard]] std::shared_ptr<replay::Wire> lease() const;
   [[nodiscard]] replay::WireError closed_error() const;
   std::optional<Arrival> from_kept(const PendingRequest& wanted);

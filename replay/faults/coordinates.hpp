@@ -18,7 +18,7 @@ struct FrameCoordinates {
     tcp,
   };
   Kind kind = Kind::other;
-  std::uint32_t connection = 0;  ///< in order of appearance, from 1; equal for both directions
+  std::uint32_t connection = 0;  ///< in order of appearance, from 1. Equal for both directions
   /// PSN relative to the first request of the direction. For answers, relative to the first PSN of the requests, if
   /// these were seen.
   std::int64_t psn = 0;

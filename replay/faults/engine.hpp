@@ -1,5 +1,5 @@
 #pragma once
-/// Applies a fault program to frames. Free of I/O: input and output are frames with times and sides; random numbers use
+/// Applies a fault program to frames. Free of I/O: input and output are frames with times and sides. Random numbers use
 /// a seed.
 
 #include <cstdint>

@@ -130,7 +130,7 @@ class FaultCompiler {
     value = std::llround(amount * scale);
     return true;
   }
-  // N, N..M or N..; with `relative`, each number has a sign.
+  // N, N..M or N... With `relative`, each number has a sign.
   bool range(std::optional<FaultRange>& out, bool relative, const Word& name) {
     if (out) return fail(name, fmt::format("{} is specified twice", name.text));
     const Word word = next();

@@ -104,7 +104,7 @@ TEST_F(KernelHost, KernelAndHostResolveAndPingEachOther) {
 
 TEST_F(KernelHost, KernelDetectsDuplicateAddress) {
   auto wire = HostedWire::make(open_wire("packet:here").value(), host_of(1)).value();
-  // The kernel uses the host's address; duplicate address detection receives the defense of the host.
+  // The kernel uses the host's address. Duplicate address detection receives the defense of the host.
   ASSERT_TRUE(
       spaces_->run_there("sysctl -qw net.ipv6.conf.there.accept_dad=1 net.ipv6.conf.there.dad_transmits=1; "
                          "ip addr add fd09::1/64 dev there"));

@@ -49,7 +49,7 @@ inline PeerResult<void> done(const PeerResult<nlohmann::json>& result) {
   return {};
 }
 
-/// Members of a result, each of its type; anything missing or of another type is remembered.
+/// Members of a result, each of its type. Anything missing or of another type is remembered.
 class Reader {
  public:
   explicit Reader(const nlohmann::json& object) : object_(&object) {}

@@ -36,7 +36,7 @@ struct ReceiveRequest {
 };
 
 struct QueuePairOptions {
-  std::string type = "rc";  ///< "rc", "uc", "ud", "xrc_send"; for "xrc_recv" see receiving_xrc()
+  std::string type = "rc";  ///< "rc", "uc", "ud", "xrc_send". For "xrc_recv" see receiving_xrc()
   const CompletionQueue* send_cq = nullptr;
   const CompletionQueue* recv_cq = nullptr;  ///< nullptr: same as send_cq
   const SharedReceiveQueue* srq = nullptr;

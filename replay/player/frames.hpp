@@ -25,7 +25,7 @@ class FrameSource {
   [[nodiscard]] const std::string& error() const { return error_; }  ///< empty: no error
   [[nodiscard]] bool seekable() const;
   [[nodiscard]] const std::vector<std::string>& files() const { return files_; }
-  /// Bytes read so far and total bytes, for progress; total 0: unknown.
+  /// Bytes read so far and total bytes, for progress. Total 0: unknown.
   [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> position() const;
 
  private:

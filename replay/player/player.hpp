@@ -22,7 +22,7 @@ namespace rdmawire::replay {
 /// Progress of the player.
 struct PlayProgress {
   std::uint64_t sent = 0, bytes = 0, loop = 1;
-  std::uint64_t position = 0, whole = 0;              ///< read and total bytes of the captures; total 0: unknown
+  std::uint64_t position = 0, whole = 0;              ///< read and total bytes of the captures. Total 0: unknown
   double frames_per_second = 0, bits_per_second = 0;  ///< since the last call
 };
 
@@ -81,7 +81,7 @@ struct PlayerOptions {
   /// `on_frame` and `edit`. Affects only the speed.
   bool ahead = true;
 
-  std::int64_t spin = 0;  ///< busy-wait for this many nanoseconds before a frame's time; more exact, but uses CPU time
+  std::int64_t spin = 0;  ///< busy-wait for this many nanoseconds before a frame's time. More exact, but uses CPU time
   /// Ends the replay if a queue accepts no frame for this many nanoseconds.
   std::int64_t patience = 10'000'000'000;
 

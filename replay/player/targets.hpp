@@ -11,7 +11,7 @@ namespace rdmawire::replay {
 struct Target {
   std::string name;      ///< argument of --allow-target: "eth0", "mlx5_0". Empty: no permission required
   std::string about;     ///< description: "a veth in a private network namespace", "may lead anywhere"
-  bool missing = false;  ///< the interface does not exist; opening the wire reports it
+  bool missing = false;  ///< the interface does not exist. Opening the wire reports it
   bool safe = false;     ///< not shared with others: a file, a socket, a virtual interface in another namespace
 };
 

@@ -64,7 +64,7 @@ struct CapturedAnswer {
   std::int64_t psn = 0;  ///< relative
   std::uint8_t syndrome = 0;
   std::uint32_t msn = 0;  ///< captured value
-  bool cnp = false;       ///< congestion notification packet; has no PSN
+  bool cnp = false;       ///< congestion notification packet. Has no PSN
 
   [[nodiscard]] bool refuses() const {
     return !cnp && Syndrome(syndrome).is_nak() && !Syndrome(syndrome).is_nak(nak_code::psn_sequence_error);

@@ -19,7 +19,7 @@ namespace rdmawire::replay::reactive {
 /// A message to send: a local message, or the response to a READ of the peer.
 struct OutgoingMessage {
   bool answer = false;
-  std::size_t message = 0;      ///< index into the local messages; for a response, into the peer's
+  std::size_t message = 0;      ///< index into the local messages. For a response, into the peer's
   std::uint32_t sink_stag = 0;  ///< response only: sink of the live peer's READ
   std::uint64_t sink_to = 0;
 };

@@ -36,7 +36,7 @@ struct LiveDevice {
       nullptr;  ///< delivers only frames addressed to this side; ARP and neighbor discovery are handled below it
   LiveWay way{};
   std::optional<LiveWay> ipv6{};
-  TcpHost* tcp = nullptr;  ///< iWARP only; used instead of `wire`
+  TcpHost* tcp = nullptr;  ///< iWARP only. Used instead of `wire`
   IpAddress address{};     ///< iWARP only: address of the device
 };
 

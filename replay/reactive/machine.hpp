@@ -44,7 +44,7 @@ struct OutgoingPacket {
   enum class Kind : std::uint8_t { request, read_response, atomic_answer, acknowledge };
   Kind kind = Kind::request;
   std::size_t message = 0;  ///< index into the local messages for a request, otherwise into the peer's
-  std::size_t packet = 0;   ///< index within the message; for a READ, index of the response packet
+  std::size_t packet = 0;   ///< index within the message. For a READ, index of the response packet
   std::uint32_t psn = 0;    ///< relative
   std::uint32_t skip = 0;   ///< READ: the retry starts at this packet of the response; response: starts at this packet
   std::uint8_t syndrome = 0;
@@ -54,7 +54,7 @@ struct OutgoingPacket {
 };
 
 struct Actions {
-  std::vector<std::size_t> pokes;        ///< indices into MemoryPlan::pokes; carried out first
+  std::vector<std::size_t> pokes;        ///< indices into MemoryPlan::pokes. Carried out first
   std::vector<OutgoingPacket> outgoing;  ///< in transmission order
   std::vector<std::size_t> posts;        ///< peer messages that the peer's application must post, in this order
   std::int64_t wake = std::numeric_limits<std::int64_t>::max();
@@ -90,8 +90,8 @@ class RoceMachine {
   [[nodiscard]] std::uint64_t divergences_left_out() const { return left_out_; }
 
   struct Counts {
-    std::size_t ours_begun = 0, ours_done = 0;      ///< local messages: sent; completed by the peer
-    std::size_t theirs_asked = 0, theirs_done = 0;  ///< peer messages: posted; completely received
+    std::size_t ours_begun = 0, ours_done = 0;      ///< local messages: sent. Completed by the peer
+    std::size_t theirs_asked = 0, theirs_done = 0;  ///< peer messages: posted. Completely received
     std::uint64_t again = 0;                        ///< retransmitted packets
     std::uint64_t made = 0;                         ///< acknowledgements and responses that are not in the capture
     std::uint64_t recoveries = 0, rnr_waits = 0, cnps = 0;

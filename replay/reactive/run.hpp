@@ -17,7 +17,7 @@ namespace rdmawire::replay::reactive {
 
 struct RunOptions {
   MachineOptions machine{};
-  FaultProgram faults{};                                 ///< side a: sent frames; side b: frames of the peer
+  FaultProgram faults{};                                 ///< side a: sent frames. Side b: frames of the peer
   std::uint64_t seed = 1;                                ///< for live PSNs and random faults
   std::string output{};                                  ///< capture file of sent and received frames. Empty: none
   std::uint64_t most_memory = std::uint64_t{256} << 20;  ///< limit for the device's memory, in bytes

@@ -28,7 +28,7 @@ class Session {
   Report failed(const std::string& why);
   /// Adds a note to the report, up to a limit.
   void note(std::string text);
-  /// True if the caller requested a stop; sets Report::interrupted.
+  /// True if the caller requested a stop. Sets Report::interrupted.
   bool stopped();
 
   void read_counters(bool after);

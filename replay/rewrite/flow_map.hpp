@@ -64,7 +64,7 @@ struct MappedRegion {
 /// One endpoint of a connection. Its values are source values in packets it sends, and destination values in packets it
 /// receives.
 struct MappedEnd {
-  Mapped<PortAddress> address;  ///< IPv4 (mapped into IPv6), IPv6, GID or LID; live and captured have the same kind
+  Mapped<PortAddress> address;  ///< IPv4 (mapped into IPv6), IPv6, GID or LID. Live and captured have the same kind
   Mapped<std::uint64_t> mac;    ///< 48 bits
   Mapped<std::uint32_t> qp;     ///< QP number. iWARP: TCP port
   /// First PSN of the requests sent by this endpoint. Responses to them are moved by the same difference. iWARP:
@@ -106,7 +106,7 @@ struct MappedConnection {
   friend bool operator==(const MappedConnection&, const MappedConnection&) = default;
 };
 
-/// A host without a connection (for ARP, ping, CM addresses). Endpoints of connections are also hosts; entries here
+/// A host without a connection (for ARP, ping, CM addresses). Endpoints of connections are also hosts. Entries here
 /// take precedence.
 struct MappedHost {
   Mapped<PortAddress> address;

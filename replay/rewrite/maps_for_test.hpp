@@ -14,7 +14,7 @@ inline Learnt learn(const std::string& path) {
   return learner.finish();
 }
 
-/// Sets a different live value for each captured value; equal addresses get equal live addresses.
+/// Sets a different live value for each captured value. Equal addresses get equal live addresses.
 inline void invent_live(FlowMap& map, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<PortAddress> addresses;

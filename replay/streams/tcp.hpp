@@ -27,7 +27,7 @@ struct TcpAddress {
 /// The next event on a connection, in stream order.
 struct TcpArrival {
   enum class Kind : std::uint8_t {
-    bytes,  ///< data of one segment; reordered and duplicate segments are corrected
+    bytes,  ///< data of one segment. Reordered and duplicate segments are corrected
     fin,    ///< the peer sends no more data
     reset,  ///< the connection was reset or lost
   };

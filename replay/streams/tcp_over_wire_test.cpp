@@ -377,7 +377,7 @@ TEST_F(KernelTest, AcceptsIncomingConnections) {
   EXPECT_EQ(next(**ours).bytes, counted(100));
   ASSERT_TRUE((*ours)->send(counted(1)));
   EXPECT_EQ(theirs.receive(1), counted(1));
-  // Connections that are not accepted are reset when the port stops listening; accepted ones stay open.
+  // Connections that are not accepted are reset when the port stops listening. Accepted ones stay open.
   const Socket waiting = Socket::make(), late = Socket::make();
   ASSERT_TRUE(waiting.connect("10.9.0.200", *port));
   host_->stop_listening(*port);

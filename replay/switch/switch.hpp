@@ -60,7 +60,7 @@ class Switch {
 
   /// Stops the thread, sends all held frames, and closes wires and captures. A second call has no effect.
   void stop();
-  /// Replaces the fault program. Frames held by the old one are sent immediately; counters and coordinates restart.
+  /// Replaces the fault program. Frames held by the old one are sent immediately. Counters and coordinates restart.
   void set_faults(FaultProgram faults, const FaultEngineOptions& options = {});
 
   [[nodiscard]] SwitchCounters counters() const;

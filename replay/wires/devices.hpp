@@ -1,5 +1,5 @@
 #pragma once
-/// Lists the devices that can send and receive frames. Read-only; sends no packets.
+/// Lists the devices that can send and receive frames. Read-only. Sends no packets.
 
 #include <optional>
 #include <string>

@@ -13,7 +13,7 @@ namespace rdmawire::replay {
 struct EmbeddedWireOptions {
   std::string name = "embedded";
   std::int64_t delay = 0;            ///< one-way delay in nanoseconds
-  std::uint32_t max_bytes = 65'536;  ///< maximum frame length; longer frames of the simulated host are dropped
+  std::uint32_t max_bytes = 65'536;  ///< maximum frame length. Longer frames of the simulated host are dropped
   std::size_t frames = 65'536;       ///< queue limit of each direction
   /// How often the simulated host may be woken at the same time before it is an error.
   std::size_t wakes_at_once = 100'000;

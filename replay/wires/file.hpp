@@ -16,7 +16,7 @@ struct FileWireOptions {
   std::string name = {};               ///< name of the wire. Empty: "file:" + path
 };
 
-/// Writing: frames keep their bytes and times, which may decrease; time 0 is replaced by the latest time so far. now()
+/// Writing: frames keep their bytes and times, which may decrease. Time 0 is replaced by the latest time so far. now()
 /// is the latest time. Times before 1970 and a full disk are errors; flush() waits until the bytes are in the file.
 /// Reading: now() advances with receive(), which returns WireError::Kind::down after the last frame.
 WireResult<std::unique_ptr<Wire>> open_file_wire(const FileWireOptions& options);

@@ -8,7 +8,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Records its frames, with a clock set by the test; accepts `room` frames.
+/// Records its frames, with a clock set by the test. Accepts `room` frames.
 class NotedWire final : public Wire {
  public:
   const std::string& name() const override { return name_; }

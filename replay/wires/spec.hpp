@@ -55,7 +55,7 @@ struct WireSpec {
 /// Opens the wire, like open_wire() with a name.
 WireResult<std::unique_ptr<Wire>> open_wire(const WireSpec& spec);
 
-/// Error of a specification: "packet:eth0,x: unknown option x; expected …".
+/// Error of a specification: "packet:eth0,x: unknown option x. Expected …".
 WireError specification_error(std::string_view text, std::string_view what);
 
 }  // namespace rdmawire::replay

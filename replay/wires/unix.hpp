@@ -13,7 +13,7 @@ struct UnixWireOptions {
   std::string path;                  ///< socket of the peer
   std::string local = {};            ///< local socket. Empty: path + ".peer"
   unsigned mode = 0600;              ///< of the local socket file
-  std::uint32_t max_bytes = 65'536;  ///< maximum frame length; longer received frames are truncated
+  std::uint32_t max_bytes = 65'536;  ///< maximum frame length. Longer received frames are truncated
   std::string name = {};             ///< name of the wire. Empty: "unix:" + path
 };
 

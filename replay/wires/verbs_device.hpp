@@ -101,7 +101,7 @@ struct Sizes {
   std::uint32_t send = 1, receive = 1, inline_bytes = 0;
 };
 
-/// Uses ibv_wr_* if `requests` is set and the device supports it; clears `requests` otherwise. On failure, errno is
+/// Uses ibv_wr_* if `requests` is set and the device supports it. Clears `requests` otherwise. On failure, errno is
 /// set.
 QueuePair make_queue_pair(ibv_context* context, ibv_pd* domain, ibv_cq* send, ibv_cq* receive, const Sizes& sizes,
                           bool& requests);

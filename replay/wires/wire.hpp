@@ -62,7 +62,7 @@ struct Outgoing {
 struct Received {
   Bytes frame;                   ///< valid until the next receive() or close()
   std::int64_t time = 0;         ///< on the wire's clock
-  std::uint32_t wire_bytes = 0;  ///< original length; larger than frame.size() if truncated
+  std::uint32_t wire_bytes = 0;  ///< original length. Larger than frame.size() if truncated
   bool own = false;              ///< sent by this host
 };
 

@@ -280,7 +280,7 @@ WireResult<std::unique_ptr<Wire>> XdpWire::open(const XdpWireOptions& options) {
   able.bits_per_second = wire->interface_.bits_per_second();
   able.how = fmt::format("{}, queue {}", flags & XDP_ZEROCOPY ? "zero copy" : "copies", options.queue);
 
-  // One call then sends all frames in the ring; older kernels send 32 per call.
+  // One call then sends all frames in the ring. Older kernels send 32 per call.
   const std::uint32_t at_once = wire->frames_;
   setsockopt(wire->socket_.get(), SOL_XDP, most_at_once, &at_once, sizeof at_once);
 

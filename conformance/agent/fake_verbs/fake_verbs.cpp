@@ -173,7 +173,7 @@ std::uint8_t* bytes_at(Mr* mr, std::uint64_t addr) {
   return static_cast<std::uint8_t*>(mr->mr.addr) + (addr - mr->iova);
 }
 
-/// The region with this key if it contains the range; remote keys require access rights.
+/// The region with this key if it contains the range. Remote keys require access rights.
 Mr* region(std::uint32_t key, std::uint64_t addr, std::uint64_t length, unsigned access) {
   for (Mr* mr : mrs) {
     if (mr->mr.lkey != key) continue;

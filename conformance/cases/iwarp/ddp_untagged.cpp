@@ -168,7 +168,7 @@ void an_mo_that_decreases(IwarpBench& bench) {
   qp.fails_or_is_flushed(0);
 }
 
-// Layer 1, type 2, code 5; memory after the buffer belongs to the next buffer.
+// Layer 1, type 2, code 5. Memory after the buffer belongs to the next buffer.
 void too_long(IwarpBench& bench, const std::vector<Stimulus>& message) {
   Connected& qp = bench.connect({.receives = 2, .receive_bytes = 128});
   for (const Stimulus& segment : message) qp >> segment;

@@ -1,4 +1,4 @@
-/// Immediate Data: RFC 7306, 6; and the reaction of a device without RFC 7306 to its opcodes.
+/// Immediate Data: RFC 7306, 6. And the reaction of a device without RFC 7306 to its opcodes.
 
 #include <fmt/format.h>
 

@@ -82,7 +82,7 @@ void nothing_after_something(IwarpBench& bench) {
   qp << a_read_response(none.sink_stag, none.sink_to).carrying("");
 }
 
-// Figure 9: layer 0, type 1; figure 10: with the request's header (R).
+// Figure 9: layer 0, type 1. Figure 10: with the request's header (R).
 Expectation protection_error(std::uint8_t code) {
   return a_terminate(0, 1, code).where("with R", [](const Seen& seen) {
     return seen.get<Terminate, "rdma_header_included">() == 1;

@@ -1,4 +1,4 @@
-/// Parts of the fault script: requester, datagrams and verbs; and the complete script.
+/// Parts of the fault script: requester, datagrams and verbs. And the complete script.
 
 #include "conformance/device/roce/fault_script_parts_for_test.hpp"
 #include "conformance/device/roce/rpc_handler.hpp"

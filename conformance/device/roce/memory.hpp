@@ -18,7 +18,7 @@ namespace rdmawire::device {
 /// Origin of a region, which decides about its invalidation. o10-37.2.13, o10-37.2.17.
 enum class RegionKind : std::uint8_t {
   consumer,  ///< registered by reg_mr: the key is valid until deregistration
-  fast,      ///< allocated without memory; work requests register and invalidate memory
+  fast,      ///< allocated without memory. Work requests register and invalidate memory
 };
 
 struct Region {

@@ -82,7 +82,7 @@ struct Requester {
   std::size_t at = 0;        ///< index in the queue of the next request to send
   std::uint32_t packet = 0;  ///< next packet of this request
   machines::RcRetries retries;
-  std::optional<Psn> went_back_to;    ///< start of the current NAK recovery; more NAKs of the same loss are ignored
+  std::optional<Psn> went_back_to;    ///< start of the current NAK recovery. More NAKs of the same loss are ignored
   std::int64_t ack_deadline = never;  ///< expiry of the ACK timer
   std::int64_t rnr_until = 0;         ///< earliest time of the next transmission
   Psn highest_sent{};                 ///< PSN after the highest PSN sent, for counting retransmissions
