@@ -16,7 +16,7 @@ namespace {
 int packets_tap = -1;
 int follow_tap = -1;
 
-const Current& current_of(const void* data) { return *static_cast<const Current*>(data); }
+const Current& frame_of(const void* data) { return *static_cast<const Current*>(data); }
 
 /// The QPs of a frame's sender and receiver. IWARP: the TCP ports.
 struct Between {
@@ -53,7 +53,7 @@ const char* endpoint_field(endpoint_item_t*, conv_filter_type_e filter) { return
 tap_packet_status count_conversation(void* table, packet_info* pinfo, epan_dissect_t*, const void* data,
                                      tap_flags_t flags) {
   static ct_dissector_info_t info{conversation_field};
-  const FrameFacts& facts = current_of(data).known();
+  const FrameFacts& facts = frame_of(data).known();
   if (!facts.note || !facts.connection) return TAP_PACKET_DONT_REDRAW;
   auto* hash = static_cast<conv_hash_t*>(table);
   hash->flags = flags;
@@ -66,7 +66,7 @@ tap_packet_status count_conversation(void* table, packet_info* pinfo, epan_disse
 tap_packet_status count_endpoints(void* table, packet_info* pinfo, epan_dissect_t*, const void* data,
                                   tap_flags_t flags) {
   static et_dissector_info_t info{endpoint_field};
-  const FrameFacts& facts = current_of(data).known();
+  const FrameFacts& facts = frame_of(data).known();
   if (!facts.note || !facts.connection) return TAP_PACKET_DONT_REDRAW;
   auto* hash = static_cast<conv_hash_t*>(table);
   hash->flags = flags;
@@ -91,7 +91,7 @@ tap_packet_status count_response_times(void* tables, packet_info* pinfo, epan_di
                                        tap_flags_t) {
   srt_stat_table* table = g_array_index(static_cast<srt_data_t*>(tables)->srt_array, srt_stat_table*, 0);
   bool any = false;
-  for (const auto& [part, message] : current_of(data).known().messages) {
+  for (const auto& [part, message] : frame_of(data).known().messages) {
     if (part != Part::answer || message->start == 0) continue;
     const nstime_t start = nstime_of(message->start);
     add_srt_table_data(table, static_cast<int>(message->kind), &start, pinfo);
@@ -112,7 +112,7 @@ void begin_operations(stats_tree* tree) {
 }
 
 tap_packet_status count_operations(stats_tree* tree, packet_info*, epan_dissect_t*, const void* data, tap_flags_t) {
-  const Packet& packet = *current_of(data).packet;
+  const Packet& packet = *frame_of(data).packet;
   const auto count = [&](std::string_view name) {
     stats_tree_tick_pivot(tree, packets_node, name.empty() ? "unknown" : name.data());
   };
@@ -131,7 +131,7 @@ void begin_events(stats_tree* tree) {
 }
 
 tap_packet_status count_events(stats_tree* tree, packet_info*, epan_dissect_t*, const void* data, tap_flags_t) {
-  const FrameFacts& facts = current_of(data).known();
+  const FrameFacts& facts = frame_of(data).known();
   for (const Event* event : facts.events) {
     const std::string_view kind = to_string(event->kind);
     stats_tree_manip_node_int(MN_INCREASE, tree, events_title, 0, TRUE, 1);
