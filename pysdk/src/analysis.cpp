@@ -147,26 +147,27 @@ void bind_analysis(py::module_& module) {
       .def("csv", &AnalysisRun::csv, py::arg("directory"), py::arg("packets"), "Write the files of `analyze --csv`.")
       .def("table", &AnalysisRun::table, py::arg("kind"),
            "Return the table 'messages', 'events', 'connections' or 'packets'. Reading it reads the files.");
+  module.def(
       "analysis_text",
       [](const std::string& report, std::size_t width, bool colors, std::size_t rows, bool tables) {
-    const py::gil_scoped_release unlocked;
-    return analysis::text_of(analysis::Json::parse(report),
-                             {.width = width, .colors = colors, .rows = rows, .tables = tables});
+        const py::gil_scoped_release unlocked;
+        return analysis::text_of(analysis::Json::parse(report),
+                                 {.width = width, .colors = colors, .rows = rows, .tables = tables});
       },
       py::arg("report"), py::arg("width"), py::arg("colors"), py::arg("rows"), py::arg("tables"),
       "Return the text that `analyze` prints for a JSON report.");
-      module.def(
-          "analysis_page",
-          [](const std::string& report, const std::string& title) {
-            std::string page;
-            {
-              const py::gil_scoped_release unlocked;
-              page = captures::html_page(report, "{}", title);
-            }
-            return replaced_text(page);
-          },
-          py::arg("report"), py::arg("title"),
-          "Return the page of `analyze --html` without the parts that require the packets.");
+  module.def(
+      "analysis_page",
+      [](const std::string& report, const std::string& title) {
+        std::string page;
+        {
+          const py::gil_scoped_release unlocked;
+          page = captures::html_page(report, "{}", title);
+        }
+        return replaced_text(page);
+      },
+      py::arg("report"), py::arg("title"),
+      "Return the page of `analyze --html` without the parts that require the packets.");
 }
 
 }  // namespace rdmawire::python
