@@ -202,7 +202,7 @@ Exit record(const Options& options) {
                             {"output", recording->client_output},
                             {"netem", recording->netem[1]}}},
                           {"faults", recording->faults},
-                          {"complaints", recording->complaints}});
+                          {"kernel_messages", recording->complaints}});
   }
   if (options.json) {
     Output output;

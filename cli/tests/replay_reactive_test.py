@@ -29,7 +29,7 @@ def test_emulated_side_gets_captured_responses(capture, side):
     assert (done.returncode, report["good"], report["failure"]) == (0, True, ""), done
     assert report["side"] == side and report["divergences"] == [] and report["error_counters"] == {}
     for messages in report["messages"].values():
-        assert messages["done"] == messages["all"] > 0
+        assert messages["completed"] == messages["all"] > 0
     assert all(one["good"] for one in report["memory"])
 
 

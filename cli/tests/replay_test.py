@@ -139,7 +139,7 @@ def test_faults_use_and_report_seed(tmp_path):
     reports = [json.loads(replay(RPING, "--wire", "null", "--topspeed", "--faults", rules, "--seed", 5, "--json").stdout)
                for _ in range(2)]
     assert reports[0]["sent"] == reports[1]["sent"] and reports[0]["seed"] == 5
-    assert 0 < reports[0]["faults"][0]["done"] < 379
+    assert 0 < reports[0]["faults"][0]["applied"] < 379
     assert json.loads(replay(RPING, "--wire", "null", "--topspeed", "--faults", rules, "--json").stdout)["seed"] is not None
 
 
@@ -160,8 +160,8 @@ def test_interrupted_replay_reports_sent_frames():
     out, _ = process.communicate(timeout=30)
     report = json.loads(out)
     assert process.returncode == 0
-    assert report["interrupted"] and report["trouble"] is None
-    assert report["sent"]["frames"] == report["wires"][0]["left"]
+    assert report["interrupted"] and report["error"] is None
+    assert report["sent"]["frames"] == report["wires"][0]["transmitted"]
 
 
 def test_capture_larger_than_memory_is_replayed(tmp_path):

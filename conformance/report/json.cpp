@@ -93,7 +93,7 @@ Json to_json(const CaseResult& result) {
       attempts.push_back({{"verdict", to_string(one.verdict)}, {"seed", one.seed}});
     json["flaky"] = result.flaky();
   }
-  if (!result.complaints.empty()) json["complaints"] = result.complaints;
+  if (!result.complaints.empty()) json["kernel_messages"] = result.complaints;
   Json observed = Json::array();
   for (const Violation& violation : result.observed.violations)
     observed.push_back({{"rule", violation.of().id},
@@ -132,7 +132,7 @@ std::optional<CaseResult> result_of(const nlohmann::json& json) {
       violation.count = one.value("count", std::uint64_t{0});
       violation.statement = {one.value("expected", ""), one.value("actual", ""), {}};
     }
-    result.complaints = json.value("complaints", std::vector<std::string>());
+    result.complaints = json.value("kernel_messages", std::vector<std::string>());
     for (const nlohmann::json& one : json.value("steps", nlohmann::json::array())) {
       auto step = step_of(one);
       if (!step) return std::nullopt;
@@ -212,7 +212,7 @@ Json to_json(const Report& report) {
   if (!report.preflight.empty()) {
     Json& lines = json["preflight"] = Json::array();
     for (const Finding& one : report.preflight) {
-      lines.push_back({{"status", to_string(one.status)}, {"what", one.what}, {"found", one.found}});
+      lines.push_back({{"status", to_string(one.status)}, {"check", one.what}, {"observed", one.found}});
       if (!one.advice.empty()) lines.back()["advice"] = one.advice;
     }
   }

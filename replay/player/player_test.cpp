@@ -727,7 +727,7 @@ TEST(ReplayReport, JsonContainsSameValuesAsText) {
   EXPECT_EQ(json["requested"]["frames_per_second"], 5000.0);
   EXPECT_EQ(json["lateness"]["max"], 500);
   EXPECT_EQ(json["skipped"]["snapped"]["first_frame"], 7);
-  EXPECT_EQ(json["trouble"], "packet:x: gone");
+  EXPECT_EQ(json["error"], "packet:x: gone");
   EXPECT_EQ(json["seed"], 9);
   EXPECT_FALSE(json["skipped"].contains("group"));
 }

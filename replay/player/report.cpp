@@ -101,7 +101,7 @@ std::string to_json(const ReplayReport& r) {
   json["read"] = r.read;
   json["loops"] = r.loops;
   json["interrupted"] = r.interrupted;
-  json["trouble"] = r.trouble.empty() ? ordered_json(nullptr) : ordered_json(r.trouble);
+  json["error"] = r.trouble.empty() ? ordered_json(nullptr) : ordered_json(r.trouble);
   auto side = [&](std::int64_t nanoseconds) {
     return ordered_json{{"nanoseconds", nanoseconds},
                         {"frames_per_second", per_second(r.sent, nanoseconds)},
@@ -120,7 +120,7 @@ std::string to_json(const ReplayReport& r) {
     json["skipped"][std::string(skip_words[i].name)] = {
         {"frames", skipped.frames},
         {"first_frame", skipped.first_frame},
-        {"why", skipped.example.empty() ? std::string(skip_words[i].meaning) : skipped.example}};
+        {"reason", skipped.example.empty() ? std::string(skip_words[i].meaning) : skipped.example}};
   }
   json["rewritten"] = r.rewritten;
   json["truncated"] = r.truncated;
@@ -128,19 +128,19 @@ std::string to_json(const ReplayReport& r) {
   json["divided_pdus"] = r.divided_pdus;
   json["wires"] = ordered_json::array();
   for (const auto& lane : r.lanes)
-    json["wires"].push_back({{"wire", lane.wire}, {"frames", lane.frames}, {"bytes", lane.bytes}, {"left", lane.left}});
+    json["wires"].push_back({{"wire", lane.wire}, {"frames", lane.frames}, {"bytes", lane.bytes}, {"transmitted", lane.left}});
   json["connections"] = ordered_json::array();
   for (const auto& flow : r.flows)
     json["connections"].push_back({{"name", flow.name},
-                                   {"ends", flow.who},
+                                   {"endpoints", flow.who},
                                    {"frames", {flow.frames[0], flow.frames[1]}},
                                    {"bytes", {flow.bytes[0], flow.bytes[1]}}});
   json["faults"] = ordered_json::array();
   for (const auto& rule : r.faults)
     json["faults"].push_back({{"rule", rule.text},
-                              {"picked", rule.count.picked},
-                              {"done", rule.count.done},
-                              {"undoable", rule.count.undoable}});
+                              {"selected", rule.count.picked},
+                              {"applied", rule.count.done},
+                              {"failed", rule.count.undoable}});
   json["seed"] = r.chance ? ordered_json(r.fault_seed) : ordered_json(nullptr);
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }

@@ -88,7 +88,7 @@ std::string text_of(const Report& report) {
 nlohmann::ordered_json json_of(const Report& report) {
   using Json = nlohmann::ordered_json;
   const auto messages = [](const Report::Messages& one) {
-    return Json{{"all", one.all}, {"begun", one.begun}, {"done", one.done}};
+    return Json{{"all", one.all}, {"begun", one.begun}, {"completed", one.done}};
   };
   Json divergences = Json::array(), memory = Json::array();
   for (const Divergence& one : report.divergences)
@@ -96,7 +96,7 @@ nlohmann::ordered_json json_of(const Report& report) {
                            {"captured", {{"frame", one.captured_frame}, {"text", one.captured}}},
                            {"live", {{"frame", one.live_frame}, {"text", one.live}}}});
   for (const MemoryCheck& one : report.memory)
-    memory.push_back({{"what", one.what}, {"bytes", one.bytes}, {"good", one.good}, {"difference", one.difference}});
+    memory.push_back({{"region", one.what}, {"bytes", one.bytes}, {"good", one.good}, {"difference", one.difference}});
   return {{"connection", report.connection},
           {"side", report.side},
           {"device", report.device},
@@ -104,15 +104,15 @@ nlohmann::ordered_json json_of(const Report& report) {
           {"interrupted", report.interrupted},
           {"failure", report.failure},
           {"messages", {{"ours", messages(report.ours)}, {"theirs", messages(report.theirs)}}},
-          {"sent", {{"frames", report.sent_frames}, {"bytes", report.sent_bytes}, {"again", report.counts.again}}},
+          {"sent", {{"frames", report.sent_frames}, {"bytes", report.sent_bytes}, {"retransmitted", report.counts.again}}},
           {"received", {{"frames", report.received_frames}}},
           {"recoveries", report.counts.recoveries},
           {"rnr_waits", report.counts.rnr_waits},
           {"cnps", report.counts.cnps},
-          {"made", report.counts.made},
+          {"synthesized", report.counts.made},
           {"faults", report.faults},
           {"divergences", std::move(divergences)},
-          {"divergences_left_out", report.divergences_left_out},
+          {"omitted_divergences", report.divergences_left_out},
           {"memory", std::move(memory)},
           {"counters", report.counters},
           {"error_counters", report.error_counters()},

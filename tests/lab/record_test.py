@@ -120,7 +120,7 @@ def test_recordings_contain_their_commands_and_versions(recordings):
         text = pathlib.Path(one["file"]).read_bytes()
         for part in (one["server"]["command"], one["client"]["command"], "librdmacm1 ", "Linux 6.", one["scenario"]):
             assert part.encode()[:60] in text, f"{name}: {part}"
-        assert not one["complaints"], name
+        assert not one["kernel_messages"], name
         if one["faults"]:
             assert b"faults of the switch, seed 1" in text
             assert all("by rule" in fault for fault in one["faults"])

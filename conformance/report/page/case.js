@@ -90,7 +90,7 @@ function case_body(row) {
     known_note("Known result of this device", row.known, "info"),
     known_note("Expired known result", row.expired, "warning"),
     known(row.possible_problems) && element("p", {class: "hint"}, `Possible problems: ${sentence(row.possible_problems)}`),
-    list(row.complaints).map(text => element("p", {class: "note warning"}, element("b", {}, "Kernel message: "), text)),
+    list(row.kernel_messages).map(text => element("p", {class: "note warning"}, element("b", {}, "Kernel message: "), text)),
     observed.length > 0 && element("div", {class: "observed"}, element("h4", {}, "Monitor results for the frames"),
         observed.map(one => element("div", {class: "note warning"},
             element("p", {}, element("b", {}, one.alias || one.rule), ` violates ${one.clauses} (our reading), ${one.count === 1 ? "once" : `${one.count} times`}, first in frame ${one.frame}.`),

@@ -60,7 +60,7 @@ function show_summary() {
       preflight.length ? element("details", {class: "panel"}, element("summary", {}, `Preflight checks: ${plural(preflight.filter(row => row.status !== "pass").length, "remark")}`),
           element("table", {class: "plain preflight"}, element("tbody", {}, preflight.map(row => element("tr", {},
               element("td", {}, element("span", {class: `badge ${{pass: "ok", warn: "warning"}[row.status] ?? "error"}`}, row.status)),
-              element("th", {scope: "row"}, row.what), element("td", {}, row.found, row.advice && element("p", {class: "hint"}, sentence(row.advice)))))))) : "");
+              element("th", {scope: "row"}, row.check), element("td", {}, row.observed, row.advice && element("p", {class: "hint"}, sentence(row.advice)))))))) : "");
 }
 
 /** Table of groups and verdicts; each number links to its cases. */
