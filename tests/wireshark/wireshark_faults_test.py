@@ -38,7 +38,7 @@ def test_roce_with_low_registered_source_port(dissect):
                                        ("-o", "rdmawire.roce_port:5000"), ("-o", "infiniband.rroce.port:5000")],
                          ids=["Decode As", "plugin preference", "built-in preference"])
 def test_roce_on_another_port(dissect, arguments):
-    frame = roce(bth(4) + b"abcd", to=5000)
+    frame = roce(bth(4) + b"abcd", destination_port=5000)
     packet, = dissect([frame])
     assert plugin_tree(packet) is None
     packet, = dissect([frame], *arguments)

@@ -21,12 +21,12 @@ RPING = SAMPLES / "rping.pcap"
 def table(capture, *which):
     home = with_plugin()
     taps = [part for name in which for part in ("-z", name)]
-    return home.tshark("-n", "-2", "-q", "-r", home.selector(capture), *taps).stdout.decode()
+    return home.tshark("-n", "-2", "-q", "-r", home.place(capture), *taps).stdout.decode()
 
 
 def rows(capture, *fields, arguments=()):
     home = with_plugin()
-    out = home.tshark("-n", "-2", "-r", home.selector(capture), "-T", "fields",
+    out = home.tshark("-n", "-2", "-r", home.place(capture), "-T", "fields",
                       *(part for field in fields for part in ("-e", field)), *arguments).stdout.decode()
     return [line.split("\t") for line in out.splitlines()]
 
@@ -146,7 +146,7 @@ def plugin_trees(response):
 def test_output_is_independent_of_file_and_frame_order():
     """The output of a frame depends neither on previously shown frames or files nor on a reset preference."""
     home = with_plugin()
-    first_file, second_file = home.selector(LOSS), home.selector(SAMPLES / "siw-write-loss.pcap.gz")
+    first_file, second_file = home.place(LOSS), home.place(SAMPLES / "siw-write-loss.pcap.gz")
     order = [41, 26, 999, 35, 27, 26, 1042, 34, 41]
     sharkd = Sharkd(home)
     sharkd.request("load", file=str(first_file))
@@ -176,7 +176,7 @@ def test_output_is_independent_of_file_and_frame_order():
 
 
 def protocols(home, capture, *arguments):
-    out = home.tshark("-n", "-r", home.selector(capture), "-T", "fields", "-e", "frame.protocols", *arguments).stdout
+    out = home.tshark("-n", "-r", home.place(capture), "-T", "fields", "-e", "frame.protocols", *arguments).stdout
     return [line.split(":") for line in out.decode().splitlines()]
 
 
@@ -196,7 +196,7 @@ def test_decode_as_replaces_the_built_in_dissector():
 def test_preference_can_be_set_and_reset():
     """Changes the preference in one process, as in the Wireshark window."""
     home = with_plugin()
-    capture = str(home.selector(RPING))
+    capture = str(home.place(RPING))
     sharkd = Sharkd(home)
     for value in (None, "TRUE", "FALSE"):
         if value:
@@ -226,10 +226,10 @@ def test_follow_contains_both_endpoints_of_iwarp():
 def test_standard_input_equals_reading_the_file():
     """Standard input cannot be read twice: one pass, as in a live capture."""
     home = with_plugin()
-    content = home.selector(LOSS).read_bytes()
+    content = home.place(LOSS).read_bytes()
     fields = ("-T", "fields", "-e", "frame.number", "-e", "rdmawire.analysis.relative_psn", "-e", "rdmawire.event")
     piped = home.run("tshark", "-n", "-r", "-", *fields, input=content).stdout
-    assert piped == home.tshark("-n", "-r", home.selector(LOSS), *fields).stdout
+    assert piped == home.tshark("-n", "-r", home.place(LOSS), *fields).stdout
     assert b"\n34\t1\tnak" in piped
 
 
@@ -252,7 +252,7 @@ def test_main_dissector_calls_the_same_upper_layer_dissectors(capture):
     option = ("-o", "rdmawire.main_dissector:TRUE")
 
     def protocols(where, *arguments):
-        out = where.tshark("-n", "-2", "-r", where.selector(capture), "-T", "fields", "-e", "frame.protocols",
+        out = where.tshark("-n", "-2", "-r", where.place(capture), "-T", "fields", "-e", "frame.protocols",
                            *arguments).stdout.decode()
         return [set(line.split(":")) & UPPER for line in out.splitlines()]
 
@@ -260,7 +260,7 @@ def test_main_dissector_calls_the_same_upper_layer_dissectors(capture):
     assert len(before) == len(after) > 0
     assert [found - {"rpcordma"} for found in before] == [found - {"rpcordma"} for found in after]
     wires = Counter(packet.get("wire") for packet in dissected(capture))
-    trees = home.tshark("-n", "-r", home.selector(capture), "-Y", "rdmawire.wire", *option).stdout.decode().splitlines()
+    trees = home.tshark("-n", "-r", home.place(capture), "-Y", "rdmawire.wire", *option).stdout.decode().splitlines()
     assert len(trees) >= wires["roce_v2"] + wires["infiniband"]
 
 
@@ -297,7 +297,7 @@ def test_profile_uses_existing_fields():
             continue
         _, name, expression, _ = line.split("@", 3)
         used |= set(re.findall(r"rdmawire(?:\.\w+)+", expression))
-        done = home.tshark("-n", "-r", home.selector(RPING), "-Y", expression, check=False)
+        done = home.tshark("-n", "-r", home.place(RPING), "-Y", expression, check=False)
         assert done.returncode == 0, f"{name}: {done.stderr.decode()}"
     used |= set(re.findall(r"%Cus:(rdmawire(?:\.\w+)+)", (folder / "preferences").read_text()))
     assert len(used) > 10 and used <= known, used - known
