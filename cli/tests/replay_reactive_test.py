@@ -37,7 +37,7 @@ def test_loss_is_recovered_and_recorded(tmp_path):
     out = tmp_path / "out.pcapng"
     done = replay(PINGPONG, "--side", "a", "--fault", "drop connection 1 psn +5 try 1 from a", "-O", out)
     assert done.returncode == 0, done
-    assert "NAK, PSN sequence error, PSN +5 MSN 0" in done.stdout
+    assert "NAK PSN sequence error, PSN +5, MSN 0" in done.stdout
     assert "1 NAK recovery: 3 packets" in done.stdout
     checked = subprocess.run([RDMAWIRE, "dissect", out, "--color", "never"], capture_output=True, text=True, timeout=60)
     assert "ICRC bad" not in checked.stdout and checked.stdout.count("\n") > 800
@@ -46,7 +46,7 @@ def test_loss_is_recovered_and_recorded(tmp_path):
 def test_divergence_shows_captured_and_live_frames():
     done = replay(PINGPONG, "--side", "a", "--device-fault", "msn-starts-at-one")
     assert done.returncode == 1
-    assert "captured: frame 34: ACK PSN +7 MSN 1; live: frame 9: ACK PSN +7 MSN 2" in done.stdout
+    assert "captured: frame 34: ACK, PSN +7, MSN 1; live: frame 9: ACK, PSN +7, MSN 2" in done.stdout
 
 
 def test_dry_run_lists_steps():

@@ -87,7 +87,7 @@ TEST_F(Lab, LostRequestCausesNakAndRetransmission) {
   EXPECT_EQ(report.faults.size(), 1U);
   EXPECT_EQ(report.counts.again, 3U) << text_of(report);  // PSNs +5, +6 and +7
   ASSERT_EQ(report.divergences.size(), 1U);
-  EXPECT_THAT(report.divergences[0].live, testing::StartsWith("NAK, PSN sequence error, PSN +5"));
+  EXPECT_THAT(report.divergences[0].live, testing::StartsWith("NAK PSN sequence error, PSN +5"));
   EXPECT_THAT(report.counters, testing::Contains(testing::Pair("out_of_seq_request", 1)));
 }
 

@@ -66,7 +66,7 @@ struct Divergence {
   std::uint64_t captured_frame = 0, live_frame = 0;  ///< 0: none
   std::string captured, live;
 };
-/// "captured: frame 34: ACK PSN +3 MSN 4; live: frame 12: NAK, PSN sequence error, PSN +3"
+/// "captured: frame 34: ACK, PSN +3, MSN 4; live: frame 12: NAK PSN sequence error, PSN +3"
 std::string to_string(const Divergence& divergence);
 
 class RoceMachine {

@@ -159,7 +159,7 @@ TEST(RoceMachine, TimeoutRetransmitsUntilRetriesAreExhausted) {
   EXPECT_EQ(talk.machine->failure(),
             "no response after 3 tries while waiting for the response to local message 1 (SEND of 0 bytes, PSN +0); "
             "captured: "
-            "frame 7: ACK PSN +1 MSN 5");
+            "frame 7: ACK, PSN +1, MSN 5");
 }
 
 TEST(RoceMachine, MissingPeerMessageFailsAfterStepTimeout) {
@@ -226,7 +226,7 @@ TEST(RoceMachine, FatalNakEndsReplayOnlyIfCaptured) {
     EXPECT_EQ(talk.machine->failure().empty(), captured);
     if (!captured) {
       EXPECT_THAT(to_string(talk.machine->divergences().at(0)),
-                  HasSubstr("captured: frame 2: ACK PSN +0 MSN 0; live: frame 100: NAK, remote access error, PSN +0"));
+                  HasSubstr("captured: frame 2: ACK, PSN +0, MSN 0; live: frame 100: NAK remote access error, PSN +0"));
     }
   }
 }

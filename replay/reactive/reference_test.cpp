@@ -104,7 +104,7 @@ TEST(Losses, LostRequestCausesSequenceErrorAndRecovery) {
   // PSNs +5, +6 and +7, the rest of the first message, are retransmitted.
   EXPECT_EQ(report.counts.again, 3U);
   EXPECT_EQ(report.counts.recoveries, 1U);
-  EXPECT_THAT(texts(report.divergences), testing::HasSubstr("NAK, PSN sequence error, PSN +5 MSN 0"));
+  EXPECT_THAT(texts(report.divergences), testing::HasSubstr("NAK PSN sequence error, PSN +5, MSN 0"));
 }
 
 // No packet of the message was acknowledged, so all of them are retransmitted.
@@ -114,7 +114,8 @@ TEST(Losses, LostLastRequestIsRecoveredAfterTimeout) {
   const Report report = played("rc-pingpong.pcap.gz", {.side = a}, how);
   EXPECT_TRUE(report.good()) << text_of(report);
   EXPECT_EQ(report.counts.again, 8U);
-  EXPECT_THAT(texts(report.divergences), testing::HasSubstr("captured: frame 34: ACK PSN +7 MSN 1; live: no response"));
+  EXPECT_THAT(texts(report.divergences),
+              testing::HasSubstr("captured: frame 34: ACK, PSN +7, MSN 1; live: no response"));
 }
 
 TEST(Losses, LostAcknowledgementsAreRecovered) {
@@ -144,7 +145,7 @@ TEST(Divergence, ReportNamesCapturedAndLiveFrame) {
   const Report wrong_msn = played("rc-pingpong.pcap.gz", {.side = a}, {}, {"msn-starts-at-one"});
   EXPECT_FALSE(wrong_msn.good());
   EXPECT_THAT(texts(wrong_msn.divergences),
-              testing::HasSubstr("captured: frame 34: ACK PSN +7 MSN 1; live: frame 9: ACK PSN +7 MSN 2"));
+              testing::HasSubstr("captured: frame 34: ACK, PSN +7, MSN 1; live: frame 9: ACK, PSN +7, MSN 2"));
 }
 
 // The device answers retransmissions.
@@ -152,7 +153,8 @@ TEST(Divergence, MissingAcknowledgementIsReportedAsNoResponse) {
   const Report report = played("rc-pingpong.pcap.gz", {.side = a}, {}, {"never-acknowledges"});
   EXPECT_FALSE(report.good());
   EXPECT_EQ(report.divergences.size(), 50U);
-  EXPECT_THAT(texts(report.divergences), testing::HasSubstr("captured: frame 34: ACK PSN +7 MSN 1; live: no response"));
+  EXPECT_THAT(texts(report.divergences),
+              testing::HasSubstr("captured: frame 34: ACK, PSN +7, MSN 1; live: no response"));
 }
 
 TEST(Divergence, WrongAtomicResultIsReported) {
