@@ -78,7 +78,7 @@ def sniff(_tmp):
 def replaying(**options):
     a, b = rdmawire.wire_pair(frames=4096)
     with a, b:
-        rdmawire.replay(RPING, a, **({} if "pps" in options else {"top": True}), **options)
+        rdmawire.replay(RPING, a, **({} if "pps" in options else {"topspeed": True}), **options)
 
 
 PLACES = {

@@ -140,7 +140,7 @@ def test_compare_rejects_invalid_input(two_points, tmp_path):
         ([upstream, downstream], {"order": ["upstream.pcap"]}, "1 of 2 given"),
         ([upstream, downstream], {"order": ["x.pcap"]}, "does not match exactly one file"),
         ([upstream, downstream], {"window": -1}, "window"),
-        ([upstream, downstream], {"filter": "icrc.status == bad", "verify_crcs": False}, "CRCs"),
+        ([upstream, downstream], {"filter": "icrc.status == bad", "verify_crcs": False}, "requires verify_crcs=True"),
     ):
         with pytest.raises(rdmawire.UsageError, match=why):
             rdmawire.compare(files, **options)
