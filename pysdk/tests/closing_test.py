@@ -27,7 +27,7 @@ def classes():
         if name.endswith("__main__") or "._core" in name or name.startswith("rdmawire.fuzz"):
             continue  # tested in python_fuzz_test.py
         for member, thing in vars(importlib.import_module(name)).items():
-            if inspect.isclass(thing) and hasattr(thing, "close") and not member.startswith("_"):
+            if inspect.isclass(thing) and hasattr(thing, "close") and not member.startswith("_") and not member.endswith("Base"):
                 if thing.__module__.startswith("rdmawire") and thing is not Closes:
                     found[thing.__name__] = thing
     return found
