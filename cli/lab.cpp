@@ -188,7 +188,7 @@ class Lab {
       if (!wire) return system_error(wire.error().message);
       wires.push_back(std::move(*wire));
     }
-    // The other end of the local wire: a process that opens it binds the path with the suffix .peer.
+    // The remote endpoint of the local wire: a process that opens it binds the path with the suffix .peer.
     const std::string path = (directory_.path() / "wire").string();
     auto local = replay::open_wire(fmt::format("unix:{}.peer,local={}", path, path));
     if (!local) return system_error(local.error().message);

@@ -14,7 +14,7 @@
 
 add_library(rdmawire_flags INTERFACE)
 target_compile_options(rdmawire_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
-  # Tables are computed at compile time. With the standard library's assertions, this exceeds clang's default limit of a
+  # Tables are computed at compile time. This exceeds clang's default limit of a
   # million steps.
   $<$<CXX_COMPILER_ID:Clang>:-fconstexpr-steps=16777216>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)

@@ -40,7 +40,7 @@ autoapi_add_toctree_entry = False
 autoapi_options = ["members", "undoc-members", "show-inheritance", "show-module-summary", "imported-members"]
 autoapi_member_order = "groupwise"
 toc_object_entries = False  # the tables at the top of each page list its members
-# The stub of the native module refers to classes of the package, which imports the module. In annotations, `type` is the
+# The stub of the native module refers to classes of the package, which imports the module. Sphinx: in annotations, `type` is the
 # built-in class, and Sphinx also finds the fields with this name.
 suppress_warnings = ["autoapi.python_import_resolution", "ref.python"]
 

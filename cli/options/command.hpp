@@ -237,7 +237,7 @@ int run(Command root, int argc, char** argv);
 /// The help of a command. `path`: its name with the parents' names.
 std::string help_of(const Command& command, const std::string& path, std::size_t width);
 
-/// The man page of a command (section 1). `root`: the program; `date`: YYYY-MM-DD.
+/// The man page of a command (section 1). `root`: the program. `date`: YYYY-MM-DD.
 std::string man_page(const Command& root, const Command& command, const std::string& path, const std::string& date);
 /// One Markdown section for each command, for docs/reference/cli.md.
 std::string reference_page(const Command& root);

@@ -80,7 +80,7 @@ TEST_F(Connecting, IwarpConnectionsAreEstablishedByTheKernel) {
   EXPECT_EQ(here["cm_id"], caller);
   EXPECT_EQ(here["private_data"], "796f");
   told("established");
-  // With iWARP, the kernel would change the states.
+  // The kernel would change the states with iWARP.
   EXPECT_EQ(state(asking), "init");
 }
 
@@ -260,7 +260,7 @@ TEST_F(Connecting, FailedCallReleasesAllObjects) {
           ask("cm_disconnect", {{"cm_id", event["cm_id"]}});
       }
     }
-    // In the first pass no call fails, to count the calls.
+    // No call fails in the first pass, which counts the calls.
     if (nth < 2) {
       EXPECT_NE(said.find(nth == 0 ? "disconnected" : "ENOMEM"), std::string::npos) << said;
     }

@@ -133,7 +133,7 @@ class Srq : public VerbsObject<ibv_srq, ibv_destroy_srq> {
 class Qp : public VerbsObject<ibv_qp, ibv_destroy_qp> {
  public:
   static constexpr std::string_view name = "qp";
-  /// `most`: granted capabilities; `ops`: ibv_qp_create_send_ops_flags.
+  /// `most`: granted capabilities. `ops`: ibv_qp_create_send_ops_flags.
   Qp(ibv_qp* qp, const ibv_qp_cap& most, std::uint64_t ops) : VerbsObject(qp), granted(most), send_ops(ops) {}
   [[nodiscard]] std::string_view kind() const override { return name; }
   [[nodiscard]] Json about() const override { return {{"qp_num", verbs()->qp_num}}; }

@@ -33,7 +33,7 @@ int Loop::turn(Time most_wait) {
   const Time before = now();
   for (const auto& slot : slots) {
     if (slot->descriptor >= 0) {
-      // poll(2) ignores negative descriptors. With an empty event mask it would still report POLLHUP continuously.
+      // poll(2) ignores negative descriptors. An empty event mask would still report POLLHUP continuously.
       descriptors.push_back({slot->events == 0 ? -1 : slot->descriptor, slot->events, 0});
       watched.push_back(slot.get());
     } else {

@@ -33,7 +33,7 @@ extern const Names mig_state;      ///< ibv_mig_state
 extern const Names create_flags;   ///< ibv_qp_create_flags
 extern const Names send_ops;       ///< ibv_qp_create_send_ops_flags
 extern const Names send_flags;     ///< ibv_send_flags
-extern const Names opcode;         ///< of work requests; Linux's numbers where the libibverbs headers have none
+extern const Names opcode;         ///< of work requests (Linux's numbers where the libibverbs headers have none)
 extern const Names wc_status;      ///< ibv_wc_status
 extern const Names wc_opcode;      ///< ibv_wc_opcode
 extern const Names wc_flags;       ///< ibv_wc_flags
@@ -59,7 +59,7 @@ extern const Names flush_level;    ///< selectivity levels of FLUSH
 /// Patterns of `fill`.
 enum class Pattern : std::uint8_t { byte, counter, random };
 
-/// Work requests that libibverbs does not define here; Linux's numbers (ib_wr_opcode).
+/// Work requests that libibverbs does not define here. Linux's numbers (ib_wr_opcode).
 inline constexpr std::uint64_t opcode_flush = 14, opcode_atomic_write = 15;
 
 }  // namespace rdmawire::agent

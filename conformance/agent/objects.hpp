@@ -67,7 +67,7 @@ class Objects {
 
   /// nullptr if there is none.
   [[nodiscard]] Object* find(Handle handle) const;
-  /// The object of this kind. ENOENT: unknown handle; EINVAL: another kind.
+  /// The object of this kind. ENOENT: unknown handle. EINVAL: another kind.
   template <std::derived_from<Object> T>
   [[nodiscard]] Result<T*> get(Handle handle) const {
     Object* object = find(handle);

@@ -312,7 +312,7 @@ void modify_qp(Session& session, Arguments& arguments, Answer answer) {  // NOLI
     if (number != 0) return answer(tl::unexpected(verbs_failed("ibv_modify_qp", number)));
     answer(Json{{"state", name_of(names::qp_state, qp->verbs()->state)}});
   };
-  // With an address vector, the kernel resolves the neighbor's MAC.
+  // The kernel resolves the neighbor's MAC for an address vector.
   if ((mask & (IBV_QP_AV | IBV_QP_ALT_PATH)) != 0) {
     session.make_slow_call({make, then, {qp->handle()}, qp->handle()});
   } else {

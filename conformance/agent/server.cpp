@@ -113,7 +113,7 @@ class Server::Connection {
     if (ending_) return;
     out_.add(std::move(line));
     if (out_.bytes() > server_->bounds_.most_unread) return end();
-    // At the end of this turn, because the caller may be in the middle of an operation.
+    // Runs at the end of this turn, because the caller may be in the middle of an operation.
     if (!flush_) flush_ = server_->loop_->add_timer_in(0, [this] { flush(); });
   }
 

@@ -34,7 +34,7 @@ class Server {
   ~Server();
 
   /// Opens an endpoint: "tcp:HOST:PORT" (port 0: any port; IPv6 addresses in brackets), "unix:PATH", "serial:PATH".
-  /// Returns the actual endpoints with their ports. EINVAL: malformed; EACCES: not loopback and no secret.
+  /// Returns the actual endpoints with their ports. EINVAL: malformed. EACCES: not loopback and no secret.
   Result<std::vector<std::string>> listen(const std::string& endpoint);
 
   [[nodiscard]] std::size_t connections() const { return connections_.size(); }

@@ -50,8 +50,8 @@ struct ConnectOptions {
   std::uint8_t hop_limit = 64, traffic_class = 0, service_level = 0;
   Over over = Over::ipv4;
   bool notifies = false;         ///< enable notifications of the completion queue
-  std::int64_t first_psn = -1;   ///< first PSN of the tester; -1: random
-  std::int64_t device_psn = -1;  ///< first PSN of the device; -1: random
+  std::int64_t first_psn = -1;   ///< first PSN of the tester (-1: random)
+  std::int64_t device_psn = -1;  ///< first PSN of the device (-1: random)
 };
 
 /// A message of the device: bytes of the region from `offset`.

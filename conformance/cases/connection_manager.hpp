@@ -38,7 +38,7 @@ class TesterCm {
   [[nodiscard]] Stimulus req(std::uint16_t port) const;
   [[nodiscard]] Stimulus rep() const;
   [[nodiscard]] Stimulus rtu() const;
-  /// `message`: the acknowledged message, 0 for REQ and 1 for REP; `code`: the time as a code.
+  /// `message`: the acknowledged message, 0 for REQ and 1 for REP. `code`: the time as a code.
   [[nodiscard]] Stimulus mra(std::uint8_t message, std::uint8_t code) const;
   [[nodiscard]] Stimulus dreq() const;
   [[nodiscard]] Stimulus drep() const;

@@ -93,7 +93,7 @@ inline Expectation nak_sequence_error(psn at) { return nak(nak_code::psn_sequenc
 inline Expectation nak_invalid_request(psn at) { return nak(nak_code::invalid_request, at); }
 inline Expectation nak_remote_access(psn at) { return nak(nak_code::remote_access_error, at); }
 inline Expectation nak_remote_operational(psn at) { return nak(nak_code::remote_operational_error, at); }
-/// An RNR NAK; `timer`: its timer code, if known.
+/// An RNR NAK. `timer`: its timer code, if known.
 Expectation rnr_nak(psn at, std::optional<std::uint8_t> timer = {});
 Expectation read_response(Position position, psn at);
 /// An Atomic Acknowledge with the original value.

@@ -8,7 +8,7 @@
 namespace rdmawire::conformance {
 
 /// Only the reference devices support this, because user-space verbs have no fast registration (libibverbs has no
-/// IBV_WR_REG_MR). With other devices, the case ends as "unsupported".
+/// IBV_WR_REG_MR). The case ends as "unsupported" with other devices.
 class FastRegion {
  public:
   /// `domain`: the protection domain, by number.

@@ -18,7 +18,7 @@ namespace {
 using namespace nlohmann::literals;
 
 // Frames of each kind that a responder sends: an ACK, a READ response with pad, a READ response of two packets.
-/// In a deque, because a parsed frame refers to its bytes.
+/// A deque, because a parsed frame refers to its bytes.
 std::deque<Seen> some_frames(Bench& bench, ConnectOptions options = {}) {
   options.receives = 1;
   options.mtu = 256;

@@ -69,7 +69,7 @@ void source_port_is_dynamic(Bench& bench) {
   });
 }
 
-// Table 38: RETH, then ImmDt; AETH, then AtomicAckETH, each with the requested values.
+// Table 38: RETH then ImmDt, and AETH then AtomicAckETH, each with the requested values.
 void reth_before_immediate(Bench& bench) {
   Connected& qp = bench.rc();
   qp.post({.opcode = "write_imm",

@@ -41,7 +41,7 @@ void the_ack_timeout_does_not_shorten_it(Bench& bench) {
   bench.no_sooner(before, again.time, 245'760'000, "retransmitted after RNR timer code 29");
 }
 
-// With a count of n, the requester retries n times and then fails with the RNR-retry-exceeded error.
+// The requester retries n times for a count of n, and then fails with the RNR-retry-exceeded error.
 void retries(Bench& bench, std::uint8_t count) {
   Connected& qp = bench.rc({.timeout = patient, .rnr_retry = count});
   qp.device_sends(0);

@@ -216,7 +216,7 @@ TEST(CoverageOfCode, ExecutionWithNewCodeEdgeIsKept) {
   const std::uint64_t reported = static_cast<ReportingTarget&>(session.target()).reported;
   EXPECT_EQ(session.statistics().code_edges, reported);
   EXPECT_GT(reported, 10U);
-  // At most one execution per edge is kept, and some are kept although responses are no feedback.
+  // No more than one execution per edge is kept, and some are kept although responses are no feedback.
   EXPECT_GE(session.statistics().corpus, 2U);
   EXPECT_LE(session.statistics().corpus, reported);
 }

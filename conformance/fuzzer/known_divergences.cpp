@@ -18,7 +18,7 @@ std::vector<std::string> broken_rules(std::span<const Exchanged> frames) {
     dissector.dissect(packet, one.frame, static_cast<std::uint32_t>(one.frame.size()));
     if (const auto ports = tracking::ports_of(packet.stack)) options.assumptions.checked.push_back(ports->from);
   }
-  // With an empty list, the monitors would judge all endpoints.
+  // The monitors would check all endpoints if the list were empty.
   if (options.assumptions.checked.empty()) return {};
   tracking::TrackerOptions tracker_options;
   tracker_options.transport = true;

@@ -15,7 +15,7 @@ namespace rdmawire::fuzzer {
 /// completions and states are not visible in frames.
 std::vector<std::string> broken_rules(std::span<const Exchanged> frames);
 
-/// Return the faults of the reference device that explain a finding. With such a fault, the minimized script and the
+/// Return the faults of the reference device that explain a finding. The minimized script and the
 /// original script cause the same alarm, at the last step. The frames are equal if both devices are the same program.
 /// The scripts in `quiet`, which cause no alarm in the device, cause none. Empty: no fault, or the oracle does not
 /// depend on faults.

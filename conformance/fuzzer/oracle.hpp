@@ -14,7 +14,7 @@
 
 namespace rdmawire::fuzzer {
 
-/// In the order of severity. If a step causes several alarms, the first oracle reports it.
+/// Sorted by severity. If a step causes several alarms, the first oracle reports it.
 enum class Oracle : std::uint8_t {
   gone,        ///< the device ended or no longer responds
   kernel,      ///< the kernel reported a warning or an error

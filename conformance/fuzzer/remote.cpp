@@ -249,7 +249,7 @@ class RemoteTarget final : public AgentTarget {
     const auto at = static_cast<std::size_t>(step.at);
     drawn_[at] = {tester_queue_pair(objects_.connections[at].tester_id, at),
                   (own->starting_psn - reference->starting_psn) & 0xffffffU};
-    // With another path MTU, First, Middle and Last packets have other lengths than in the reference device.
+    // First, Middle and Last packets have other lengths than in the reference device if the path MTU differs.
     loose_ = loose_ || own->path_mtu != reference->path_mtu;
   }
 

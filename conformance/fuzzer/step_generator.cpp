@@ -743,7 +743,7 @@ Step StepGenerator::next(DeviceFixture& fixture, const FrameMaker& maker) {
     step.opcode = code(op.transport, Operation::send);
     step.payload = std::min(step.payload, mtu);
   }
-  // At a physical device, similar numbers may belong to other queue pairs.
+  // Similar numbers may belong to other queue pairs of a physical device.
   const auto renumbers = [](const Mutation& mutation) {
     return mutation.header == &info<Bth> && mutation.field && mutation.field->name == "dest_qp";
   };

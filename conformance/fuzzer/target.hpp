@@ -51,8 +51,8 @@ class Target {
   [[nodiscard]] virtual std::unique_ptr<ReferenceModel> create_model(std::uint64_t seed, Rng& chance) const = 0;
   /// Perform a step that a reference model created by create_model() has performed.
   virtual void perform(const Step& step, ReferenceModel& model, Outcome& outcome) = 0;
-  /// From the next start() on, add executed code edges to `map`, which must outlive the use. nullptr: disable. Returns
-  /// false if the target reports no coverage.
+  /// Add executed code edges, from the next start() on, to `map`, which must outlive the use. nullptr: disable.
+  /// Returns false if the target reports no coverage.
   virtual bool trace(EdgeMap* /*map*/) { return false; }
   /// Return a number that identifies the code of these edges.
   [[nodiscard]] virtual std::uint64_t code() const { return 0; }

@@ -37,7 +37,7 @@ inline tl::unexpected<LabError> failure(LabError::Kind kind, std::string message
 /// Appends the description of errno.
 tl::unexpected<LabError> system_failure(const std::string& what);
 
-/// A file descriptor, for example an eventfd, that becomes and stays readable when the operation must stop; -1: none.
+/// A file descriptor, for example an eventfd, that becomes and stays readable when the operation must stop (-1: none).
 using StopDescriptor = int;
 [[nodiscard]] bool stop_requested(StopDescriptor stop);
 /// Waits for this time. Returns true if the operation must stop.

@@ -20,7 +20,7 @@ struct PortOptions {
   std::string mac;                     ///< "": 52:54:00:77:PORT:GUEST
   std::vector<std::string> addresses;  ///< with prefix lengths. Empty: 10.77.PORT.GUEST/24 and fd77:PORT::GUEST/64
   unsigned mtu = 1500;
-  std::optional<unsigned> vlan;             ///< adds eth0.VLAN; rxe has its addresses as GIDs, siw is attached to it
+  std::optional<unsigned> vlan;             ///< adds eth0.VLAN. rxe has its addresses as GIDs, siw is attached to it
   std::vector<std::string> vlan_addresses;  ///< empty: 10.78.PORT.GUEST/24 and fd78:PORT::GUEST/64
 };
 
@@ -34,7 +34,7 @@ struct GuestOptions {
   std::vector<std::string> modules;  ///< additional modules to load
   unsigned memory = 512;             ///< MiB
   std::filesystem::path share;       ///< directory of the host, mounted read-only at /share
-  std::filesystem::path agent;       ///< path of the agent program; "": none
+  std::filesystem::path agent;       ///< path of the agent program ("": none)
   unsigned agent_channels = 4;       ///< maximum number of concurrent controllers
   std::string accelerator = "tcg";   ///< qemu accelerator: tcg works everywhere; kvm is faster if available
   std::string qemu = "qemu-system-x86_64";
@@ -46,8 +46,8 @@ struct GuestOptions {
 
 /// Input, output and time limit of a program in the guest.
 struct RunOptions {
-  int input = -1;   ///< standard input until end of file; -1: empty input
-  int output = -1;  ///< destination of standard output; -1: RunResult
+  int input = -1;   ///< standard input until end of file (-1: empty input)
+  int output = -1;  ///< destination of standard output (-1: RunResult)
   int error = -1;
   std::chrono::milliseconds timeout{0};  ///< 0: unlimited
   StopDescriptor stop = -1;

@@ -14,7 +14,7 @@ namespace rdmawire::lab {
 /// A guest with one device and a temporary directory.
 class TestGuest {
  public:
-  /// `agent`: path of the agent program; "": none.
+  /// `agent`: path of the agent program ("": none).
   static Result<TestGuest> boot(bool siw, const std::filesystem::path& agent = {}) {
     const auto tell = [](std::string_view line) {
       std::fprintf(stderr, "  %.*s\n", static_cast<int>(line.size()), line.data());

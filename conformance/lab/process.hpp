@@ -39,7 +39,7 @@ class Process {
     std::vector<std::pair<int, int>>
         descriptors;  ///< local descriptor and its number in the child. All others are closed
     std::vector<std::pair<std::string, std::string>> environment;  ///< added to the environment of this process
-    std::filesystem::path directory;                               ///< working directory; "": that of this process
+    std::filesystem::path directory;                               ///< working directory ("": that of this process)
   };
   static Result<Process> start(const Options& options);
 
@@ -65,7 +65,7 @@ class Process {
 /// "exit status 3", "killed by signal 9 (Killed)".
 std::string describe_status(int status);
 
-/// Path of a program in PATH; "": not found.
+/// Path of a program in PATH ("": not found).
 std::filesystem::path find_program(const std::string& name);
 
 }  // namespace rdmawire::lab

@@ -299,7 +299,7 @@ class Recorder::Impl {
           "ip address add fd78::{2}/64 dev {0} nodad\n",
           interface, *plan.vlan, side + 1);
     }
-    // rxe uses the parent of a VLAN and has GIDs for it; siw uses the VLAN interface itself.
+    // rxe uses the parent of a VLAN and has GIDs for it. siw uses the VLAN interface itself.
     script += plan.siw ? fmt::format("rdma link add siw0 type siw netdev {}\n", interface)
                        : "rdma link add rxe0 type rxe netdev eth0\n";
     if (const std::string netem = netem_of(plan, side); !netem.empty())

@@ -81,7 +81,7 @@ void ConnectionMonitor::packet(Evaluator& evaluator, const CaptureAssumptions& a
   const bool sure = connection.confidence == tracking::Confidence::certain ||
                     (connection.confidence == tracking::Confidence::high && connection.contradicting == 0 &&
                      connection.agreeing >= 8);
-  // In a complete capture there are no duplicates.
+  // A complete capture contains no duplicates.
   const bool duplicate = !assumptions.covers(connection.at(from).address) && is_duplicate(from, t);
   checked_ = {assumptions.checks(connection.at(Side::a).address), assumptions.checks(connection.at(Side::b).address)};
   evaluator.set_packet({checked_, from, t.is_response()});

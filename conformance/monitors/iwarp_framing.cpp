@@ -14,7 +14,7 @@ namespace {
 
 using Status = CrcCheck::Status;
 
-/// With this many invalid CRCs from the start and no valid one, damage is ruled out.
+/// This number of invalid CRCs from the start, without a valid one, rules out damage.
 constexpr std::uint64_t too_many_for_damage = 3;
 
 // Returns whether the TCP checksum matches the captured bytes, so that they are as sent.

@@ -9,7 +9,7 @@
 
 namespace rdmawire::conformance {
 
-/// In the order of `rules`. A test compares this list with the monitors' sources.
+/// The order is that of `rules`. A test compares this list with the monitors' sources.
 inline constexpr auto monitored = std::to_array<RuleId>({
     "roce.sender.ipv4.no-options",
     "roce.sender.ip.ecn-clear-without-management",

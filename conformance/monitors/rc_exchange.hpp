@@ -37,7 +37,7 @@ struct SeenRequest {
   bool sequence_known = false;  ///< whether `after` is known
   bool bytes_known = false;     ///< all packets of the message from its first one were captured
   machines::MessageSequence after;
-  std::uint32_t done = 0, announced = 0;  ///< bytes so far; DMA length of a WRITE
+  std::uint32_t done = 0, announced = 0;  ///< bytes so far, or DMA length of a WRITE
   std::optional<machines::InvalidRequest> invalid;
   bool checked = false;  ///< whether the transition from the preceding packet was checked
 

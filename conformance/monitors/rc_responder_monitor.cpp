@@ -524,7 +524,7 @@ void RcExchange::check_msn(const MonitoredPacket& watch, const SeenRequest* requ
   msn_width_ = std::min(msn_width_, static_cast<std::uint32_t>(std::max(0, (t.msn - low) - msn_low_)));
 }
 
-// Called for a new request; `contiguous`: its PSN follows the last one.
+// Called for a new request. `contiguous`: its PSN follows the last one.
 void RcExchange::settle_msn(const MonitoredPacket& watch, bool contiguous) {
   if (!pending_msn_.active) return;
   pending_msn_.active = false;

@@ -391,7 +391,7 @@ TEST_P(Responder, ViolationIsReportedUnlessPacketsMayBeMissing) {
     EXPECT_THAT(link.violated(), ::testing::IsEmpty());
     return;
   }
-  // The request is invalid in both traces. In this one it is rejected.
+  // The request is invalid in both traces. It is rejected in this one.
   Watched broken(example.agreed);
   example.broken(broken);
   EXPECT_GT(broken.counts(example.alias).violated, 0U);

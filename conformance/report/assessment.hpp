@@ -45,7 +45,7 @@ class AssessmentListener {
   AssessmentListener& operator=(const AssessmentListener&) = delete;
   virtual ~AssessmentListener() = default;
 
-  /// Called with the name under which results may be known; `found`: whether known results exist.
+  /// Called with the name under which results may be known. `found`: whether known results exist.
   virtual void known(const std::string& /*device*/, bool /*found*/) {}
   /// Called when a device other than an in-process one is open and will receive frames.
   virtual void opened(Target& /*target*/) {}
@@ -53,7 +53,7 @@ class AssessmentListener {
   virtual void looked(const std::vector<Finding>& /*findings*/) {}
   /// Called with the cases of the run, including resumed results, in order. `report` is still empty and stays valid.
   virtual void begins(std::span<const Case* const> /*cases*/, const Report& /*report*/) {}
-  /// Called for each result, in any order; `earlier`: a result of the resumed run.
+  /// Called for each result, in any order. `earlier`: a result of the resumed run.
   virtual void took(const CaseResult& /*result*/, bool /*earlier*/) {}
   /// Called after the last result.
   virtual void ended() {}
@@ -64,7 +64,7 @@ struct AssessmentError {
   enum class Kind : std::uint8_t {
     usage,   ///< invalid options
     device,  ///< the device is unreachable
-    bench,   ///< the bench is unsuitable; AssessmentListener::looked has the details
+    bench,   ///< the bench is unsuitable (AssessmentListener::looked has the details)
     file,    ///< the report directory is not writable
   };
   Kind kind = Kind::usage;

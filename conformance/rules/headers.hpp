@@ -343,7 +343,7 @@ inline constexpr auto header_rules = std::to_array<Rule>({
      .sentence = "The tester shall report the ICRC of a truncated packet as inconclusive, never as a pass.",
      .stimulus = "a capture with truncated packets"},
 
-    // Outside the catalog; source: the text of annex A17.
+    // Outside the catalog. Source: the text of annex A17.
     {.id = "roce.endpoint.ip.both-versions",
      .mode = Mode::active,
      .services = Services::infiniband,

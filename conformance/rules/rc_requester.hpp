@@ -320,7 +320,7 @@ inline constexpr auto rc_requester_rules = std::to_array<Rule>({
                  "response, and its QP shall enter the Error state.",
      .stimulus = "READ response First, then the NAK"},
 
-    // Outside the catalog; source: Linux's drivers ipath, qib and hfi1 (limit of the send sequence number).
+    // Outside the catalog. Source: Linux's drivers ipath, qib and hfi1 (limit of the send sequence number).
     {.id = "rc.requester.credits.kept",
      .services = Services::reliable,
      .clauses = {ib_unverified("end-to-end credits", "9.7.7.2"), practice("Linux, drivers of ipath, qib and hfi1")},

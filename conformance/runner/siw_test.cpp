@@ -74,7 +74,7 @@ class Stream {
   void send(const Frame& frame) {
     ByteVector bytes;
     sender_.send(bytes, frame);
-    // In two segments, which TCP must not coalesce.
+    // Two segments, which TCP must not coalesce.
     ASSERT_TRUE(connection_->send(Bytes(bytes).first(5)));
     ASSERT_TRUE(connection_->send(Bytes(bytes).subspan(5)));
   }

@@ -28,7 +28,7 @@ struct TargetOptions {
   std::vector<std::string> allowed{};           ///< permitted destination addresses, for devices on a bench
   bool multicast = false;                       ///< permit multicast frames to a device on a bench
   std::uint32_t frames_per_second = 10'000;     ///< maximum rate on a real wire. 0: unlimited
-  std::optional<bool> congestion_management{};  ///< whether the device has it enabled; rxe does not support it
+  std::optional<bool> congestion_management{};  ///< whether the device has it enabled. rxe does not support it
   bool slow = false;                            ///< run cases that take more than a minute of a real device's time
   bool dangerous = false;                       ///< run cases of RunPolicy::dangerous
   int stop = -1;                                ///< file descriptor. When readable, work stops

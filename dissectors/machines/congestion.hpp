@@ -62,7 +62,7 @@ constexpr ReactionPoint passed(ReactionPoint at, std::int64_t now, const Reactio
   while (at.is_limited() && now >= at.next_rise) {
     at.alpha -= at.alpha / 16;
     if (at.rises++ >= settings.fast_recovery_steps) at.target = std::min(settings.line, at.target + settings.additive);
-    // At least one, so that it terminates.
+    // The minimum of one ensures that the loop terminates.
     at.rate += std::max<std::uint64_t>((at.target - std::min(at.rate, at.target)) / 2, 1);
     if (at.target - std::min(at.rate, at.target) < settings.least) at.rate = at.target;
     at.next_rise += settings.interval;

@@ -59,7 +59,7 @@ struct UntaggedQueue {
   DdpMsn expected{1};  ///< of the open message, or of the next one
   bool open = false;   ///< a part of it was placed
   std::uint32_t placed = 0;
-  // From the first segment of the open message:
+  // Values of the first segment of the open message:
   std::uint8_t control = 0;
   std::uint32_t invalidate_stag = 0;
 };

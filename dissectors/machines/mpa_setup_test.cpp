@@ -60,7 +60,7 @@ TEST(MpaSetup, ImproperFramesAreDetectedEarly) {
   EXPECT_EQ(read_setup(from_hex(request_key + "00 01 0200"), MpaRole::initiator).state, State::more);
   EXPECT_EQ(read_setup(from_hex(request_key + "00 01 0201"), MpaRole::initiator).state, State::improper);
   EXPECT_EQ(read_setup(from_hex(request_key + "10 02 0003 000000"), MpaRole::initiator).state, State::improper);
-  // In revision 1 that bit is reserved and unchecked, like the others and R.
+  // That bit is reserved and unchecked in revision 1, like the others and R.
   EXPECT_EQ(read_setup(from_hex(request_key + "3f 01 0003 000000"), MpaRole::initiator).state, State::whole);
   EXPECT_FALSE(read_setup(from_hex(request_key + "3f 01 0003 000000"), MpaRole::initiator).frame.reject);
 }

@@ -18,7 +18,7 @@ struct RcOutstanding {
   Psn first;
   std::uint32_t psns = 1;  ///< number of its PSNs
   Operation operation = Operation::send;
-  std::uint32_t length = 0;  ///< bytes; READ: requested
+  std::uint32_t length = 0;  ///< bytes (READ: requested)
   /// READ: number of response PSNs received in order. Other operations with a response beyond an acknowledgement:
   /// 1 when it has arrived.
   std::uint32_t answered = 0;

@@ -120,7 +120,7 @@ TEST(RcRequester, Naks) {
   EXPECT_EQ(sender.acknowledge(10, nak | 3).failure, RcFailure::remote_operation);
   EXPECT_EQ(sender.acknowledge(10, nak | 9).step, RcStep::fail);
   EXPECT_EQ(sender.acknowledge(10, 0x40).step, RcStep::fail);
-  // In the middle of a READ's response: the READ fails.
+  // A NAK in the middle of a READ's response: the READ fails.
   sender.outstanding[1].answered = 1;
   got = sender.acknowledge(12, nak | 2);
   EXPECT_EQ(got.failure, RcFailure::remote_access);

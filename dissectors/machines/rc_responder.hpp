@@ -174,7 +174,7 @@ constexpr std::optional<InvalidRequest> malformed(const RcResponder& at, const R
 }
 
 /// Returns an error if the QP does not permit the operation, independent of the key. The error class in the
-/// specification is not verified; Linux and hardware use invalid request.
+/// specification is not verified. Linux and hardware use invalid request.
 constexpr std::optional<InvalidRequest> not_allowed(const RcRequest& request, const RcResponderSettings& settings) {
   const auto unless = [](bool allowed) { return allowed ? std::nullopt : std::optional(InvalidRequest::right); };
   switch (request.op->operation) {

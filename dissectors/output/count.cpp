@@ -96,7 +96,7 @@ void Count::Stacks::insert(Row& row, std::uint64_t hash, const HeaderStack& stac
 }
 
 Node Count::Stacks::tree() const {
-  // In order of appearance: table positions depend on memory addresses, which differ between runs.
+  // Sorted by appearance: table positions depend on memory addresses, which differ between runs.
   std::vector<const Row*> rows;
   for (const Row& row : rows_)
     if (row.hash != 0) rows.push_back(&row);

@@ -170,7 +170,7 @@ std::vector<Topic> find_entries(const Words& query) {
   return best;
 }
 
-/// Returns the parts of the same field that are present because part `of` has that value. Of two on the same bits,
+/// Returns the parts of the same field that are present because part `of` has that value. If two have the same bits,
 /// returns the raw one, from which the other is decoded.
 std::vector<const Field*> parts_that_follow(const FieldRef& of, std::uint64_t value) {
   const Field* whole = whole_of(*of.header, *of.field);
@@ -302,7 +302,7 @@ std::vector<Topic> find_topics(std::string_view query) {
       if (const Name* entry = topic.names->find(*number)) found.push_back(entry_topic(*topic.names, *entry));
     }
   }
-  // Of several fields with that name, prefers those with a name for the value.
+  // Prefers fields with a name for the value if several fields have that name.
   if (std::any_of(found.begin(), found.end(), [](const Topic& t) { return t.entry != nullptr; }))
     std::erase_if(found, [](const Topic& t) { return t.entry == nullptr; });
   if (found.empty()) found = find_header_values(words);

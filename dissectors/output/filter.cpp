@@ -336,7 +336,7 @@ class FilterCompiler {
     } else {
       std::vector<Filter::Source> headers, flags, fields;
       for (const FieldRef& ref : resolved.refs) {
-        // Our flag is true if it is set; Wireshark's name is true if the field is present, as in Wireshark.
+        // Our flag is true if it is set. Wireshark's name is true if the field is present, as in Wireshark.
         const bool asks_value = ref.field && type_of(*ref.field) == FilterType::flag && !resolved.by_wireshark;
         auto& list = !ref.field ? headers : asks_value ? flags : fields;
         list.push_back({ref.header, ref.field, nullptr});

@@ -19,7 +19,7 @@ std::optional<std::int64_t> parse_time(std::string_view text);
 /// 52:54:00:00:00:02 or 52-54-00-00-00-02.
 std::optional<std::uint64_t> parse_mac(std::string_view text);
 std::optional<std::uint32_t> parse_ipv4(std::string_view text);
-/// In network byte order. An IPv4 address is mapped as in GIDs: ::ffff:10.0.0.2.
+/// Network byte order. An IPv4 address is mapped as in GIDs: ::ffff:10.0.0.2.
 std::optional<std::array<std::uint8_t, 16>> parse_ipv6(std::string_view text);
 /// 0002:c903:000e:0b72, 00:02:c9:03:00:0e:0b:72 or 0x0002c903000e0b72.
 std::optional<std::uint64_t> parse_guid(std::string_view text);

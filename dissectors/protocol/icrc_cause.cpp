@@ -250,7 +250,7 @@ class Search {
     return true;
   }
 
-  // The checksum of the IPv4 header with these values; `rest`: checksum_without_them().
+  // The checksum of the IPv4 header with these values. `rest`: checksum_without_them().
   [[nodiscard]] static std::uint16_t checksum_with(std::uint8_t traffic_class, std::uint8_t ttl, std::uint32_t rest) {
     const std::uint8_t changing[] = {0, traffic_class, ttl, 0};
     return internet_checksum(changing, rest);

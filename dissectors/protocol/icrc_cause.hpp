@@ -49,8 +49,8 @@ struct IcrcCause {
   std::uint32_t offset = 0;              ///< offset in the packet of a change in one place, else 0
   std::array<std::uint8_t, 4> change{};  ///< xor with these bytes restores them
   std::uint32_t bits = 0;  ///< header, payload, icrc: number of bits from the first to the last changed one
-  /// Expected number of packets with random damage that get this explanation, per 10^9 packets, rounded up. At
-  /// most 15,259 (one in 65,536), for payload 1,953,125 (one in 512).
+  /// Expected number of packets with random damage that get this explanation, per 10^9 packets, rounded up. Maximum:
+  /// 15,259 (one in 65,536), for payload 1,953,125 (one in 512).
   std::uint32_t accidents = 0;
 };
 

@@ -216,7 +216,7 @@ TEST(IcrcCause, EveryCombinationOfUnmaskedFields) {
         frame[udp + 6] = 0x12;
         forward(frame, 0);
         store_be(frame.data() + frame.size() - 4, 4, icrc_without_masking(frame, plain));
-        // In transit: hops, and a switch that marks ECN-capable packets.
+        // Changes in transit: hops, and a switch that marks ECN-capable packets.
         if (tos == 0x6a) frame[ip + 1] = 0x6b;
         forward(frame, hops);
         const IcrcCause cause = explain(frame);
@@ -397,7 +397,7 @@ TEST(IcrcCause, ArbitraryBytes) {
   EXPECT_GT(kinds[Kind::unknown], 100);
 }
 
-// With a random ICRC, no cause is found more often than its stated probability.
+// A random ICRC leads to no cause more often than its stated probability.
 TEST(IcrcCause, AccidentsMatchTheStatedProbability) {
   std::mt19937_64 random(1);
   ByteVector frame = with_payload(64);

@@ -265,7 +265,7 @@ struct DcEth {
       field("src_qp", 8, 24, "the sender's queue pair, as observed").hex(),
       field("opaque", 32, 128, "not published").as(Display::bytes),
   };
-  /// The first byte of RDETH is reserved (zero) in RD; DC has a kind there.
+  /// The first byte of RDETH is reserved (zero) in RD. DC has a kind there.
   static constexpr bool recognizes(const std::uint8_t* after_bth) { return (after_bth[0] & 0xfe) == 0x10; }
 };
 

@@ -23,7 +23,7 @@ constexpr std::uint32_t pad_bytes(std::uint32_t ulpdu_length) { return -(ulpdu_l
 constexpr std::uint32_t fpdu_bytes(std::uint32_t ulpdu_length) {
   return 2 + ulpdu_length + pad_bytes(ulpdu_length) + crc_bytes;
 }
-/// The maximum ULPDU in an empty TCP segment of `emss` bytes. At least 128. RFC 5044, 4.5.
+/// The maximum ULPDU in an empty TCP segment of `emss` bytes. The minimum is 128. RFC 5044, 4.5.
 std::uint32_t mulpdu(std::uint32_t emss, bool markers);
 }  // namespace mpa
 

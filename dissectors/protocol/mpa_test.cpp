@@ -76,7 +76,7 @@ TEST(DecodeFpdu, ReadsFigure5AfterItsMarker) {
 }
 
 TEST(DecodeFpdu, ReadsAReadRequestOfLinuxSiw) {
-  // From siw-read: the ULPDU's 46 bytes need no padding, and CRCs are not in use.
+  // The ULPDU of siw-read has 46 bytes, so it needs no padding. CRCs are not in use.
   const auto bytes = from_hex(
       "002e 4141 00000000 00000001 00000001 00000000 d7932900 0000558edd94a000 00004000 a9982400 000055a89b407000"
       "00000000");
@@ -328,7 +328,7 @@ TEST(Mpa, MarkersInsertedAndRemoved) {
     std::vector<std::uint8_t> out(stream.size());
     out.resize(remove_markers(stream, position, out.data()));
     ASSERT_EQ(out, plain);
-    // In two arbitrary pieces, also split inside a marker, and in place.
+    // Parses two arbitrary pieces, also split inside a marker, and in place.
     const std::size_t cut = random() % (stream.size() + 1);
     std::vector<std::uint8_t> pieces = stream;
     std::size_t n = remove_markers(Bytes(pieces).first(cut), position, pieces.data());

@@ -1,6 +1,6 @@
 #pragma once
 /// NVMe over Fabrics, RDMA transport: capsules, and the private data of their connections. All numbers are little
-/// endian. NVM Express Base Specification 2.0; NVMe over RDMA Transport Specification 1.0.
+/// endian. NVM Express Base Specification 2.0. NVMe over RDMA Transport Specification 1.0.
 ///
 /// A command capsule is a submission queue entry of 64 bytes, decoded as two headers. The first 40 bytes, up to the
 /// SGL descriptor, are common to all commands. The last 24 bytes (dwords 10 to 15) depend on the opcode.
@@ -112,7 +112,7 @@ inline constexpr Names nvme_sgl_subtype_names{
 namespace detail {
 constexpr bool nvme_sgl_is_keyed(const std::uint8_t* h) { return h[39] >> 4 == nvme::keyed_data_block; }
 constexpr bool nvme_sgl_is_plain(const std::uint8_t* h) { return !nvme_sgl_is_keyed(h); }
-// Connect and the two Authentication commands. In the others the descriptor's bytes are reserved.
+// Connect and the two Authentication commands. The descriptor's bytes are reserved in the others.
 constexpr bool nvme_fabrics_has_data(const std::uint8_t* h) {
   return h[4] == nvme::fabrics_type::connect || h[4] == nvme::fabrics_type::authentication_send ||
          h[4] == nvme::fabrics_type::authentication_receive;

@@ -1,5 +1,5 @@
 #pragma once
-/// The SCSI RDMA Protocol: information units in SENDs and in the private data of CM messages. INCITS 365 (SRP); CM
+/// The SCSI RDMA Protocol: information units in SENDs and in the private data of CM messages. INCITS 365 (SRP). CM
 /// messages: IBTA vol 1, I/O annex. The layouts match include/scsi/srp.h of Linux.
 
 #include "dissectors/protocol/header.hpp"
@@ -67,8 +67,8 @@ struct SrpLoginRequest {
   };
 };
 
-/// The shorter form for the private data after RDMA-CM's header: without reserved bytes, with fields in another
-/// order. Defined by Linux.
+/// The shorter form for the private data after RDMA-CM's header: without reserved bytes, with fields ordered
+/// differently. Defined by Linux.
 struct SrpLoginRequestRdma {
   static constexpr std::string_view name = "srp_login_req_rdma", title = "SRP_LOGIN_REQ after RDMA-CM's header",
                                     section = "Linux, SRP over RDMA-CM";

@@ -158,7 +158,7 @@ class Sink {
   virtual void transport(const Connection&, Side /*from*/, const TransportPacket&,
                          const NegotiatedParameters* /*agreement*/) {}
   /// The packets of iWARP connections with the PDUs that end in them, only if TrackerOptions::transport is set.
-  /// In capture order, before the events that they cause. `from`: the sender.
+  /// Sorted in capture order, before the events that they cause. `from`: the sender.
   virtual void stream(const Connection&, Side /*from*/, const Packet&) {}
 
  protected:

@@ -53,22 +53,22 @@ inline constexpr std::size_t event_kinds = static_cast<std::size_t>(EventKind::t
 enum class Cause : std::uint8_t {
   none,
   unknown,
-  // Of a retransmission
+  // Causes of a retransmission
   sequence_error_nak,
   timeout,
   rnr,
   implied_nak,
   spurious,
-  // Of a network loss, relative to the capture point
+  // Place of a network loss, relative to the capture point
   before_capture,
   after_capture,
-  // Of a NAK: its code
+  // Code of a NAK
   psn_sequence_error,
   invalid_request,
   remote_access_error,
   remote_operational_error,
   invalid_rd_request,
-  // Of a bad CRC: the change in transit or the sender's error that explains it
+  // Change in transit, or error of the sender, that explains a bad CRC
   source_port,
   address,
   ip_identification,
@@ -78,15 +78,15 @@ enum class Cause : std::uint8_t {
   traffic_class_not_masked,
   checksum_not_masked,
   bth_reserved_not_masked,
-  // Of a stall: the missing condition
+  // Missing condition of a stall
   nothing_outstanding,
   credit,
   window,
   peer,
-  // Of a CNP: the sender's reaction
+  // Reaction of the sender to a CNP
   rate_fell,
   rate_unchanged,
-  // Of a TCP retransmission: triggered by duplicate or selective acknowledgements
+  // TCP retransmission triggered by duplicate or selective acknowledgements
   fast_retransmit,
 };
 inline constexpr std::size_t causes = static_cast<std::size_t>(Cause::fast_retransmit) + 1;

@@ -197,7 +197,7 @@ const Evidence::Stream* Evidence::stream_of(const FlowKey& key, std::uint64_t fr
   if (const Stream* stream = streams_.find(key)) return stream;
   to_listener = false;
   if (const Stream* stream = streams_.find(back)) return stream;
-  // Its beginning was not captured. With two services' ports nothing says which one listens.
+  // Its beginning was not captured. If both ports belong to services, the listening side is unknown.
   const KnownService *from = find_iwarp_service(source), *to = find_iwarp_service(destination);
   if (from && to) return nullptr;
   to_listener = to != nullptr;

@@ -302,7 +302,7 @@ MpaStream::FramingResult MpaStream::acceptable(std::uint64_t at, Bytes bytes) {
   FramingResult first = one(at, bytes, known_use, layout);
   if (first.kind != FramingResult::Kind::yes) return first;
   if (first.ambiguous) return {};
-  // In a known iWARP connection one valid CRC is sufficient.
+  // One valid CRC is sufficient in a known iWARP connection.
   if (known_ && first.proven) return first;
   // A segment that contains exactly this FPDU.
   if (at == segment_from_ && first.end == segment_to_) return first;

@@ -70,7 +70,7 @@ class MpaStream {
 
   /// Starts at a connection's first byte (`known_start`), or anywhere in the stream.
   void start(bool known_start);
-  /// Processes bytes of the stream in order; `in_packet`: they outlive the dissection of this packet.
+  /// Processes bytes of the stream in order. `in_packet`: they outlive the dissection of this packet.
   void bytes(std::uint64_t offset, Bytes bytes, bool in_packet, bool verify, Scratch& scratch, Events& events);
   /// Reports that the bytes up to `to` are lost.
   void gap(std::uint64_t to, bool verify, Scratch& scratch, Events& events);

@@ -90,7 +90,7 @@ class PairSink {
   virtual void unanswered(const PairEvidence& /*evidence*/, const Event&) {}
   /// An alternate path was negotiated (LAP and APR): `path` is from sides[0] to sides[1] (number 0). Event
   /// path_change: `frame` the APR, `origin_frame` the LAP, `end` the proposer, `value` the APR's status. 0: the
-  /// path is loaded. With other values `path` is unused.
+  /// path is loaded. For other values, `path` is unused.
   virtual void path_changed(const PairEvidence& /*evidence*/, const Event&, const FlowKey& /*path*/) {}
   /// The first DREQ: the QPs can be reused from here on. If the start of the connection was not captured,
   /// sides[0] is the sender of the DREQ, its QP is unknown, and request_frame is 0.

@@ -189,7 +189,7 @@ void QueuePairs::count(Followed& f, Side end, const TransportPacket& t) {
   if (!t.crc_bad) judge_pkey(f, t, event);
 }
 
-// Of the first packets of a connection either can have the wrong P_Key. The next one decides.
+// Either of the first packets of a connection can have the wrong P_Key. The next one decides.
 void QueuePairs::judge_pkey(Followed& f, const TransportPacket& t, Event& event) {
   constexpr std::uint16_t base = 0x7fff;  // without the membership bit
   Connection& c = f.info;

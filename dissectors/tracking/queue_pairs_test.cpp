@@ -532,7 +532,7 @@ TEST(QueuePairs, CandidateWhoseSlotIsReused) {
 
 // ---- Interleaved connections
 
-/// One event or message without its frames, which differ with another order.
+/// One event or message without its frames, which depend on the packet order.
 std::string without_frames(const Event& e) {
   return name_of(e) + " " + std::to_string(e.psn) + " x" + std::to_string(e.packets) + " " +
          std::to_string(static_cast<int>(e.end)) + " " + std::to_string(e.bytes);

@@ -56,7 +56,7 @@ class Tracker {
   [[nodiscard]] Moment last() const;
 
   /// For callers that know packets in advance: prefetches the memory that add() will need, in three steps that
-  /// should be some packets apart. With many connections almost every packet would cause cache misses. Has no
+  /// should be some packets apart. Almost every packet would cause cache misses if there are many connections. Has no
   /// other effect, even with a wrong flow.
   struct Prefetcher {
     std::uint64_t hash = 0;  ///< of the flow (from, to, destination QP)

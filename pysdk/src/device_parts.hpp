@@ -241,7 +241,7 @@ class StreamPair final : public QueuePairPart {
 /// Memory of the device that belongs to a domain or a queue pair.
 struct Region {
   std::shared_ptr<Domain> domain;
-  std::shared_ptr<QueuePairPart> of;  ///< keeps the queue pair alive; nullptr: memory of a domain
+  std::shared_ptr<QueuePairPart> of;  ///< keeps the queue pair alive (nullptr: memory of a domain)
   /// Throws Domain::Closed if the memory was released.
   std::function<peer::Region&()> find;
 

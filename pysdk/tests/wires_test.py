@@ -348,7 +348,7 @@ def test_areceive_without_descriptor_does_not_block_the_loop():
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces require root")
 def test_packet_wire_over_veth():
-    # In a separate namespace, without other traffic.
+    # Runs in a separate namespace, without other traffic.
     program = (
         f"import sys; sys.path[:0] = {sys.path!r}\n"
         "import rdmawire\n"

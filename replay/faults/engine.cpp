@@ -70,7 +70,7 @@ Range region_of(FaultAction::Region region, const HeaderStack& stack) {
     case FaultAction::Region::field:
     case FaultAction::Region::header: break;
   }
-  // From the innermost transport header to the payload.
+  // The range from the innermost transport header to the payload.
   if (stack.transport == HeaderStack::none) return {};
   const Layer& transport = stack.layers()[stack.transport];
   const Layer& last = stack.layers().back();
@@ -284,7 +284,7 @@ bool FaultEngine::State::picks(const FaultRule& rule, const HeaderStack& stack, 
   const FrameCoordinates& at = outcome.coordinates;
   if (rule.from && !is_at(*rule.from, side, stack, true)) return false;
   if (rule.to) {
-    // With two sides, the destination is the side that is not the source.
+    // If there are two sides, the destination is the side that is not the source.
     if (rule.to->kind == FaultEndpoint::Kind::side ? rule.to->side == side || rule.to->side > 1 || side > 1
                                                    : !is_at(*rule.to, side, stack, false))
       return false;

@@ -79,7 +79,7 @@ struct FaultRule {
 
   std::optional<FaultEndpoint> from, to;
   std::optional<FaultRange> connection, psn, transmission, message, packet, segment, sequence;
-  bool answers = false;  ///< `answers`: only answers of the transport; `requests`: only requests, also set by selectors
+  bool answers = false;  ///< `answers`: only answers of the transport. `requests`: only requests, also set by selectors
                          ///< that use request coordinates
   bool requests = false;
   std::optional<std::int64_t> after, before;  ///< nanoseconds since the first frame

@@ -40,7 +40,7 @@ TEST(HostedWire, TwoHostsResolveEachOther) {
   other.join();
 }
 
-// In virtual time, the three requests take no real time.
+// The three requests use virtual time, and no real time.
 TEST(HostedWire, ResolveTimesOutAndKeepsOtherFrames) {
   class Chatter final : public SimulatedHost {
     void arrived(Bytes, std::int64_t time, SimulatedHostOutput& output) override {
@@ -67,7 +67,7 @@ TEST(HostedWire, ResolveTimesOutAndKeepsOtherFrames) {
   EXPECT_FALSE(wire->receive(0).value());
 }
 
-// A kernel's stack at the other end of a veth pair.
+// A kernel's stack at the peer interface of a veth pair.
 class KernelHost : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -92,7 +92,7 @@ class QueuePair : public Handle {
   [[nodiscard]] std::uint32_t qp_num() const { return qp_num_; }
   [[nodiscard]] const std::string& type() const { return type_; }
 
-  /// Changes the state from RESET through INIT and RTR to RTS. To post receive requests earlier, call to_init() first.
+  /// Changes the state from RESET through INIT and RTR to RTS. Call to_init() first to post receives earlier.
   [[nodiscard]] PeerResult<void> connect(const Connection& connection) const;
   /// RESET to INIT.
   [[nodiscard]] PeerResult<void> to_init(const Names& access = {"remote_write", "remote_read", "remote_atomic"}) const;
@@ -132,7 +132,7 @@ class ProtectionDomain : public Handle {
   /// `address`: IPv4, IPv6 or a GID as text.
   [[nodiscard]] PeerResult<AddressHandle> address_handle(const std::string& address,
                                                          std::optional<std::uint32_t> sgid_index = {}) const;
-  /// From the address attributes in a CM event: member `ah`.
+  /// Uses the address attributes in a CM event: member `ah`.
   [[nodiscard]] PeerResult<AddressHandle> address_handle_of(const nlohmann::json& attributes) const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-/// A scripted agent at the other end of a socket pair, for tests.
+/// A scripted agent at the second socket of a pair, for tests.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

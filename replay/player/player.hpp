@@ -37,8 +37,8 @@ struct PlayedFrame {
 
 /// Changes from one loop to the next.
 struct LoopChanges {
-  /// PSNs continue where the previous loop ended: live values advance by the number of PSNs of the endpoint. From
-  /// survey().
+  /// PSNs continue where the previous loop ended: live values advance by the number of PSNs of the endpoint. Computed
+  /// by survey().
   std::vector<std::array<std::uint32_t, 2>> psns;
   std::uint32_t ip_step =
       0;  ///< added to the last 32 bits of live addresses (of captured addresses if there is no live one)

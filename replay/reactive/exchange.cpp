@@ -43,7 +43,7 @@ bool can_be_played(const Connection& connection) {
   return connection.service == Service::rc || connection.service == Service::uc || connection.service == Service::iwarp;
 }
 
-/// At most half of the PSN space.
+/// The maximum is half of the PSN space.
 constexpr std::uint32_t most_psns = Psn::half - 1;
 
 /// Number of bytes an endpoint sent or requested.

@@ -157,7 +157,7 @@ TEST(Resegmenter, OtherConnectionsAreUntouched) {
   EXPECT_EQ(resegmenter.take(decode(request(5)), {7, Side::a}).outcome, Resegmenter::Result::Outcome::untouched);
 }
 
-// With a real capture at another MTU, the tracker finds the same completed messages.
+// The tracker finds the same completed messages in a real capture at another MTU.
 struct Messages final : tracking::Sink {
   void message(const tracking::Connection&, const tracking::Message& m) override {
     bytes += m.size;

@@ -87,7 +87,7 @@ err_t leaves(netif* /*interface*/, pbuf* packet) {
   if (got < (v6 ? 40 : 20)) return ERR_OK;
   const IpAddress source = v6 ? IpAddress::of_v6(Bytes(start).subspan(8, 16))
                               : IpAddress::v4(static_cast<std::uint32_t>(load_be<4>(start.data() + 12)));
-  // A frame that cannot be sent is lost; TCP retransmits it.
+  // A frame that cannot be sent is lost. TCP retransmits it.
   if (Stack* stack = Stacks::all().sender(source)) stack->leaves(*packet);
   return ERR_OK;
 }

@@ -37,7 +37,7 @@ struct TcpArrival {
 };
 
 struct TcpOptions {
-  std::uint32_t mss = 1460;  ///< MSS announced in the local SYN: maximum size of the peer's segments; at least 88
+  std::uint32_t mss = 1460;  ///< MSS announced in the local SYN: maximum size of the peer's segments. At least 88
 };
 
 /// The local endpoint of a connection. Must not outlive its host. Destruction resets the connection unless both

@@ -1,4 +1,4 @@
-// Tests against the kernel's TCP, at the other end of a veth pair in a network namespace.
+// Tests against the kernel's TCP, at the peer interface of a veth pair in a network namespace.
 
 #include "replay/streams/tcp_over_wire.hpp"
 

@@ -49,7 +49,7 @@ struct Net {
     EXPECT_TRUE(started);
     fabric = std::move(*started);
   }
-  // Byte 20 of the next frame at a host; -1: no frame arrived in time.
+  // Byte 20 of the next frame at a host (-1: no frame arrived in time).
   int next(std::size_t host, std::int64_t within = 5 * second) {
     const auto got = hosts[host]->receive(hosts[host]->now() + within);
     return got && *got ? (*got)->frame[20] : -1;
@@ -146,7 +146,7 @@ TEST(Switch, FullQueueAndMissingPeerDropFrames) {
   EXPECT_GT(counters.ports[2].down, 0U);
   EXPECT_EQ(counters.ports[2].down + counters.ports[2].queue_full, count);
   EXPECT_EQ(counters.ports[2].sent, 0U);
-  EXPECT_THAT(counters.ports[2].trouble, HasSubstr("the other end is closed"));
+  EXPECT_THAT(counters.ports[2].trouble, HasSubstr("the peer closed the wire"));
 }
 
 TEST(Switch, RecordedFramesCanBeRead) {

@@ -53,7 +53,7 @@ WireResult<std::optional<Received>> EmbeddedWire::receive(std::int64_t deadline)
   std::int64_t woken_at = -1;
   std::size_t wakes = 0;
   for (;;) {
-    // At equal times: first arrivals at this side, then arrivals at the host, then its timer.
+    // Order at equal times: first arrivals at this side, then arrivals at the host, then its timer.
     const std::int64_t here = from_station_.empty() ? SimulatedHost::never : from_station_.begin()->first;
     const std::int64_t there = to_station_.empty() ? SimulatedHost::never : to_station_.front().time;
     const std::int64_t alarm = std::max(now_, station_.wakes());

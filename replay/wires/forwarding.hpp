@@ -1,5 +1,5 @@
 #pragma once
-/// Base class of wires that wrap another wire. By default, all calls are forwarded.
+/// Base class of wires that wrap another wire. Forwards all calls that a derived class does not override.
 
 #include "replay/wires/wire.hpp"
 

@@ -18,7 +18,7 @@ class Interface {
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] unsigned index() const { return index_; }
-  /// In bytes, without the link header.
+  /// Number of bytes without the link header.
   [[nodiscard]] std::uint32_t mtu() const { return mtu_; }
   /// Line rate. 0: unknown.
   [[nodiscard]] std::uint64_t bits_per_second() const;

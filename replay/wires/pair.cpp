@@ -105,7 +105,7 @@ class PairEnd final : public Wire {
     if (closed_) return tl::unexpected(closed_error(name_));
     const std::lock_guard lock(out_->mutex);
     if (out_->receiver_closed)
-      return tl::unexpected(wire_error(WireError::Kind::down, 0, "{}: send: the other end is closed", name_));
+      return tl::unexpected(wire_error(WireError::Kind::down, 0, "{}: send: the peer closed the wire", name_));
     const std::int64_t now = wire_clock::now();
     std::size_t sent = 0;
     for (const Outgoing& outgoing : frames) {
@@ -155,7 +155,7 @@ class PairEnd final : public Wire {
           return Received{current_.frame, current_.time, static_cast<std::uint32_t>(current_.frame.size()), false};
         }
         if (in_->queue.empty() && in_->sender_closed)
-          return tl::unexpected(wire_error(WireError::Kind::down, 0, "{}: receive: the other end is closed", name_));
+          return tl::unexpected(wire_error(WireError::Kind::down, 0, "{}: receive: the peer closed the wire", name_));
       }
       if (!wire_clock::wait_for(in_->bell.descriptor(), POLLIN, deadline)) return std::nullopt;
     }

@@ -145,7 +145,7 @@ WireResult<std::unique_ptr<Wire>> UnixWire::open(const UnixWireOptions& options)
   }
   const int on = 1;
   setsockopt(wire->in_.get(), SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
-  // Rooms beyond the system's limit are for those who may. Without, it is the limit.
+  // A larger buffer than the system's limit requires a privilege. Otherwise the limit applies.
   if (setsockopt(wire->in_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &unix_buffer_bytes, sizeof unix_buffer_bytes) != 0)
     setsockopt(wire->in_.get(), SOL_SOCKET, SO_RCVBUF, &unix_buffer_bytes, sizeof unix_buffer_bytes);
   wire->room_.resize(unix_batch * options.max_bytes);

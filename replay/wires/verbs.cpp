@@ -231,7 +231,7 @@ WireResult<void> VerbsWire::check_events() {
 void VerbsWire::close() {
   if (!device_.context) return;
   if (pair_) static_cast<void>(flush(wire_clock::now() + linger));
-  // In this order, because the device refuses to destroy objects in use.
+  // The order matters, because the device refuses to destroy objects in use.
   flow_.reset();
   pair_.reset();
   requests_ = nullptr;

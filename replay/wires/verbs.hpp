@@ -33,7 +33,7 @@ struct VerbsWireOptions {
   VerbsSteering steering = {};
   std::uint32_t send_depth = 512;     ///< maximum number of outstanding frames
   std::uint32_t receive_depth = 512;  ///< number of receive buffers
-  std::uint32_t signal_every = 64;    ///< request a completion for one of this many frames; at most half of send_depth
+  std::uint32_t signal_every = 64;    ///< request a completion for one of this many frames. At most half of send_depth
   std::uint32_t inline_bytes = 0;     ///< post frames up to this length inline, for devices that require it
   std::uint32_t max_bytes = 0;  ///< maximum frame length. 0: MTU of the port's interface plus a tagged Ethernet header
   std::uint64_t rate = 0;       ///< hardware rate limit in bits per second. 0: unlimited

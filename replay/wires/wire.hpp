@@ -76,8 +76,8 @@ struct WireCounters {
 
 /// One end of a medium that carries frames. Must be used by one thread at a time.
 ///
-/// Times are nanoseconds since 1970 on the wire's own clock, which starts at the system time and never jumps. In
-/// virtual time, the clock starts at 0.
+/// Times are nanoseconds since 1970 on the wire's own clock, which starts at the system time and never jumps. A
+/// virtual clock starts at 0.
 class Wire {
  public:
   Wire() = default;

@@ -138,7 +138,7 @@ def differences_of_messages(frames, analysis):
             if len(found) != len(expected):
                 differences.append(f"{name}: {len(found)} messages, expected {len(expected)}")
                 continue
-            # With lost TCP segments, tshark shows the FPDUs in the frame that filled the gap.
+            # If TCP segments are lost, tshark shows the FPDUs in the frame that filled the gap.
             frames_count = not (isinstance(reference, iwarp.Stream) and reference.sent[end].tcp_fills)
             for (first, last, kind, size), message in _match_messages(found, expected, frames_count):
                 if (kind, size) != (message.kind, message.size):

@@ -67,7 +67,7 @@ def test_only_known_violations_are_reported(capture):
 
 
 def test_few_inconclusive_results_on_clean_captures():
-    """At most 2 % of the evaluations are inconclusive on complete captures without loss."""
+    """No more than 2 % of the evaluations are inconclusive on complete captures without loss."""
     clean = [c for c in CAPTURES if c.name.startswith(("samples/", "linux-")) and "loss" not in c.name and "siw" not in c.name]
     total = Counter()
     for capture in clean:

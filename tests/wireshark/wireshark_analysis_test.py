@@ -20,7 +20,7 @@ class Tables:
     """The tables that `rdmawire analyze` writes for a capture."""
 
     def __init__(self, capture, directory):
-        # One thread: otherwise events of directions that are paired late can have another order.
+        # One thread: otherwise events of directions that are paired late can have a different order.
         done = subprocess.run([COMMAND, "analyze", capture, "--csv", directory, "--csv-packets", "--threads", "1",
                                "--json"], capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
@@ -160,7 +160,7 @@ def test_connection_fields_have_known_values(name, trees_of):
 
 
 def test_one_pass_shows_closing_frame_only_afterwards():
-    """With one pass, a packet does not yet show the frame that closes its connection."""
+    """A packet does not yet show the frame that closes its connection in one pass."""
     capture = next(path for path in ALL if path.name == "linlinw5-cm.pcap")
     home = with_plugin()
     for passes in ((), ("-2",)):
@@ -320,7 +320,7 @@ FIRST_PASS = COMMAND.parent / "wireshark_first_pass"
 @pytest.mark.skipif(not FIRST_PASS.exists(), reason=f"requires {FIRST_PASS}")
 @pytest.mark.parametrize("capture", ALL, ids=lambda path: path.name)
 def test_one_pass_shows_the_tracker_state_at_that_frame(capture):
-    """With one pass, a frame shows exactly the tracker's output at the time the frame was added."""
+    """A frame shows, in one pass, exactly the tracker's output at the time the frame was added."""
     home = with_plugin()
     done = subprocess.run([FIRST_PASS, home.place(capture)], capture_output=True, text=True, timeout=120, check=True)
     expected = done.stdout.splitlines()

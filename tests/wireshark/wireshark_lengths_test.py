@@ -65,7 +65,7 @@ def frames_of(capture):
 
 @pytest.mark.parametrize("more", [1000, 0, -1000])
 def test_responder_that_accepts_wrong_dma_length(dissect, tmp_path, more):  # noqa: F811
-    """In a connection opened by the CM, the first WRITE has a wrong DMA length and is acknowledged."""
+    """The first WRITE of a connection opened by the CM has a wrong DMA length and is acknowledged."""
     frames = frames_of(SAMPLES / "rping.pcap")
     first = next(at for at, frame in enumerate(frames)
                  if frame[36:38] == struct.pack(">H", 4791) and frame[42] == WRITE_FIRST)

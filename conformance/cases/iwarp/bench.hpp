@@ -117,8 +117,8 @@ class IwarpBench : public CaseRecorder, public DeviceBench {
   void device_dials(Connected& from);
   /// The tester's MPA frame according to the options.
   [[nodiscard]] static ByteVector frame_of(const ConnectOptions& options);
-  /// Waits for the device's request and sends the reply of the options. By default, the reply to an enhanced request is
-  /// enhanced and grants the request.
+  /// Waits for the device's request and sends the reply of the options. Unless set, the reply to an enhanced request
+  /// is enhanced and grants the request.
   void answers(Connected& of);
   /// The device's application is notified of the request, and accepts.
   void accepts(Connected& of);

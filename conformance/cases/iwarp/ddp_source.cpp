@@ -16,7 +16,7 @@ using enum RdmapOperation;
 constexpr std::uint32_t whole = 6000;  ///< length of a message with several segments
 constexpr std::uint32_t invalidates = 0x13570;
 
-/// Receives segments of this opcode until their payload has `bytes` bytes, regardless of flags. At least one segment.
+/// Receives segments of this opcode until their payload has `bytes` bytes, regardless of flags. One or more segments.
 std::vector<Seen> segments_of(Connected& qp, RdmapOperation operation, std::uint64_t bytes) {
   std::vector<Seen> all;
   std::uint64_t come = 0;

@@ -25,7 +25,7 @@ Stimulus flipped_crc(const Stimulus& of) {
 
 // FPDUs sent by the device
 
-// A Send of 24 zero bytes, MSN 1. With the first marker it is figure 5 of RFC 5044, with another marker figure 6.
+// A Send of 24 zero bytes, MSN 1. Figure 5 of RFC 5044 shows the first marker, figure 6 another marker.
 constexpr std::uint8_t send_of_zeros[] = {0x00, 0x2a, 0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0};
 
 void require_bytes(IwarpBench& bench, const Connected& qp, std::size_t from, const ByteVector& expected,

@@ -99,7 +99,7 @@ void all_point_to_one_length(IwarpBench& bench, std::uint32_t before) {
                   "markers that point to one byte", fmt::format("to {}", fmt::join(starts, ", ")));
     most = std::max(most, starts.size());
   }
-  // With an EMSS of 1460, an FPDU of this length has at least two markers. A device may send shorter FPDUs.
+  // An FPDU of this length has at least two markers if the EMSS is 1460. A device may send shorter FPDUs.
   if (most < 2) end_case(Verdict::inconclusive, "no FPDU from the device had two markers");
 }
 void from_the_streams_beginning(IwarpBench& bench) { all_point_to_one_length(bench, 1); }

@@ -81,7 +81,7 @@ ByteVector reply_to(const Seen& request, std::uint8_t flags, int revision, const
   return frame_to(request, mpa::reply_key, flags, revision, private_data, told);
 }
 
-// RFC 5044, 8, code 4: TCP is closed. In enhanced negotiation, "any" error causes a Terminate: RFC 6581, 8.
+// RFC 5044, 8, code 4: TCP is closed. "Any" error in enhanced negotiation causes a Terminate: RFC 6581, 8.
 void is_given_up(Connected& qp) {
   if (frame_in(*qp.setup).get<"enhanced">() == 0) {
     qp << stream_closed();

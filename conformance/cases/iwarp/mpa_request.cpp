@@ -9,7 +9,7 @@
 namespace rdmawire::conformance::iwarp::mpa_request_cases {
 namespace {
 
-// 7.1.2 rules 8 and 10 require a "reasonable" timeout. This value is rdmawire's; siw uses 10 seconds.
+// 7.1.2 rules 8 and 10 require a "reasonable" timeout. This value is rdmawire's. siw uses 10 seconds.
 constexpr std::int64_t reasonable = 45'000'000'000;
 
 // Requests sent by the device
@@ -39,7 +39,7 @@ void a_request_has_private_data(IwarpBench& bench) {
 void a_request_has_much_private_data(IwarpBench& bench) {
   checked_request(bench, asking(bench, {.device_private_data = pattern_bytes(255)}), pattern_bytes(255));
 }
-// In revision 1, the flags have five reserved bits.
+// The flags of revision 1 have five reserved bits.
 void a_request_of_revision_1_has_the_format(IwarpBench& bench) {
   bench.wish({.revision = 1});
   Connected& qp = asking(bench, {.device_private_data = "hello"});

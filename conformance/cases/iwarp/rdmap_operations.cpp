@@ -16,7 +16,7 @@ void has(IwarpBench& bench, const Seen& seen, const char* what, std::uint64_t wa
                 found ? fmt::format("{:#x}", *found) : "the field is missing");
 }
 
-// Figure 4: opcodes 3 to 6, untagged, queue 0; STag 0 without Invalidate.
+// Figure 4: opcodes 3 to 6, untagged, queue 0. STag 0 without Invalidate.
 void format_of_a_send(IwarpBench& bench, const char* posted, const peer::Names& flags, unsigned opcode,
                       std::uint32_t invalidates) {
   Connected& qp = bench.connect();
@@ -80,7 +80,7 @@ void format_of_a_read_request(IwarpBench& bench) {
   has<RdmapReadRequest, "src_to">(bench, seen, "Data Source TO", tester_memory);
   bench.require(seen.ulpdu_bytes() == 18 + 28, "a DDP header of 18 bytes, and 28 bytes",
                 fmt::format("{} bytes", seen.ulpdu_bytes()));
-  // To the requested sink.
+  // The destination is the requested sink.
   qp >> response_to(seen, pattern_bytes(24));
   qp.completes(0);
   qp.holds(64, pattern_bytes(24));

@@ -248,7 +248,7 @@ Seen Stream::judged(Seen seen, const Expectation& expectation) {
     if (auto right = seen.with_bits_in_order(); right && expectation.judge(*right) == Match::yes) {
       // A wrong bit order does not hide other failures.
       story_.deviates(Verdict::fail_wrong_code, expectation.text(),
-                      seen.text() + ": the same, with its bits in another order than figure 7 has them (TRM-001)");
+                      seen.text() + ": the same, with the bits ordered differently from figure 7 (TRM-001)");
       return std::move(*right);
     }
   }

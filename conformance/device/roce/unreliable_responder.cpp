@@ -59,7 +59,7 @@ void abandon(Core& core, QueuePair& qp, Status status = Status::remote_operation
   complete_receive(core, qp, lost, {.status = status, .opcode = CompletionOpcode::receive}, false);
 }
 
-/// Abandon a message that is too long. With an SRQ, its receive completes in error.
+/// Abandon a message that is too long. The receive of an SRQ completes in error.
 void spoil(Core& core, QueuePair& qp) {
   Responder& at = qp.responder;
   if (qp.options.srq == 0) return;

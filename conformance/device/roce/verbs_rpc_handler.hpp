@@ -31,7 +31,7 @@ class VerbsRpcHandler {
   std::vector<Json> events();
 
  protected:
-  /// `verbs` must outlive this. `own_name`: name of the device; `greeting`: software name in the response to hello.
+  /// `verbs` must outlive this. `own_name`: name of the device. `greeting`: software name in the response to hello.
   VerbsRpcHandler(Verbs& verbs, Step step, std::string own_name, std::string greeting);
 
   using Command = std::function<Result<Json>(ArgumentReader&)>;
