@@ -50,8 +50,8 @@ if(RDMAWIRE_COVERAGE)
   target_link_options(rdmawire_flags INTERFACE --coverage)
 endif()
 
-# The working copy's path is in a header instead of a definition for all sources, so that other objects are shared between
-# working copies.
+# The working copy's path is in a header instead of a definition for all sources, so that other objects are shared
+# between working copies.
 set(RDMAWIRE_TEST_INCLUDE ${CMAKE_BINARY_DIR}/generated)
 file(CONFIGURE OUTPUT ${RDMAWIRE_TEST_INCLUDE}/source_directory.hpp CONTENT
 "#pragma once

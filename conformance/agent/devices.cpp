@@ -154,7 +154,7 @@ Result<Json> devices(Session&, Arguments& arguments) {
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
   int count = 0;
   const auto list = list_devices(count);
-  // A host without devices is not an error.
+  // A host may have no devices.
   if (!list && list.error().number != ENOSYS) return tl::unexpected(list.error());
   Json all = Json::array();
   for (int i = 0; list && i < count; ++i) {

@@ -98,7 +98,7 @@ struct Statistics {
   std::uint64_t lives = 0;
   std::uint64_t connections = 0;
   std::uint64_t edges = 0;                     ///< of Feedback::answers
-  std::optional<std::uint64_t> code_edges;     ///< nullopt: not counted, or not reported by the target
+  std::optional<std::uint64_t> code_edges;     ///< nullopt: the target does not count or report them
   std::optional<std::uint64_t> monitor_edges;  ///< nullopt: not counted
   std::uint64_t corpus = 0;
   std::uint64_t findings = 0;  ///< distinct findings

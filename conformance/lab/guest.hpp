@@ -36,7 +36,7 @@ struct GuestOptions {
   std::filesystem::path share;       ///< directory of the host, mounted read-only at /share
   std::filesystem::path agent;       ///< path of the agent program ("": none)
   unsigned agent_channels = 4;       ///< maximum number of concurrent controllers
-  std::string accelerator = "tcg";   ///< qemu accelerator: tcg works everywhere; kvm is faster if available
+  std::string accelerator = "tcg";   ///< qemu accelerator: tcg works everywhere. kvm is faster if available
   std::string qemu = "qemu-system-x86_64";
   std::string kernel_arguments;      ///< appended to the kernel's command line
   std::chrono::seconds timeout{60};  ///< boot timeout. A failed boot is retried once

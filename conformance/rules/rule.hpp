@@ -36,7 +36,7 @@ enum class Level : std::uint8_t {
   shall,
   should,
   may,   ///< optional or implementation-defined behavior: reported, never a violation
-  tool,  ///< a requirement on rdmawire's own results, or on the device's statements about itself; "shall"
+  tool,  ///< a requirement on rdmawire's own results, or on the device's statements about itself ("shall")
 };
 
 /// The ways in which a rule can be evaluated.
@@ -71,7 +71,7 @@ constexpr bool contains(Services set, Services any) {
 /// otherwise the section's title identifies the clause. Releases of the specification number tables differently, so a
 /// table is identified by its title.
 struct Clause {
-  std::string_view document;  ///< "IBTA vol 1" (with its annexes A14, A17, A19), "RFC 5044"; "practice", "rdmawire"
+  std::string_view document;  ///< "IBTA vol 1" (with its annexes A14, A17, A19), "RFC 5044", "practice", "rdmawire"
   std::string_view number;    ///< "C9-148", "9.7.5.2.8". If not verified, the probable neighborhood, or empty
   std::string_view title;     ///< paraphrased title of the section or statement. Empty if the number is sufficient
   bool verified = true;       ///< whether the number is verified

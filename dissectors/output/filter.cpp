@@ -39,7 +39,7 @@ struct Token {
   Sort sort = Sort::end;
   std::size_t position = 0;
   std::size_t length = 0;
-  std::string text;  ///< a word. A quoted text without quotes and escapes; or an error
+  std::string text;  ///< a word, a quoted text without quotes and escapes, or an error
 };
 
 std::string lower(std::string_view text) {
@@ -546,7 +546,7 @@ class FilterCompiler {
     return is_address(group.type) && value.text.find('/') != std::string::npos;
   }
 
-  // The numbers of a value: one; those of a prefix; or those of all entries with that name.
+  // The numbers of a value: one, those of a prefix, or those of all entries with that name.
   template <class Number>
   tl::expected<Intervals<Number>, FilterError> intervals(const Token& name, const Group& group, const Token& value) {
     if (is_address(group.type)) {

@@ -15,8 +15,8 @@ struct TreeOptions {
 };
 
 /// Appends the packet as a tree: offset and length of every layer. Value, name and meaning of every field, with
-/// parts indented and reserved bits only if not zero; payload, padding and CRCs. The PDUs of a byte stream; upper
-/// layer and reason; notes; findings; comments of the capture.
+/// parts indented and reserved bits only if not zero, payload, padding and CRCs. The PDUs of a byte stream, upper
+/// layer and reason, notes, findings, and comments of the capture.
 void append_tree(std::string& out, const tracking::Packet& packet, const PacketContext& context = {},
                  const TreeOptions& options = {});
 

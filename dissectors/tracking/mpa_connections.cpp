@@ -261,7 +261,7 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
   const Bytes captured = stack.bytes_of(stack.payload);
 
   Connection* const found = known(key);
-  // A segment without data or SYN does not create a connection.
+  // Only a segment with data or SYN creates a connection.
   if (!found && !syn && length == 0) return;
   Connection& current = found ? *found : begin(key);
   const std::size_t before = current.buffered();

@@ -54,7 +54,7 @@ class TcpLossTracker {
     std::int64_t origin_time = 0;
   };
 
-  /// Requires rising frames. Events have no connection nor end set, and psn is the sequence number.
+  /// Requires rising frames. Events contain no connection or end, and psn is the sequence number.
   Judgment segment(const Segment& segment, std::vector<Event>& events);
   void acknowledge(const Acknowledgement& acknowledgement, std::vector<Event>& events);
   /// The direction is over.

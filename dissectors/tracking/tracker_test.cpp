@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(Tracker, Samples,
                                            "siw-rping.pcap", "srq-pingpong.pcap.gz", "ucmatose.pcap",
                                            "ud-pingpong.pcap"));
 
-// Linux's rdma_rxe without losses: no loss or error events.
+// Linux's rdma_rxe without losses: loss and error events are absent.
 TEST(Tracker, CleanCapturesHaveNoEvents) {
   for (const char* name : {"rc-send.pcap.gz", "rc-read.pcap.gz", "rc-write-ipv6.pcap", "rc-atomic.pcap",
                            "srq-pingpong.pcap.gz", "rping.pcap", "ud-pingpong.pcap"}) {

@@ -1,6 +1,6 @@
 """Runs tshark with and without the built plugin, and the rdmawire command.
 
-As root, Wireshark does not load personal plugins. Therefore tshark runs as nobody, with a temporary home directory.
+As root, Wireshark does not load personal plugins. Therefore tshark runs as an unprivileged user, with a temporary home directory.
 """
 
 import gzip

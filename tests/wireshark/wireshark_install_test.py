@@ -33,7 +33,7 @@ def missing():
         return f"requires tshark {headers}, the version of the headers"
     as_nobody = NOBODY if os.geteuid() == 0 else []
     if subprocess.run([*as_nobody, "test", "-r", PROFILE / "preferences"], check=False, capture_output=True).returncode:
-        return f"requires sources that the user nobody can read, because the tests run as root: {PROFILE}"
+        return f"requires sources that an unprivileged user can read, because the tests run as root: {PROFILE}"
     return ""
 
 

@@ -144,7 +144,7 @@ def plugin_trees(response):
 
 @pytest.mark.skipif(not shutil.which("sharkd"), reason="requires sharkd")
 def test_output_is_independent_of_file_and_frame_order():
-    """The output of a frame depends neither on previously shown frames or files nor on a reset preference."""
+    """The output of a frame is independent of previously shown frames and files, and of a reset preference."""
     home = with_plugin()
     first_file, second_file = home.place(LOSS), home.place(SAMPLES / "siw-write-loss.pcap.gz")
     order = [41, 26, 999, 35, 27, 26, 1042, 34, 41]

@@ -18,7 +18,7 @@ std::size_t alive();
 
 /// The nth verbs call from now on (1: the next) fails with this errno. 0: no call fails.
 void fail_call(unsigned nth, int number);
-/// Until reset(), release calls do not fail and are not counted.
+/// Until reset(), release calls succeed and are not counted.
 void spare_releases();
 /// Number of calls since fail_call() that could fail.
 unsigned calls();

@@ -51,8 +51,8 @@ LOSSES = ("lost_in_network", "lost_in_capture", "psn_gap")
 class Event:
     """An event like tracking::Event, with its accepted values. Frames are numbers in the capture."""
     kind: str
-    causes: list            # accepted causes; ["none"] for kinds without a cause; []: any
-    end: int | None = None  # 0 or 1; None: any
+    causes: list            # accepted causes (["none"] for kinds without a cause, []: any)
+    end: int | None = None  # 0 or 1 (None: any)
     frame: int | None = None           # exact frame
     frames: tuple | None = None        # or range of frames
     last_frame: int | None = None
