@@ -269,8 +269,8 @@ struct Rewriter::Index {
   void rewrite_arp(Patch& patch, const HeaderStack& stack) const;
   void rewrite_options(Patch& patch, const HeaderStack& stack) const;
   void finish(Patch& patch, const HeaderStack& stack, bool stream_changed) const;
-  void retag(Rewritten& result, const HeaderStack& stack, MutableBytes room, const MappedVlan& vlan) const;
-  Rewritten rewrite(const HeaderStack& stack, MutableBytes room, std::uint64_t number,
+  void retag(Rewritten& result, const HeaderStack& stack, MutableBytes buffer, const MappedVlan& vlan) const;
+  Rewritten rewrite(const HeaderStack& stack, MutableBytes buffer, std::uint64_t number,
                     std::span<const tracking::Pdu> pdus) const;
 };
 
@@ -523,7 +523,7 @@ void Rewriter::Index::finish(Patch& patch, const HeaderStack& stack, bool stream
   }
 }
 
-void Rewriter::Index::retag(Rewritten& result, const HeaderStack& stack, MutableBytes room,
+void Rewriter::Index::retag(Rewritten& result, const HeaderStack& stack, MutableBytes buffer,
                             const MappedVlan& vlan) const {
   if (!vlan.id.live || stack.layers().empty() || stack.layers()[0].header != &info<Ethernet>) return;
   const std::uint16_t id = *vlan.id.live;
@@ -536,26 +536,26 @@ void Rewriter::Index::retag(Rewritten& result, const HeaderStack& stack, Mutable
   constexpr std::uint32_t at = detail::field_of<Ethernet>("type").bit / 8;
   const std::size_t bytes = result.frame.size();
   if (tag) {
-    const std::uint16_t now = View<Vlan>(room.data() + tag->offset).get<"id">();
+    const std::uint16_t now = View<Vlan>(buffer.data() + tag->offset).get<"id">();
     if (!vlan.id.of(now)) return;
-    if (id != MappedVlan::untagged) return detail::field_of<Vlan>("id").store(room.data() + tag->offset, id);
+    if (id != MappedVlan::untagged) return detail::field_of<Vlan>("id").store(buffer.data() + tag->offset, id);
     if (tag != &stack.layers()[1]) return;
-    std::memmove(room.data() + at, room.data() + at + Vlan::size, bytes - at - Vlan::size);
-    result.frame = room.first(bytes - Vlan::size);
+    std::memmove(buffer.data() + at, buffer.data() + at + Vlan::size, bytes - at - Vlan::size);
+    result.frame = buffer.first(bytes - Vlan::size);
   } else if (id != MappedVlan::untagged && vlan.id.captured.value_or(MappedVlan::untagged) == MappedVlan::untagged) {
-    std::memmove(room.data() + at + Vlan::size, room.data() + at, bytes - at);
-    store_be(room.data() + at, 2, ethertype::vlan);
-    store_be(room.data() + at + 2, 2, id);
-    result.frame = room.first(bytes + Vlan::size);
+    std::memmove(buffer.data() + at + Vlan::size, buffer.data() + at, bytes - at);
+    store_be(buffer.data() + at, 2, ethertype::vlan);
+    store_be(buffer.data() + at + 2, 2, id);
+    result.frame = buffer.first(bytes + Vlan::size);
   }
 }
 
-Rewritten Rewriter::Index::rewrite(const HeaderStack& stack, MutableBytes room, std::uint64_t number,
+Rewritten Rewriter::Index::rewrite(const HeaderStack& stack, MutableBytes buffer, std::uint64_t number,
                                    std::span<const tracking::Pdu> pdus) const {
   Rewritten result;
   const std::size_t bytes = stack.bytes.size();
-  std::memcpy(room.data(), stack.bytes.data(), bytes);
-  const MutableBytes frame = room.first(bytes);
+  std::memcpy(buffer.data(), stack.bytes.data(), bytes);
+  const MutableBytes frame = buffer.first(bytes);
   result.frame = frame;
   Patch patch(frame);
 
@@ -640,7 +640,7 @@ Rewritten Rewriter::Index::rewrite(const HeaderStack& stack, MutableBytes room, 
   }
   rewrite_options(patch, stack);
   finish(patch, stack, stream_changed);
-  if (c) retag(result, stack, room, c->vlan);
+  if (c) retag(result, stack, buffer, c->vlan);
   return result;
 }
 
@@ -649,11 +649,11 @@ Rewriter::Rewriter(Rewriter&&) noexcept = default;
 Rewriter& Rewriter::operator=(Rewriter&&) noexcept = default;
 Rewriter::~Rewriter() = default;
 
-Rewritten Rewriter::rewrite(const HeaderStack& stack, MutableBytes room, std::uint64_t number) const {
-  return index_->rewrite(stack, room, number, {});
+Rewritten Rewriter::rewrite(const HeaderStack& stack, MutableBytes buffer, std::uint64_t number) const {
+  return index_->rewrite(stack, buffer, number, {});
 }
-Rewritten Rewriter::rewrite(const tracking::Packet& packet, MutableBytes room) const {
-  return index_->rewrite(packet.stack, room, packet.number, packet.pdus);
+Rewritten Rewriter::rewrite(const tracking::Packet& packet, MutableBytes buffer) const {
+  return index_->rewrite(packet.stack, buffer, packet.number, packet.pdus);
 }
 
 void Rewriter::rewrite_ulpdu(MutableBytes ulpdu, std::uint32_t connection, Side from) const {

@@ -60,13 +60,13 @@ class Rewriter {
   Rewriter& operator=(Rewriter&&) noexcept;
   ~Rewriter();
 
-  /// Rewrites a complete, decoded Ethernet or InfiniBand frame. `room` must have stack.bytes.size() + growth bytes and
-  /// may start at stack.bytes. `number` is the frame number in the capture, from 1. Does not allocate (except for
+  /// Rewrites a complete, decoded Ethernet or InfiniBand frame. `buffer` must have stack.bytes.size() + growth bytes
+  /// and may start at stack.bytes. `number` is the frame number in the capture, from 1. Does not allocate (except for
   /// `why`) and does not depend on earlier frames.
-  Rewritten rewrite(const HeaderStack& stack, MutableBytes room, std::uint64_t number = 1) const;
+  Rewritten rewrite(const HeaderStack& stack, MutableBytes buffer, std::uint64_t number = 1) const;
   /// Same, with the state of the packet's connection: for iWARP, FPDUs that are complete within the frame are rewritten
   /// as well, including their CRCs.
-  Rewritten rewrite(const tracking::Packet& packet, MutableBytes room) const;
+  Rewritten rewrite(const tracking::Packet& packet, MutableBytes buffer) const;
 
   /// Rewrites STags and tagged offsets of one DDP segment (an MPA ULPDU) sent by `from`, in place.
   void rewrite_ulpdu(MutableBytes ulpdu, std::uint32_t connection, Side from) const;

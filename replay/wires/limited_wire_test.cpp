@@ -8,7 +8,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Records its frames, with a clock set by the test. Accepts `room` frames.
+/// Records its frames, with a clock set by the test. Accepts `capacity` frames.
 class NotedWire final : public Wire {
  public:
   const std::string& name() const override { return name_; }
@@ -18,14 +18,14 @@ class NotedWire final : public Wire {
   using Wire::send;
   WireResult<std::size_t> send(std::span<const Outgoing> frames) override {
     std::size_t taken = 0;
-    for (; taken < frames.size() && taken < room; ++taken) left.push_back(std::max(frames[taken].time, time));
+    for (; taken < frames.size() && taken < capacity; ++taken) left.push_back(std::max(frames[taken].time, time));
     return taken;
   }
   WireResult<std::optional<Received>> receive(std::int64_t) override { return std::nullopt; }
   void close() override {}
 
   std::int64_t time = 1000;
-  std::size_t room = 100;
+  std::size_t capacity = 100;
   std::vector<std::int64_t> left;
 
  private:
@@ -57,7 +57,7 @@ TEST(LimitedWire, RejectedFramesDoNotCount) {
   LimitedWire wire(noted, {.frames_per_second = 1'000'000, .burst = 0});
   const auto frame = frame_to(0x020000000001);
   const std::vector<Outgoing> two(2, Outgoing{frame});
-  noted.room = 1;
+  noted.capacity = 1;
   ASSERT_EQ(wire.send(two).value(), 1U);
   ASSERT_EQ(wire.send(two).value(), 1U);
   EXPECT_THAT(noted.left, ElementsAre(1000, 2000));
