@@ -421,7 +421,7 @@ Result<void> CmId::modify(ibv_qp* qp, ibv_qp_state state) {
   return {};
 }
 
-/// Changes the QP to INIT, so that it accepts receive requests. A UD QP to RTS. States set by the controller are kept.
+/// Changes the QP from RESET to INIT, so that it accepts receive requests, and a UD QP to RTS. Keeps a later state.
 Result<void> CmId::make_ready(ibv_qp* qp) {
   if (qp->state == IBV_QPS_RESET)
     if (auto done = modify(qp, IBV_QPS_INIT); !done) return done;

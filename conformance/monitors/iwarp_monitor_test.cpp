@@ -274,7 +274,7 @@ TEST(IwarpMonitor, InvalidNegotiationFramesAreViolations) {
   EXPECT_THAT(Talk(asks, reply(0x40, 1), {}, false).violated(), ElementsAre("MPA-024 b 5"));
   EXPECT_THAT(Talk(asks, reply(0x60, 1), {}, false).violated(), IsEmpty()) << "a rejection need not be enhanced";
   EXPECT_THAT(Talk(asks, reply(0x50, 2, {0x80, 4, 0x40, 5}), {}, false).violated(), ElementsAre("MPA-028 b 5"));
-  // D is requested and granted: a zero-length Read.
+  // The D bit is requested and granted, so the first FPDU must be a zero-length RDMA Read.
   const ByteVector gives = reply(0x50, 2, {0x80, 4, 0x40, 4});
   EXPECT_THAT(Talk(asks, gives).violated(), ElementsAre("MPA-033 a 6"));
   Talk reads_first(asks, gives, {}, false);

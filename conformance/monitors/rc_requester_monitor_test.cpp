@@ -339,7 +339,7 @@ TEST_P(Requester, ViolationIsReportedUnlessPacketsMayBeMissing) {
     hold(GetParam());
     return;
   }
-  // Rules without a violating trace: missing packets may always be missing only from the capture.
+  // No trace violates these rules for certain, because the capture may lack any missing packet.
   Watched kept(GetParam().agreed);
   GetParam().kept(kept);
   EXPECT_GT(kept.counts(GetParam().alias).passed, 0U);

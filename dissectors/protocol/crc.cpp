@@ -121,7 +121,7 @@ std::uint32_t plain::compute_icrc(const HeaderStack& stack, std::uint32_t end) {
     } else {
       mask_ipv6_or_grh(h);
     }
-    // Options and extension headers, unchanged.
+    // IP options and extension headers are covered without a mask.
     const std::uint32_t crc = crc32({packet + ip_end, udp_at - ip_end}, crc32(prefix.bytes()));
     MaskedPrefix rest;
     std::uint8_t* udp = rest.copy(packet + udp_at, info<Udp>.size + info<Bth>.size);

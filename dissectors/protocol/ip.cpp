@@ -89,7 +89,7 @@ void announce(FrameLayout& frame, std::size_t index, std::string_view field) {
   HeaderValue& header = frame.at(index);
   const HeaderInfo* next = frame.next(index);
   const std::uint64_t present = header.get(*header.header().find(field));
-  // Several numbers are valid for IPv6 extension headers: keeps the current one.
+  // IPv6 extension headers have several protocol numbers. A valid current number is kept.
   const bool announced_already =
       next == &info<Ipv6Extension> && (present == ip_protocol::hop_by_hop || present == ip_protocol::routing);
   if (next && !announced_already)

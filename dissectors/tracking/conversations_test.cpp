@@ -514,7 +514,7 @@ TEST(Conversations, DamagedMessageIsIgnored) {
   frame.icrc = 0x12345678;
   wires.see(frame);
   EXPECT_EQ(wires.conversations.known(), 0U);
-  frame.icrc = 0;  // captured before it was computed
+  frame.icrc = 0;  // the capture precedes the ICRC calculation
   wires.see(frame);
   EXPECT_EQ(wires.conversations.known(), 1U);
 }

@@ -392,7 +392,7 @@ TEST(IwarpEvidence, PortOfTheMpaRequest) {
   EXPECT_TRUE(first.pdus[0].stack.get<SmbDirectNegotiateRequest>());
   EXPECT_TRUE(streams.see(5445, 40000, fpdu(ByteVector(32), 1), true).pdus[0].stack.get<SmbDirectNegotiateResponse>());
   EXPECT_TRUE(streams.see(5445, 40000, fpdu(ByteVector(24), 2), true).pdus[0].stack.get<SmbDirectData>());
-  // Only the first segment of a message, and only Sends.
+  // SMB Direct headers are decoded only in the first segment of a Send.
   EXPECT_TRUE(streams.see(40000, 5445, fpdu(ByteVector(24), 2, 0, false)).pdus[0].stack.get<SmbDirectData>());
   EXPECT_FALSE(streams.see(40000, 5445, fpdu(ByteVector(24), 2, 24)).pdus[0].stack.get<SmbDirectData>());
   const Packet& read = streams.see(40000, 5445, fpdu(ByteVector(28), 1, 0, true, 1));

@@ -5,7 +5,7 @@ import shutil
 import sys
 
 if __name__ == "__main__":
-    # The script of the wheel runs this file without the package.
+    # The wheel's command `rdmawire` runs this file without importing the package.
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "rdmawire")
     if not os.access(program, os.X_OK):
         program = shutil.which("rdmawire") or ""

@@ -33,7 +33,7 @@ WireResult<std::size_t> LimitedWire::send(std::span<const Outgoing> frames) {
     if (!may_go(frame.frame)) break;
     spaced.push_back(frame);
     if (interval_ == 0) continue;
-    // A frame may be one burst ahead of even spacing.
+    // A frame may be sent earlier than at the even interval, by at most `burst` intervals.
     const std::int64_t asked = std::max(frame.time, now());
     const std::int64_t leaves = std::max(asked, due - interval_ * std::int64_t{restraint_.burst});
     if (leaves > asked) spaced.back().time = leaves;

@@ -54,7 +54,7 @@ double top(double from, double to, Function f) {
   return (from + to) / 2;
 }
 
-/// Farthest position from `inside` towards `outside` at which the predicate holds.
+/// Returns the position between `inside` and `outside` that is farthest from `inside` and satisfies the predicate.
 template <class Predicate>
 double edge(double inside, double outside, Predicate holds) {
   if (holds(outside)) return outside;

@@ -85,7 +85,7 @@ void responder_order(Script& s) {
   s.send(qp, 0x05, 1004, 8, [](PacketFields& f) { f.solicited = true; });
   s.notify(false);
   s.send(qp, 0x0b, 1005, 8, [](PacketFields& f) { f.immediate = 7; });
-  s.send(qp, 0x0c, 1006, 0, [](PacketFields& f) { f.length = 700; });  // 1006 to 1008
+  s.send(qp, 0x0c, 1006, 0, [](PacketFields& f) { f.length = 700; });  // PSNs 1006 to 1008
   s.send(qp, 0x04, 1009, 8);                                           // after the READ
   s.run(20 * us);
   // Duplicates: a WRITE with a different payload, and READs of the complete range, a part, and beyond.

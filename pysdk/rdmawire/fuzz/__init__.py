@@ -116,7 +116,7 @@ class Finding(Alarm):
     found: Script
     """The original script."""
     rules: Sequence[str]
-    """Ids of violated rules (see ``rdmawire.explain``): those of ``shown``, and those of the faults in ``like``."""
+    """Ids of violated rules (see ``rdmawire.explain``): ``shown``, and the rules that the faults in ``like`` violate."""
     shown: Sequence[str]
     """Ids of rules that the frames violate."""
     like: Sequence[str]
