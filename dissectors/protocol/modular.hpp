@@ -7,8 +7,8 @@
 
 namespace rdmawire {
 
-/// A serial number of `Bits` bits. `Tag` makes numbers of different meaning different types: a PSN does not compare with
-/// an MSN.
+/// A serial number of `Bits` bits. `Tag` makes numbers of different meaning different types: a PSN does not compare
+/// with an MSN.
 template <unsigned Bits, typename Tag>
 class Modular {
   static_assert(Bits >= 2 && Bits <= 32);

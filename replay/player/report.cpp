@@ -128,7 +128,8 @@ std::string to_json(const ReplayReport& r) {
   json["divided_pdus"] = r.divided_pdus;
   json["wires"] = ordered_json::array();
   for (const auto& lane : r.lanes)
-    json["wires"].push_back({{"wire", lane.wire}, {"frames", lane.frames}, {"bytes", lane.bytes}, {"transmitted", lane.left}});
+    json["wires"].push_back(
+        {{"wire", lane.wire}, {"frames", lane.frames}, {"bytes", lane.bytes}, {"transmitted", lane.left}});
   json["connections"] = ordered_json::array();
   for (const auto& flow : r.flows)
     json["connections"].push_back({{"name", flow.name},

@@ -97,28 +97,29 @@ nlohmann::ordered_json json_of(const Report& report) {
                            {"live", {{"frame", one.live_frame}, {"text", one.live}}}});
   for (const MemoryCheck& one : report.memory)
     memory.push_back({{"region", one.what}, {"bytes", one.bytes}, {"good", one.good}, {"difference", one.difference}});
-  return {{"connection", report.connection},
-          {"side", report.side},
-          {"device", report.device},
-          {"good", report.good()},
-          {"interrupted", report.interrupted},
-          {"failure", report.failure},
-          {"messages", {{"ours", messages(report.ours)}, {"theirs", messages(report.theirs)}}},
-          {"sent", {{"frames", report.sent_frames}, {"bytes", report.sent_bytes}, {"retransmitted", report.counts.again}}},
-          {"received", {{"frames", report.received_frames}}},
-          {"recoveries", report.counts.recoveries},
-          {"rnr_waits", report.counts.rnr_waits},
-          {"cnps", report.counts.cnps},
-          {"synthesized", report.counts.made},
-          {"faults", report.faults},
-          {"divergences", std::move(divergences)},
-          {"omitted_divergences", report.divergences_left_out},
-          {"memory", std::move(memory)},
-          {"counters", report.counters},
-          {"error_counters", report.error_counters()},
-          {"findings", report.findings},
-          {"notes", report.notes},
-          {"recorded", report.recorded}};
+  return {
+      {"connection", report.connection},
+      {"side", report.side},
+      {"device", report.device},
+      {"good", report.good()},
+      {"interrupted", report.interrupted},
+      {"failure", report.failure},
+      {"messages", {{"ours", messages(report.ours)}, {"theirs", messages(report.theirs)}}},
+      {"sent", {{"frames", report.sent_frames}, {"bytes", report.sent_bytes}, {"retransmitted", report.counts.again}}},
+      {"received", {{"frames", report.received_frames}}},
+      {"recoveries", report.counts.recoveries},
+      {"rnr_waits", report.counts.rnr_waits},
+      {"cnps", report.counts.cnps},
+      {"synthesized", report.counts.made},
+      {"faults", report.faults},
+      {"divergences", std::move(divergences)},
+      {"omitted_divergences", report.divergences_left_out},
+      {"memory", std::move(memory)},
+      {"counters", report.counters},
+      {"error_counters", report.error_counters()},
+      {"findings", report.findings},
+      {"notes", report.notes},
+      {"recorded", report.recorded}};
 }
 
 }  // namespace rdmawire::replay::reactive
