@@ -2,7 +2,7 @@
 /// Faults that the reference device can inject to prove that test cases and monitors detect them. fault_table.hpp lists
 /// the rules that each fault violates.
 
-#include "conformance/device/roce/fault_set.hpp"
+#include "conformance/device/common/fault_set.hpp"
 
 namespace rdmawire::device {
 
