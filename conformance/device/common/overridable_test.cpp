@@ -36,7 +36,7 @@ TEST(Overridable, CopiesIncludeTheOverrides) {
 }
 
 TEST(Overridable, PassesReferences) {
-  Overridable<void(int&)> decision = [](int& value) { value = 1; };
+  const Overridable<void(int&)> decision(+[](int& value) { value = 1; });
   int value = 0;
   decision(value);
   EXPECT_EQ(value, 1);
