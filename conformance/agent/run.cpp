@@ -15,11 +15,14 @@
 #include <utility>
 
 #include "conformance/agent/commands.hpp"
+#include "replay/wires/descriptor.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX requires the declaration
 
 namespace rdmawire::agent {
 namespace {
+
+using replay::Descriptor;
 
 constexpr std::size_t most_processes = 32;
 constexpr std::size_t most_arguments = 1024;
@@ -39,29 +42,6 @@ constexpr Name signal_table[] = {
 };
 // clang-format on
 
-/// An owned descriptor.
-class Owned {
- public:
-  explicit Owned(int number = -1) : number_(number) {}
-  Owned(Owned&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Owned& operator=(Owned&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  ~Owned() {
-    if (number_ >= 0) ::close(number_);
-  }
-  [[nodiscard]] int get() const { return number_; }
-  [[nodiscard]] explicit operator bool() const { return number_ >= 0; }
-  void reset() {
-    if (number_ >= 0) ::close(number_);
-    number_ = -1;
-  }
-
- private:
-  int number_;
-};
-
 /// Killed processes that did not exit in time. Checked again whenever a process is started or released.
 std::vector<pid_t>& lingering() {
   static std::vector<pid_t> pids;
@@ -77,7 +57,7 @@ class Process final : public Object {
  public:
   static constexpr std::string_view name = "process";
 
-  Process(Session& session, pid_t pid, std::string program, Owned pidfd)
+  Process(Session& session, pid_t pid, std::string program, Descriptor pidfd)
       : session_(&session), pid_(pid), program_(std::move(program)), pidfd_(std::move(pidfd)) {}
   ~Process() override {
     if (pid_ != 0) release();
@@ -88,7 +68,7 @@ class Process final : public Object {
   int release() override;
 
   /// Starts to monitor the process. Its handle is known.
-  void watch(Owned in, Owned out, Owned err, std::uint64_t limit);
+  void watch(Descriptor in, Descriptor out, Descriptor err, std::uint64_t limit);
   Result<std::size_t> feed(const std::vector<std::uint8_t>& bytes, bool last);
   int send_signal(int number) { return kill(-pid_, number) == 0 ? 0 : errno; }
   [[nodiscard]] pid_t pid() const { return pid_; }
@@ -97,7 +77,7 @@ class Process final : public Object {
  private:
   struct Output {
     const char* name;
-    Owned pipe;
+    Descriptor pipe;
     Loop::Watch watch;
   };
   void read_some(Output& output);
@@ -108,12 +88,12 @@ class Process final : public Object {
   Session* session_;
   pid_t pid_;
   std::string program_;
-  Owned pidfd_;
+  Descriptor pidfd_;
   Loop::Watch end_watch_;
   bool ended_ = false;
-  std::array<Output, 2> outputs_{Output{"stdout", Owned(), {}}, Output{"stderr", Owned(), {}}};
+  std::array<Output, 2> outputs_{Output{"stdout", Descriptor(), {}}, Output{"stderr", Descriptor(), {}}};
   std::uint64_t left_ = 0, dropped_ = 0;  // output bytes: remaining until the limit, and dropped
-  Owned in_;
+  Descriptor in_;
   Loop::Watch in_watch_;
   std::string input_;
   bool input_ends_ = false;
@@ -132,7 +112,7 @@ int Process::release() {
   return 0;
 }
 
-void Process::watch(Owned in, Owned out, Owned err, std::uint64_t limit) {
+void Process::watch(Descriptor in, Descriptor out, Descriptor err, std::uint64_t limit) {
   left_ = limit;
   in_ = std::move(in);
   outputs_[0].pipe = std::move(out);
@@ -193,7 +173,7 @@ void Process::write_some() {
 
 void Process::close_input() {
   in_watch_.stop();
-  in_.reset();
+  in_ = Descriptor();
   input_.clear();
 }
 
@@ -228,13 +208,13 @@ void Process::note_end() {
 
 /// Both ends of a pipe. The child's end is blocking, as programs expect.
 struct Pipe {
-  Owned read_end, write_end;
+  Descriptor read_end, write_end;
 };
 Result<Pipe> make_pipe(bool we_read) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return fail(errno, "pipe2: {}", errno_text(errno));
   fcntl(ends[we_read ? 0 : 1], F_SETFL, O_NONBLOCK);
-  return Pipe{Owned(ends[0]), Owned(ends[1])};
+  return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
@@ -329,7 +309,7 @@ Result<Json> run(Session& session, Arguments& arguments) {
   const auto pid = spawn(std::move(argv), environment(variables), directory, in->read_end.get(), out->write_end.get(),
                          err->write_end.get());
   if (!pid) return tl::unexpected(pid.error());
-  Owned pidfd(static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)));
+  Descriptor pidfd(static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)));
   const int number = errno;
   auto process = std::make_unique<Process>(session, *pid, program, std::move(pidfd));
   if (!process->has_end()) {

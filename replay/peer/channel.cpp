@@ -19,10 +19,6 @@
 
 namespace rdmawire::peer {
 
-Descriptor::~Descriptor() {
-  if (valid()) ::close(number_);
-}
-
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -72,7 +68,7 @@ PeerResult<Descriptor> open_tcp(const std::string& address, std::string_view res
   int number = EHOSTUNREACH;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
     Descriptor socket(::socket(one->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, one->ai_protocol));
-    number = socket.valid() ? connect_until(socket.get(), one->ai_addr, one->ai_addrlen, deadline) : errno;
+    number = socket ? connect_until(socket.get(), one->ai_addr, one->ai_addrlen, deadline) : errno;
     if (number != 0) continue;
     // Requests are small writes that wait for a response.
     const int on = 1;
@@ -91,7 +87,7 @@ PeerResult<Descriptor> open_unix(const std::string& address, std::string_view pa
   std::copy(path.begin(), path.end(), to.sun_path);
   Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int number =
-      socket.valid() ? connect_until(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to, deadline) : errno;
+      socket ? connect_until(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to, deadline) : errno;
   if (number != 0) return failed(address, number, "no agent responds");
   return socket;
 }
@@ -99,7 +95,7 @@ PeerResult<Descriptor> open_unix(const std::string& address, std::string_view pa
 PeerResult<Descriptor> open_serial(const std::string& address, std::string_view path) {
   if (path.empty()) return misspelt(address, "missing path");
   Descriptor line(::open(std::string(path).c_str(), O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
-  if (!line.valid()) return failed(address, errno, "open");
+  if (!line) return failed(address, errno, "open");
   if (termios settings{}; ::tcgetattr(line.get(), &settings) == 0) {
     ::cfmakeraw(&settings);
     settings.c_cflag |= CLOCAL;

@@ -3,32 +3,13 @@
 
 #include <chrono>
 #include <string>
-#include <utility>
 
 #include "replay/peer/error.hpp"
+#include "replay/wires/descriptor.hpp"
 
 namespace rdmawire::peer {
 
-/// An owned file descriptor.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor();
-
-  [[nodiscard]] int get() const { return number_; }
-  [[nodiscard]] bool valid() const { return number_ >= 0; }
-
- private:
-  int number_ = -1;
-};
+using replay::Descriptor;
 
 /// Opens "tcp:HOST:PORT" (IPv6 addresses in brackets), "unix:PATH" or "serial:PATH" (a terminal is set to raw mode. Its
 /// speed is unchanged), non-blocking. Fails after `timeout`.

@@ -73,7 +73,7 @@ Session::Session(Descriptor stream, Options options)
       wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       last_heard_(Clock::now()),
       next_heartbeat_(Clock::now() + options_.heartbeat) {
-  if (!stream_.valid() || !ready_.valid() || !wake_.valid()) {
+  if (!stream_ || !ready_ || !wake_) {
     lose(peer_error(PeerError::Kind::lost, errno, fmt::format("cannot start the session: {}", std::strerror(errno))));
     return;
   }
@@ -374,7 +374,7 @@ void Session::hear(Event event, std::size_t bytes) {
 
 void Session::show_readiness() {
   const bool is_ready = lost_ || !events_.empty() || collectable_ > 0;
-  if (is_ready == shown_ready_ || !ready_.valid()) return;
+  if (is_ready == shown_ready_ || !ready_) return;
   eventfd_t value = 0;
   if (is_ready) {
     ::eventfd_write(ready_.get(), 1);
@@ -385,7 +385,7 @@ void Session::show_readiness() {
 }
 
 void Session::wake() {
-  if (wake_.valid()) ::eventfd_write(wake_.get(), 1);
+  if (wake_) ::eventfd_write(wake_.get(), 1);
 }
 
 void Session::run() {

@@ -1,5 +1,5 @@
 #pragma once
-/// Internal: an owned file descriptor.
+/// An owned file descriptor.
 
 #include <unistd.h>
 
@@ -7,6 +7,7 @@
 
 namespace rdmawire::replay {
 
+/// A file descriptor, or none (-1). Closed by the destructor.
 class Descriptor {
  public:
   Descriptor() = default;
