@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -49,6 +50,13 @@ def test_wheel_contains_module_programs_types_and_notices():
         assert part in names
     assert sum(bool(re.fullmatch(r"rdmawire/_core\..*\.so", name)) for name in names) == 1
     assert "rdmawire/THIRD-PARTY-NOTICES" in names
+
+
+def test_source_distribution_contains_no_build_results_or_captures():
+    with tarfile.open(find("rdmawire-[0-9]*.tar.gz")) as archive:
+        names = archive.getnames()
+    assert not [name for name in names
+                if "/build/" in name or "/corpus/" in name or name.endswith((".o", ".so", ".pcap"))]
 
 
 def test_notices_name_every_library_that_the_wheel_contains():
