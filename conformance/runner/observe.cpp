@@ -21,7 +21,7 @@ tracking::PortAddress address_of(const replay::IpAddress& address) {
 tracking::PairEvidence evidence_of(const Pairing& pairing) {
   constexpr double timeout_unit_ns = 4096;  // IBTA vol 1, 9.7.6.1.3 (clause number not verified): 4.096 µs * 2^code
   tracking::PairEvidence evidence;
-  evidence.by = tracking::JoinedBy::told;
+  evidence.by = tracking::JoinedBy::caller;
   evidence.service = tracking::service_of(pairing.transport);
   auto& [tester, device] = evidence.sides;
   tester.address = address_of(pairing.tester);

@@ -19,7 +19,7 @@ enum class JoinedBy : std::uint8_t {
   nothing,             ///< only one direction was seen, or no evidence pairs the two
   connection_manager,  ///< the CM's REQ and REP contain both QP numbers
   text,                ///< the applications exchanged their QP numbers in plain text (perftest, ibv_*_pingpong)
-  told,                ///< the caller specified the pair with Tracker::pair()
+  caller,              ///< the caller specified the pair with Tracker::pair()
   source_port,         ///< the UDP source ports match those that the sender's stack computes from these QP numbers
   answers,             ///< acknowledgements and responses of one direction match the requests of the other
   stream,              ///< both are the same TCP connection (iWARP)

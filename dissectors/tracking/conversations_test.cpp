@@ -20,7 +20,7 @@ using testing::dissect_capture;
 using testing::sample;
 using testing::shared_capture;
 
-struct Told {
+struct Notification {
   std::string what;
   PairEvidence evidence;
   Event event;
@@ -33,60 +33,60 @@ struct Told {
 };
 
 struct Recorder final : PairSink {
-  void pair(const PairEvidence& e) override { told.push_back({"pair", e, {}, {}, 9, 9, false, {}, {}}); }
+  void pair(const PairEvidence& e) override { notifications.push_back({"pair", e, {}, {}, 9, 9, false, {}, {}}); }
   void datagram_service(const PairEvidence& e) override {
-    told.push_back({"datagram", e, {}, {}, 9, 9, false, {}, {}});
+    notifications.push_back({"datagram", e, {}, {}, 9, 9, false, {}, {}});
   }
   void opened(const PairEvidence& e, const Event& v) override {
-    told.push_back({"opened", e, v, {}, 9, 9, false, {}, {}});
+    notifications.push_back({"opened", e, v, {}, 9, 9, false, {}, {}});
   }
   void rejected(const PairEvidence& e, const Event& v, const Rejection& r) override {
-    told.push_back({"rejected",
-                    e,
-                    v,
-                    {},
-                    r.by,
-                    r.message,
-                    r.datagram,
-                    std::string(r.reason_name),
-                    ByteVector(r.additional.begin(), r.additional.end())});
+    notifications.push_back({"rejected",
+                             e,
+                             v,
+                             {},
+                             r.by,
+                             r.message,
+                             r.datagram,
+                             std::string(r.reason_name),
+                             ByteVector(r.additional.begin(), r.additional.end())});
   }
   void path_changed(const PairEvidence& e, const Event& v, const FlowKey& path) override {
-    told.push_back({"path", e, v, path, 9, 9, false, {}, {}});
+    notifications.push_back({"path", e, v, path, 9, 9, false, {}, {}});
   }
   void unanswered(const PairEvidence& e, const Event& v) override {
-    told.push_back({"unanswered", e, v, {}, 9, 9, false, {}, {}});
+    notifications.push_back({"unanswered", e, v, {}, 9, 9, false, {}, {}});
   }
   void closing(const PairEvidence& e, std::uint64_t frame, std::int64_t time) override {
     Event v;
     v.frame = frame;
     v.time = time;
-    told.push_back({"closing", e, v, {}, 9, 9, false, {}, {}});
+    notifications.push_back({"closing", e, v, {}, 9, 9, false, {}, {}});
   }
   void closed(const PairEvidence& e, const Event& v) override {
-    told.push_back({"closed", e, v, {}, 9, 9, false, {}, {}});
+    notifications.push_back({"closed", e, v, {}, 9, 9, false, {}, {}});
   }
   [[nodiscard]] std::string steps() const {
     std::string all;
-    for (const Told& t : told) all += (all.empty() ? "" : " ") + t.what;
+    for (const Notification& t : notifications) all += (all.empty() ? "" : " ") + t.what;
     return all;
   }
-  std::vector<Told> told;
+  std::vector<Notification> notifications;
 };
 
-std::vector<Told> follow(const std::string& path) {
+std::vector<Notification> follow(const std::string& path) {
   Recorder recorder;
   Conversations conversations(recorder);
   dissect_capture(path, [&](const Packet& packet) { conversations.add(packet); });
   conversations.finish();
-  return recorder.told;
+  return recorder.notifications;
 }
 
 TEST(Conversations, Rping) {
-  const auto told = follow(sample("rping.pcap"));
-  ASSERT_EQ(told.size(), 4U);
-  const PairEvidence& e = told[0].evidence;
-  EXPECT_EQ(told[0].what, "pair");
+  const auto notifications = follow(sample("rping.pcap"));
+  ASSERT_EQ(notifications.size(), 4U);
+  const PairEvidence& e = notifications[0].evidence;
+  EXPECT_EQ(notifications[0].what, "pair");
   EXPECT_EQ(e.by, JoinedBy::connection_manager);
   EXPECT_EQ(e.service, Service::rc);
   EXPECT_EQ(e.sides[0].address, PortAddress::of_ipv4(0x0a000003));
@@ -112,39 +112,39 @@ TEST(Conversations, Rping) {
   EXPECT_EQ(e.request_time, 1795236398114043000);
   EXPECT_EQ(e.time, 1795236398142248000);
 
-  EXPECT_EQ(told[1].what, "opened");
-  EXPECT_EQ(told[1].event.kind, EventKind::opened);
-  EXPECT_EQ(told[1].event.frame, 17U);
-  EXPECT_EQ(told[1].event.origin_frame, 15U);
-  EXPECT_EQ(told[1].event.cause_frame, 16U);
-  EXPECT_EQ(told[1].event.duration, 28205000);
+  EXPECT_EQ(notifications[1].what, "opened");
+  EXPECT_EQ(notifications[1].event.kind, EventKind::opened);
+  EXPECT_EQ(notifications[1].event.frame, 17U);
+  EXPECT_EQ(notifications[1].event.origin_frame, 15U);
+  EXPECT_EQ(notifications[1].event.cause_frame, 16U);
+  EXPECT_EQ(notifications[1].event.duration, 28205000);
 
-  EXPECT_EQ(told[2].what, "closing");
-  EXPECT_EQ(told[2].event.frame, 378U);
-  EXPECT_EQ(told[3].what, "closed");
-  EXPECT_EQ(told[3].event.frame, 378U);
-  EXPECT_EQ(told[3].event.last_frame, 379U);
-  EXPECT_EQ(told[3].event.duration, 11224000);
-  EXPECT_EQ(told[3].event.end, Side::a);
-  EXPECT_EQ(told[3].event.cause, Cause::none);
+  EXPECT_EQ(notifications[2].what, "closing");
+  EXPECT_EQ(notifications[2].event.frame, 378U);
+  EXPECT_EQ(notifications[3].what, "closed");
+  EXPECT_EQ(notifications[3].event.frame, 378U);
+  EXPECT_EQ(notifications[3].event.last_frame, 379U);
+  EXPECT_EQ(notifications[3].event.duration, 11224000);
+  EXPECT_EQ(notifications[3].event.end, Side::a);
+  EXPECT_EQ(notifications[3].event.cause, Cause::none);
 }
 
 TEST(Conversations, ServerDisconnects) {
-  const auto told = follow(sample("ucmatose.pcap"));
-  ASSERT_EQ(told.size(), 4U);
-  EXPECT_EQ(told[0].evidence.sides[0].first_psn, 0x10b0aeU);
-  EXPECT_EQ(told[0].evidence.sides[1].first_psn, 0xc836d3U);  // frame 18: 13121235
-  EXPECT_EQ(told[0].evidence.service_port, 7471);
-  EXPECT_EQ(told[3].event.frame, 218U);
-  EXPECT_EQ(told[3].event.end, Side::b);
+  const auto notifications = follow(sample("ucmatose.pcap"));
+  ASSERT_EQ(notifications.size(), 4U);
+  EXPECT_EQ(notifications[0].evidence.sides[0].first_psn, 0x10b0aeU);
+  EXPECT_EQ(notifications[0].evidence.sides[1].first_psn, 0xc836d3U);  // frame 18: 13121235
+  EXPECT_EQ(notifications[0].evidence.service_port, 7471);
+  EXPECT_EQ(notifications[3].event.frame, 218U);
+  EXPECT_EQ(notifications[3].event.end, Side::b);
 }
 
 TEST(Conversations, TwoConnectionsDisconnectedFromBothSides) {
   Recorder recorder;
-  recorder.told = follow(sample("linlinw5-cm.pcap"));
+  recorder.notifications = follow(sample("linlinw5-cm.pcap"));
   // Both sides of the second connection send a DREQ before they receive the peer's (frames 91 and 92).
   EXPECT_EQ(recorder.steps(), "pair opened pair opened closing closed closing closed");
-  const auto& t = recorder.told;
+  const auto& t = recorder.notifications;
   ASSERT_EQ(t.size(), 8U);
   EXPECT_EQ(t[2].evidence.sides[0].qp, 0x3eU);
   EXPECT_EQ(t[2].evidence.sides[1].qp, 0x3cU);
@@ -162,9 +162,9 @@ TEST(Conversations, NativeInfiniBandByLid) {
   const std::string path = shared_capture("public/realjimmy__sample-captures__infiniband.pcap");
   if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " does not exist";
   Recorder recorder;
-  recorder.told = follow(path);
+  recorder.notifications = follow(path);
   ASSERT_EQ(recorder.steps(), "pair opened pair opened pair opened");
-  const PairEvidence& e = recorder.told[0].evidence;
+  const PairEvidence& e = recorder.notifications[0].evidence;
   EXPECT_EQ(e.sides[0].address, PortAddress::of_lid(4));
   EXPECT_EQ(e.sides[1].address, PortAddress::of_lid(1));
   EXPECT_EQ(e.sides[0].qp, 0x870408U);
@@ -173,8 +173,8 @@ TEST(Conversations, NativeInfiniBandByLid) {
   EXPECT_EQ(e.sides[1].first_psn, 0U);
   EXPECT_EQ(e.mtu, 2048U);
   EXPECT_EQ(e.service_port, 0);  // IPoIB connected mode
-  EXPECT_EQ(recorder.told[4].evidence.request_frame, 34U);
-  EXPECT_EQ(recorder.told[5].event.frame, 37U);
+  EXPECT_EQ(recorder.notifications[4].evidence.request_frame, 34U);
+  EXPECT_EQ(recorder.notifications[5].event.frame, 37U);
 }
 
 // The first request of each side has the PSN from the CM exchange.
@@ -193,7 +193,7 @@ TEST(Conversations, FirstRequestsHaveTheStartingPsns) {
         return;
       const FlowKey key = ports->with(bth->get<"dest_qp">());
       if (std::find(met.begin(), met.end(), key) != met.end()) return;
-      for (auto t = recorder.told.rbegin(); t != recorder.told.rend(); ++t)
+      for (auto t = recorder.notifications.rbegin(); t != recorder.notifications.rend(); ++t)
         for (std::size_t side : {0U, 1U})
           if (t->what == "pair" && t->evidence.to(1 - side) == key) {
             EXPECT_EQ(t->evidence.sides[side].first_psn, bth->get<"psn">()) << name << " frame " << packet.number;
@@ -271,7 +271,7 @@ class Wires {
         .set<"local_qpn">(qp)
         .set<"starting_psn">(0x200);
   }
-  const Told& last() { return recorder.told.back(); }
+  const Notification& last() { return recorder.notifications.back(); }
 
   Over over = Over::roce_v2;
   Recorder recorder;
@@ -427,7 +427,7 @@ TEST(Conversations, AlternatePaths) {
     wires.send(host, apr);
     wires.send(host, apr);
     ASSERT_EQ(wires.recorder.steps(), "pair opened path");
-    const Told& t = wires.last();
+    const Notification& t = wires.last();
     EXPECT_EQ(t.event.kind, EventKind::path_change);
     EXPECT_EQ(t.event.frame, 5U);
     EXPECT_EQ(t.event.origin_frame, 4U);
@@ -461,7 +461,7 @@ TEST(Conversations, RequestWithoutReplyIsUnanswered) {
   wires.conversations.finish();
   wires.conversations.finish();
   ASSERT_EQ(wires.recorder.steps(), "unanswered unanswered");
-  const Told& t = wires.recorder.told[0];
+  const Notification& t = wires.recorder.notifications[0];
   EXPECT_EQ(t.event.kind, EventKind::unanswered);
   EXPECT_EQ(t.event.frame, 1U);
   EXPECT_EQ(t.event.last_frame, 3U);

@@ -183,7 +183,7 @@ std::string_view to_string(JoinedBy paired_by) {
     case JoinedBy::nothing: return "nothing";
     case JoinedBy::connection_manager: return "connection_manager";
     case JoinedBy::text: return "text";
-    case JoinedBy::told: return "told";
+    case JoinedBy::caller: return "caller";
     case JoinedBy::source_port: return "source_port";
     case JoinedBy::answers: return "answers";
     case JoinedBy::stream: return "stream";

@@ -145,13 +145,13 @@ struct Recorder final : Sink {
   }
 
   /// All events as "retransmission timeout".
-  [[nodiscard]] std::vector<std::string> told() const {
+  [[nodiscard]] std::vector<std::string> event_texts() const {
     std::vector<std::string> lines;
     for (const Event& e : events) lines.push_back(name_of(e));
     return lines;
   }
   /// All messages as "send completed 2-4".
-  [[nodiscard]] std::vector<std::string> said() const {
+  [[nodiscard]] std::vector<std::string> message_texts() const {
     std::vector<std::string> lines;
     for (const Message& m : messages)
       lines.push_back(std::string(to_string(m.kind)) + " " + std::string(to_string(m.outcome)) + " " +

@@ -25,7 +25,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using ByteVector = std::vector<std::uint8_t>;
 
-struct Told final : Sink {
+struct Recording final : Sink {
   std::vector<Message> messages;
   std::vector<Event> events;
   std::vector<Connection> connections;
@@ -72,15 +72,15 @@ struct Told final : Sink {
   }
 };
 
-Told told_of(const std::filesystem::path& path) {
-  Told told;
+Recording track(const std::filesystem::path& path) {
+  Recording recorded;
   auto reader = captures::Reader::open(path.string());
   if (!reader) {
     ADD_FAILURE() << path << " cannot be opened";
-    return told;
+    return recorded;
   }
   Dissector dissector;
-  IwarpTracker tracker(told);
+  IwarpTracker tracker(recorded);
   Packet packet;
   captures::Record record;
   while (reader->next(record) == captures::Next::record) {
@@ -91,11 +91,11 @@ Told told_of(const std::filesystem::path& path) {
     tracker.add(packet);
   }
   tracker.finish();
-  std::sort(told.connections.begin(), told.connections.end(),
+  std::sort(recorded.connections.begin(), recorded.connections.end(),
             [](const Connection& a, const Connection& b) { return a.id < b.id; });
   EXPECT_EQ(tracker.size(), 0U);
   EXPECT_EQ(tracker.evicted(), 0U);
-  return told;
+  return recorded;
 }
 const std::filesystem::path samples = std::filesystem::path(RDMAWIRE_SOURCE_DIR) / "captures" / "samples";
 
@@ -104,87 +104,89 @@ const std::filesystem::path samples = std::filesystem::path(RDMAWIRE_SOURCE_DIR)
 // tshark -r FILE -d tcp.port==0,data -T fields -e tcp.stream -e ip.src -e iwarp_rdma.opcode -e iwarp_ddp.last_flag
 // -e iwarp_mpa.ulpdulength | sort | uniq -c
 TEST(IwarpSamples, Write) {
-  const Told told = told_of(samples / "siw-write.pcap.gz");
-  ASSERT_THAT(told.connections, SizeIs(2));
-  const Connection& control = told.connections[0];
-  const Connection& data = told.connections[1];
+  const Recording recorded = track(samples / "siw-write.pcap.gz");
+  ASSERT_THAT(recorded.connections, SizeIs(2));
+  const Connection& control = recorded.connections[0];
+  const Connection& data = recorded.connections[1];
   EXPECT_EQ(data.service, Service::iwarp);
   EXPECT_EQ(data.paired_by, JoinedBy::stream);
   EXPECT_EQ(data.confidence, Confidence::certain);
   EXPECT_EQ(data.at(Side::a).qp, 43385U);
   EXPECT_EQ(data.at(Side::b).qp, 18515U);
   EXPECT_EQ(data.service_port, 18515);
-  EXPECT_EQ(told.summary(data.id, Side::a), (std::map<std::string, int>{{"write 16384 completed", 50}}));
-  EXPECT_EQ(told.summary(data.id, Side::b), (std::map<std::string, int>{}));
+  EXPECT_EQ(recorded.summary(data.id, Side::a), (std::map<std::string, int>{{"write 16384 completed", 50}}));
+  EXPECT_EQ(recorded.summary(data.id, Side::b), (std::map<std::string, int>{}));
   EXPECT_EQ(data.by(Side::a).payload_bytes, 50 * 16384U);
   EXPECT_EQ(data.by(Side::a).requests, 600U);
   int sends = 0;
   for (const Side end : {Side::a, Side::b})
-    for (const auto& [text, n] : told.summary(control.id, end)) {
+    for (const auto& [text, n] : recorded.summary(control.id, end)) {
       EXPECT_THAT(text, ::testing::EndsWith("completed"));
       sends += n;
     }
   EXPECT_EQ(sends, 32);
-  EXPECT_EQ(told.of(EventKind::opened).size(), 2U);
-  EXPECT_EQ(told.of(EventKind::closed).size(), 2U);
-  auto trouble = told.trouble();
+  EXPECT_EQ(recorded.of(EventKind::opened).size(), 2U);
+  EXPECT_EQ(recorded.of(EventKind::closed).size(), 2U);
+  auto trouble = recorded.trouble();
   trouble.erase("stall");  // the program waits for user input
   EXPECT_THAT(trouble, IsEmpty());
-  for (const Message& m : told.messages) {
+  for (const Message& m : recorded.messages) {
     EXPECT_GE(m.answer_time, m.end_time);
     EXPECT_GE(m.end_time, m.start);
   }
 }
 
 TEST(IwarpSamples, Send) {
-  const Told told = told_of(samples / "siw-send.pcap.gz");
-  ASSERT_THAT(told.connections, SizeIs(2));
-  EXPECT_EQ(told.summary(told.connections[1].id, Side::a), (std::map<std::string, int>{{"send 16384 completed", 50}}));
-  EXPECT_EQ(told.summary(told.connections[1].id, Side::b), (std::map<std::string, int>{{"write 4 completed", 4}}));
-  auto trouble = told.trouble();
+  const Recording recorded = track(samples / "siw-send.pcap.gz");
+  ASSERT_THAT(recorded.connections, SizeIs(2));
+  EXPECT_EQ(recorded.summary(recorded.connections[1].id, Side::a),
+            (std::map<std::string, int>{{"send 16384 completed", 50}}));
+  EXPECT_EQ(recorded.summary(recorded.connections[1].id, Side::b),
+            (std::map<std::string, int>{{"write 4 completed", 4}}));
+  auto trouble = recorded.trouble();
   trouble.erase("stall");
   EXPECT_THAT(trouble, IsEmpty());
 }
 
 TEST(IwarpSamples, Read) {
-  const Told told = told_of(samples / "siw-read.pcap.gz");
-  ASSERT_THAT(told.connections, SizeIs(2));
-  const Connection& data = told.connections[1];
-  EXPECT_EQ(told.summary(data.id, Side::a), (std::map<std::string, int>{{"read 16384 completed", 50}}));
+  const Recording recorded = track(samples / "siw-read.pcap.gz");
+  ASSERT_THAT(recorded.connections, SizeIs(2));
+  const Connection& data = recorded.connections[1];
+  EXPECT_EQ(recorded.summary(data.id, Side::a), (std::map<std::string, int>{{"read 16384 completed", 50}}));
   EXPECT_EQ(data.by(Side::b).payload_bytes, 50 * 16384U);
   EXPECT_EQ(data.by(Side::b).responses, 600U);
   std::uint32_t msn = 0;
-  for (const Message& m : told.messages) {
+  for (const Message& m : recorded.messages) {
     if (m.kind != MessageKind::read) continue;
     EXPECT_EQ(m.first_psn, ++msn);
     EXPECT_LE(m.first_frame, m.first_response_frame);
     EXPECT_LE(m.first_response_frame, m.answer_frame);
     EXPECT_EQ(m.packets, 13U);
   }
-  auto trouble = told.trouble();
+  auto trouble = recorded.trouble();
   trouble.erase("stall");
   EXPECT_THAT(trouble, IsEmpty());
 }
 
 TEST(IwarpSamples, Rping) {
-  const Told told = told_of(samples / "siw-rping.pcap");
-  ASSERT_THAT(told.connections, SizeIs(1));
-  const Connection& c = told.connections[0];
-  EXPECT_EQ(told.summary(c.id, Side::a), (std::map<std::string, int>{{"send 16 completed", 40}}));
-  EXPECT_EQ(told.summary(c.id, Side::b),
+  const Recording recorded = track(samples / "siw-rping.pcap");
+  ASSERT_THAT(recorded.connections, SizeIs(1));
+  const Connection& c = recorded.connections[0];
+  EXPECT_EQ(recorded.summary(c.id, Side::a), (std::map<std::string, int>{{"send 16 completed", 40}}));
+  EXPECT_EQ(recorded.summary(c.id, Side::b),
             (std::map<std::string, int>{
                 {"read 4000 completed", 20}, {"send 16 completed", 40}, {"write 4000 completed", 20}}));
   // The first read: tshark -r siw-rping.pcap -Y 'frame.number==25 || frame.number==26 || frame.number==28'
-  const auto read = std::find_if(told.messages.begin(), told.messages.end(),
+  const auto read = std::find_if(recorded.messages.begin(), recorded.messages.end(),
                                  [](const Message& m) { return m.kind == MessageKind::read; });
-  ASSERT_NE(read, told.messages.end());
+  ASSERT_NE(read, recorded.messages.end());
   EXPECT_EQ(read->first_frame, 25U);
   EXPECT_EQ(read->first_response_frame, 26U);
   EXPECT_EQ(read->answer_frame, 28U);
   // MPA request and reply: tshark -r siw-rping.pcap -Y iwarp_mpa.req||iwarp_mpa.rep
   EXPECT_EQ(c.opened_frame, 22U);
   EXPECT_EQ(c.closed_frame, 304U);  // FIN
-  EXPECT_THAT(told.trouble(), IsEmpty());
+  EXPECT_THAT(recorded.trouble(), IsEmpty());
 }
 
 // Retransmissions, their bursts, and network loss before the capture, derived only from sequence and acknowledgement
@@ -193,11 +195,11 @@ TEST(IwarpSamples, Rping) {
 // tshark -r siw-write-loss.pcap -Y tcp.stream==1 -T fields -e frame.number -e ip.src -e tcp.seq -e tcp.len -e
 // tcp.ack -e tcp.options.timestamp.tsval -e ip.id
 TEST(IwarpSamples, LossHasRecoveriesAndCauses) {
-  const Told told = told_of(samples / "siw-write-loss.pcap.gz");
-  ASSERT_THAT(told.connections, SizeIs(2));
-  const Connection& data = told.connections[1];
-  EXPECT_EQ(told.summary(data.id, Side::a), (std::map<std::string, int>{{"write 16384 completed", 50}}));
-  const std::vector<Event> rounds = told.of(EventKind::tcp_retransmission);
+  const Recording recorded = track(samples / "siw-write-loss.pcap.gz");
+  ASSERT_THAT(recorded.connections, SizeIs(2));
+  const Connection& data = recorded.connections[1];
+  EXPECT_EQ(recorded.summary(data.id, Side::a), (std::map<std::string, int>{{"write 16384 completed", 50}}));
+  const std::vector<Event> rounds = recorded.of(EventKind::tcp_retransmission);
   struct Expected {
     std::uint64_t first, last, packets, bytes;
   };
@@ -225,9 +227,9 @@ TEST(IwarpSamples, LossHasRecoveriesAndCauses) {
   EXPECT_EQ(data.by(Side::a).rounds, 11U);
   EXPECT_EQ(data.by(Side::a).lost_in_network, 16U);
   std::uint64_t repeated = 0;
-  for (const Message& m : told.messages) repeated += m.repeated_packets;
+  for (const Message& m : recorded.messages) repeated += m.repeated_packets;
   EXPECT_EQ(repeated, 16U);
-  auto trouble = told.trouble();
+  auto trouble = recorded.trouble();
   trouble.erase("stall");
   EXPECT_EQ(trouble, (std::map<std::string_view, int>{{"tcp_retransmission", 11}, {"lost_in_network", 11}}));
 }
@@ -236,7 +238,7 @@ TEST(IwarpSamples, LossHasRecoveriesAndCauses) {
 // packet, or as specified.
 class Talk {
  public:
-  Told told;
+  Recording recorded;
   Dissector dissector;
   IwarpTracker tracker;
   Packet packet;
@@ -252,7 +254,7 @@ class Talk {
     std::optional<std::uint32_t> timestamp = {};
   };
 
-  explicit Talk(const IwarpLimits& limits = {}) : tracker(told, limits) { packet.time_ns = 1'000'000'000; }
+  explicit Talk(const IwarpLimits& limits = {}) : tracker(recorded, limits) { packet.time_ns = 1'000'000'000; }
 
   /// Returns the frame's number.
   std::uint64_t raw(Side from, std::uint32_t seq, Bytes data, const With& with) {
@@ -323,9 +325,9 @@ class Talk {
     say(Side::a, mpa(true, false, a));
     say(Side::b, mpa(false, false, b));
   }
-  const Told& finish() {
+  const Recording& finish() {
     tracker.finish();
-    return told;
+    return recorded;
   }
 
  private:
@@ -379,9 +381,9 @@ TEST(IwarpTracker, OpensAndCloses) {
   talk.raw(Side::a, talk.next[0]++, {}, {.fin = true});
   talk.raw(Side::b, talk.next[1]++, {}, {.fin = true});
   talk.ack(Side::a);
-  const Told& told = talk.finish();
-  ASSERT_THAT(told.connections, SizeIs(1));
-  const Connection& c = told.connections[0];
+  const Recording& recorded = talk.finish();
+  ASSERT_THAT(recorded.connections, SizeIs(1));
+  const Connection& c = recorded.connections[0];
   EXPECT_EQ(c.id, 4U);
   EXPECT_EQ(c.opened_frame, 5U);
   EXPECT_EQ(c.open_duration, 5'001'000);
@@ -390,16 +392,16 @@ TEST(IwarpTracker, OpensAndCloses) {
   EXPECT_EQ(c.at(Side::a).qp, 40000U);
   EXPECT_EQ(c.at(Side::a).address, PortAddress::of_ipv4(0x0a000003));
   EXPECT_EQ(c.wire, Wire::iwarp);
-  EXPECT_THAT(told.trouble(), IsEmpty());
-  const auto opened = told.of(EventKind::opened);
+  EXPECT_THAT(recorded.trouble(), IsEmpty());
+  const auto opened = recorded.of(EventKind::opened);
   ASSERT_THAT(opened, SizeIs(1));
   EXPECT_EQ(opened[0].origin_frame, 4U);
   EXPECT_EQ(opened[0].end, Side::a);
-  EXPECT_THAT(told.of(EventKind::closed), SizeIs(1));
-  ASSERT_THAT(told.messages, SizeIs(1));
-  EXPECT_EQ(told.messages[0].outcome, Outcome::completed);
-  EXPECT_EQ(told.messages[0].answer_frame, 7U);
-  EXPECT_EQ(told.farewells, std::vector{CloseReason::ended});
+  EXPECT_THAT(recorded.of(EventKind::closed), SizeIs(1));
+  ASSERT_THAT(recorded.messages, SizeIs(1));
+  EXPECT_EQ(recorded.messages[0].outcome, Outcome::completed);
+  EXPECT_EQ(recorded.messages[0].answer_frame, 7U);
+  EXPECT_EQ(recorded.farewells, std::vector{CloseReason::ended});
 }
 
 TEST(IwarpTracker, RejectedConnection) {
@@ -414,7 +416,7 @@ TEST(IwarpTracker, RejectedConnection) {
   EXPECT_EQ(rejected[0].bytes, 3U);
   EXPECT_EQ(rejected[0].value, 1U);
   EXPECT_EQ(rejected[0].end, Side::a);
-  EXPECT_THAT(talk.told.of(EventKind::opened), IsEmpty());
+  EXPECT_THAT(talk.recorded.of(EventKind::opened), IsEmpty());
 }
 
 TEST(IwarpTracker, SendVariants) {
@@ -428,7 +430,7 @@ TEST(IwarpTracker, SendVariants) {
   talk.say(Side::a, fpdu(control(RdmapOperation::immediate_data) / Value<DdpUntagged>().set<"msn">(6) /
                          Value<RdmapImmediateData>().set<"data">(0x1122334455667788)));
   const auto& m = talk.finish().messages;
-  EXPECT_THAT(talk.told.trouble(), IsEmpty());
+  EXPECT_THAT(talk.recorded.trouble(), IsEmpty());
   ASSERT_THAT(m, SizeIs(6));
   for (std::size_t i = 0; i < 6; ++i) {
     EXPECT_EQ(m[i].number, i + 1);
@@ -468,7 +470,7 @@ TEST(IwarpTracker, MessageOfManyPacketsAndFpduAcrossPackets) {
   EXPECT_EQ(m[0].last_frame, last);
   EXPECT_EQ(m[0].answer_frame, ack);
   EXPECT_EQ(m[0].packets, 3U);
-  EXPECT_THAT(talk.told.trouble(), IsEmpty());
+  EXPECT_THAT(talk.recorded.trouble(), IsEmpty());
 }
 
 TEST(IwarpTracker, ReadResponsesMatchRequestOrder) {
@@ -481,7 +483,7 @@ TEST(IwarpTracker, ReadResponsesMatchRequestOrder) {
   const std::uint64_t ends = talk.say(Side::b, response(5, 0x100 + 120, 80));
   const std::uint64_t rest = talk.say(Side::b, join({response(5, 0x100, 50), response(0, 0, 0)}));
   const auto& m = talk.finish().messages;
-  EXPECT_THAT(talk.told.trouble(), IsEmpty());
+  EXPECT_THAT(talk.recorded.trouble(), IsEmpty());
   ASSERT_THAT(m, SizeIs(3));
   EXPECT_EQ(m[0].kind, MessageKind::read);
   EXPECT_EQ(m[0].outcome, Outcome::completed);
@@ -493,8 +495,8 @@ TEST(IwarpTracker, ReadResponsesMatchRequestOrder) {
   EXPECT_EQ(m[0].answer_frame, ends);
   EXPECT_EQ(m[1].answer_frame, rest);
   EXPECT_EQ(m[2].answer_frame, rest);
-  EXPECT_EQ(talk.told.connections[0].by(Side::a).messages_completed, 3U);
-  EXPECT_EQ(talk.told.connections[0].by(Side::b).payload_bytes, 250U);
+  EXPECT_EQ(talk.recorded.connections[0].by(Side::a).messages_completed, 3U);
+  EXPECT_EQ(talk.recorded.connections[0].by(Side::b).payload_bytes, 250U);
 }
 
 TEST(IwarpTracker, UnsolicitedResponse) {
@@ -520,12 +522,12 @@ TEST(IwarpTracker, ReadsWithoutResponse) {
   EXPECT_EQ(events[0].frame, asked);
   EXPECT_EQ(events[0].packets, 2U);
   EXPECT_EQ(events[0].bytes, 110U);
-  const auto stalls = talk.told.of(EventKind::stall);
+  const auto stalls = talk.recorded.of(EventKind::stall);
   ASSERT_THAT(stalls, SizeIs(1));
   EXPECT_EQ(stalls[0].cause, Cause::peer);
   EXPECT_EQ(stalls[0].end, Side::a);
   EXPECT_EQ(stalls[0].duration, 400'001'000);
-  EXPECT_EQ(talk.told.messages[0].outcome, Outcome::unanswered);
+  EXPECT_EQ(talk.recorded.messages[0].outcome, Outcome::unanswered);
 }
 
 TEST(IwarpTracker, AtomicsMatchByRequestIdentifier) {
@@ -560,7 +562,7 @@ TEST(IwarpTracker, AtomicsMatchByRequestIdentifier) {
   EXPECT_EQ(m[1].key, 0x99U);
   EXPECT_EQ(m[2].kind, MessageKind::swap);
   EXPECT_EQ(m[2].remote_address, 0x8000U);
-  EXPECT_EQ(talk.told.trouble(), (std::map<std::string_view, int>{{"unsolicited_response", 1}}));
+  EXPECT_EQ(talk.recorded.trouble(), (std::map<std::string_view, int>{{"unsolicited_response", 1}}));
 }
 
 TEST(IwarpTracker, TerminateFindsTheQuotedFpdu) {
@@ -582,8 +584,8 @@ TEST(IwarpTracker, TerminateFindsTheQuotedFpdu) {
   Frame frame = control(RdmapOperation::terminate) / Value<DdpUntagged>().set<"qn">(2);
   frame /= terminate;
   const std::uint64_t says = talk.raw(Side::b, talk.next[1], fpdu(frame), {.acknowledged = talk.next[0] - 200});
-  const Told& told = talk.finish();
-  const auto events = told.of(EventKind::terminate);
+  const Recording& recorded = talk.finish();
+  const auto events = recorded.of(EventKind::terminate);
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_EQ(events[0].frame, says);
   EXPECT_EQ(events[0].value, 0x000102U);
@@ -591,14 +593,15 @@ TEST(IwarpTracker, TerminateFindsTheQuotedFpdu) {
   EXPECT_EQ(events[0].bytes, 114U);
   EXPECT_EQ(events[0].origin_frame, guilty);
   EXPECT_EQ(events[0].end, Side::a);
-  const auto closed = told.of(EventKind::closed);
+  const auto closed = recorded.of(EventKind::closed);
   ASSERT_THAT(closed, SizeIs(1));
   EXPECT_EQ(closed[0].cause_frame, says);
-  EXPECT_EQ(told.summary(told.connections[0].id, Side::a),
+  EXPECT_EQ(recorded.summary(recorded.connections[0].id, Side::a),
             (std::map<std::string, int>{{"write 200 refused", 1}, {"send 10 sent", 1}}));
-  EXPECT_EQ(told.summary(told.connections[0].id, Side::b), (std::map<std::string, int>{{"terminate 0 sent", 1}}));
-  EXPECT_EQ(told.connections[0].by(Side::a).messages_refused, 1U);
-  EXPECT_EQ(told.connections[0].closed_frame, says);
+  EXPECT_EQ(recorded.summary(recorded.connections[0].id, Side::b),
+            (std::map<std::string, int>{{"terminate 0 sent", 1}}));
+  EXPECT_EQ(recorded.connections[0].by(Side::a).messages_refused, 1U);
+  EXPECT_EQ(recorded.connections[0].closed_frame, says);
 }
 
 TEST(IwarpTracker, TerminatedReadRequestIsFoundByItsMsn) {
@@ -621,15 +624,15 @@ TEST(IwarpTracker, TerminatedReadRequestIsFoundByItsMsn) {
   frame /= terminate;
   talk.say(Side::b, response(5, 0x100, 50));
   talk.say(Side::b, fpdu(frame));
-  const Told& told = talk.finish();
-  const auto events = told.of(EventKind::terminate);
+  const Recording& recorded = talk.finish();
+  const auto events = recorded.of(EventKind::terminate);
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_EQ(events[0].origin_frame, guilty);
   EXPECT_EQ(events[0].psn, 2U);
   EXPECT_EQ(events[0].found, 7U);
-  EXPECT_EQ(told.summary(told.connections[0].id, Side::a),
+  EXPECT_EQ(recorded.summary(recorded.connections[0].id, Side::a),
             (std::map<std::string, int>{{"read 50 completed", 1}, {"read 50 refused", 1}}));
-  EXPECT_THAT(told.of(EventKind::unanswered), IsEmpty());
+  EXPECT_THAT(recorded.of(EventKind::unanswered), IsEmpty());
 }
 
 // Each error in an otherwise valid stream.
@@ -647,14 +650,14 @@ TEST_P(Faults, IsReported) {
   std::uint64_t frame = 0;
   for (const ByteVector& f : GetParam().fpdus) frame = talk.say(Side::a, f);
   talk.ack(Side::b);
-  const Told& told = talk.finish();
-  const auto events = told.of(GetParam().kind);
+  const Recording& recorded = talk.finish();
+  const auto events = recorded.of(GetParam().kind);
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_EQ(events[0].frame, frame);
   EXPECT_EQ(events[0].value, GetParam().value);
   EXPECT_EQ(events[0].found, GetParam().found);
   EXPECT_EQ(events[0].end, Side::a);
-  EXPECT_THAT(told.trouble(), SizeIs(1));
+  EXPECT_THAT(recorded.trouble(), SizeIs(1));
 }
 INSTANTIATE_TEST_SUITE_P(
     IwarpTracker, Faults,
@@ -689,13 +692,13 @@ TEST(IwarpTracker, MoreReadsThanNegotiated) {
   Talk talk;
   // a may have min(ORD 4, IRD 2) outstanding. B has no negotiated limit.
   talk.establish(std::pair{0x3fff, 4}, std::pair{2, 0x3fff});
-  EXPECT_EQ(talk.told.events.at(0).kind, EventKind::opened);
-  EXPECT_EQ(talk.told.events[0].value, 2U);
-  EXPECT_EQ(talk.told.events[0].found, 0U);
+  EXPECT_EQ(talk.recorded.events.at(0).kind, EventKind::opened);
+  EXPECT_EQ(talk.recorded.events[0].value, 2U);
+  EXPECT_EQ(talk.recorded.events[0].found, 0U);
   talk.say(Side::a, join({read(1, 5, 0, 8), read(2, 5, 0, 8)}));
   talk.say(Side::b, response(5, 0, 8));
   talk.say(Side::a, read(3, 5, 0, 8));
-  EXPECT_THAT(talk.told.of(EventKind::read_limit), IsEmpty());
+  EXPECT_THAT(talk.recorded.of(EventKind::read_limit), IsEmpty());
   const std::uint64_t frame = talk.say(Side::a, read(4, 5, 0, 8));
   talk.say(Side::a, read(5, 5, 0, 8));
   const auto events = talk.finish().of(EventKind::read_limit);
@@ -712,14 +715,14 @@ TEST(IwarpTracker, BadCrc) {
   bad[25] ^= 1;
   const std::uint64_t frame = talk.say(Side::a, bad);
   talk.say(Side::a, send(2, 10));
-  const Told& told = talk.finish();
-  const auto events = told.of(EventKind::crc_bad);
+  const Recording& recorded = talk.finish();
+  const auto events = recorded.of(EventKind::crc_bad);
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_EQ(events[0].frame, frame);
   EXPECT_EQ(events[0].bytes, 10U);
-  EXPECT_EQ(told.connections[0].by(Side::a).crc_bad, 1U);
-  EXPECT_THAT(told.trouble(), SizeIs(1));
-  EXPECT_THAT(told.messages, SizeIs(1));
+  EXPECT_EQ(recorded.connections[0].by(Side::a).crc_bad, 1U);
+  EXPECT_THAT(recorded.trouble(), SizeIs(1));
+  EXPECT_THAT(recorded.messages, SizeIs(1));
 }
 
 // TCP ----------------------------------------------------------------------------------------------------------------
@@ -739,8 +742,8 @@ TEST(IwarpTcp, LossAfterTheCapturePointIsRetransmitted) {
   talk.wait(999'000);
   const std::uint64_t resent = talk.raw(Side::a, lost, again, {.identification = 12});
   const std::uint64_t done = talk.ack(Side::b);
-  const Told& told = talk.finish();
-  const auto rounds = told.of(EventKind::tcp_retransmission);
+  const Recording& recorded = talk.finish();
+  const auto rounds = recorded.of(EventKind::tcp_retransmission);
   ASSERT_THAT(rounds, SizeIs(1));
   EXPECT_EQ(rounds[0].cause, Cause::fast_retransmit);
   EXPECT_EQ(rounds[0].frame, resent);
@@ -750,15 +753,15 @@ TEST(IwarpTcp, LossAfterTheCapturePointIsRetransmitted) {
   EXPECT_EQ(rounds[0].bytes, again.size());
   EXPECT_EQ(rounds[0].found, 2U);
   EXPECT_EQ(rounds[0].duration, 999'000 + 6 * 1000);
-  const auto losses = told.of(EventKind::lost_in_network);
+  const auto losses = recorded.of(EventKind::lost_in_network);
   ASSERT_THAT(losses, SizeIs(1));
   EXPECT_EQ(losses[0].cause, Cause::after_capture);
-  EXPECT_THAT(told.trouble(), SizeIs(2));
-  ASSERT_THAT(told.messages, SizeIs(3));
-  EXPECT_EQ(told.messages[0].repeated_packets, 0U);
-  EXPECT_EQ(told.messages[1].repeated_packets, 1U);
-  EXPECT_EQ(told.messages[1].answer_frame, done);
-  EXPECT_EQ(told.connections[0].by(Side::a).retransmitted_packets, 1U);
+  EXPECT_THAT(recorded.trouble(), SizeIs(2));
+  ASSERT_THAT(recorded.messages, SizeIs(3));
+  EXPECT_EQ(recorded.messages[0].repeated_packets, 0U);
+  EXPECT_EQ(recorded.messages[1].repeated_packets, 1U);
+  EXPECT_EQ(recorded.messages[1].answer_frame, done);
+  EXPECT_EQ(recorded.connections[0].by(Side::a).retransmitted_packets, 1U);
   EXPECT_NE(first, lost);
 }
 
@@ -776,22 +779,22 @@ TEST(IwarpTcp, LossBeforeTheCapturePointWithinAMessage) {
   const std::uint64_t fills = talk.raw(Side::a, base + 1020, bytes.subspan(1020, 1020), {.timestamp = 9});
   talk.next[0] = base + static_cast<std::uint32_t>(bytes.size());
   talk.ack(Side::b);
-  const Told& told = talk.finish();
-  const auto rounds = told.of(EventKind::tcp_retransmission);
+  const Recording& recorded = talk.finish();
+  const auto rounds = recorded.of(EventKind::tcp_retransmission);
   ASSERT_THAT(rounds, SizeIs(1));
   EXPECT_EQ(rounds[0].frame, fills);
   EXPECT_EQ(rounds[0].cause, Cause::fast_retransmit);
   EXPECT_EQ(rounds[0].cause_frame, asks);
   EXPECT_EQ(rounds[0].origin_frame, before);
   EXPECT_EQ(rounds[0].found, 1U);
-  EXPECT_EQ(told.of(EventKind::lost_in_network).at(0).cause, Cause::before_capture);
-  ASSERT_THAT(told.messages, SizeIs(1));
-  EXPECT_EQ(told.messages[0].outcome, Outcome::completed);
-  EXPECT_EQ(told.messages[0].size, 3000U);
-  EXPECT_EQ(told.messages[0].first_frame, before);
-  EXPECT_EQ(told.messages[0].last_frame, fills);
+  EXPECT_EQ(recorded.of(EventKind::lost_in_network).at(0).cause, Cause::before_capture);
+  ASSERT_THAT(recorded.messages, SizeIs(1));
+  EXPECT_EQ(recorded.messages[0].outcome, Outcome::completed);
+  EXPECT_EQ(recorded.messages[0].size, 3000U);
+  EXPECT_EQ(recorded.messages[0].first_frame, before);
+  EXPECT_EQ(recorded.messages[0].last_frame, fills);
   EXPECT_LT(behind, fills);
-  EXPECT_EQ(told.messages[0].repeated_packets, 1U);
+  EXPECT_EQ(recorded.messages[0].repeated_packets, 1U);
 }
 
 TEST(IwarpTcp, TimeoutDuringReadResponseRefersToTheRead) {
@@ -812,7 +815,7 @@ TEST(IwarpTcp, TimeoutDuringReadResponseRefersToTheRead) {
   EXPECT_EQ(rounds[0].found, 1U);
   EXPECT_EQ(rounds[0].value, 0U) << "a is the requester of the read";
   EXPECT_EQ(rounds[0].duration, 300'001'000);
-  EXPECT_THAT(talk.told.of(EventKind::stall), IsEmpty()) << "the retransmission reports it";
+  EXPECT_THAT(talk.recorded.of(EventKind::stall), IsEmpty()) << "the retransmission reports it";
 }
 
 TEST(IwarpTcp, AcknowledgedBytesAreSpuriousRetransmission) {
@@ -825,7 +828,7 @@ TEST(IwarpTcp, AcknowledgedBytesAreSpuriousRetransmission) {
   const auto rounds = talk.finish().of(EventKind::tcp_retransmission);
   ASSERT_THAT(rounds, SizeIs(1));
   EXPECT_EQ(rounds[0].cause, Cause::spurious);
-  EXPECT_THAT(talk.told.of(EventKind::lost_in_network), IsEmpty());
+  EXPECT_THAT(talk.recorded.of(EventKind::lost_in_network), IsEmpty());
 }
 
 TEST(IwarpTcp, ReorderedSegmentIsNoRetransmission) {
@@ -852,10 +855,10 @@ TEST(IwarpTcp, ReorderedSegmentIsNoRetransmission) {
     EXPECT_EQ(events[0].frame, late);
     EXPECT_EQ(events[0].cause_frame, ahead);
     EXPECT_EQ(events[0].duration, 2'001'000);
-    EXPECT_THAT(talk.told.trouble(), SizeIs(1));
-    ASSERT_THAT(talk.told.messages, SizeIs(2));
-    EXPECT_EQ(talk.told.messages[0].first_frame, late);
-    EXPECT_EQ(talk.told.messages[1].first_frame, ahead);
+    EXPECT_THAT(talk.recorded.trouble(), SizeIs(1));
+    ASSERT_THAT(talk.recorded.messages, SizeIs(2));
+    EXPECT_EQ(talk.recorded.messages[0].first_frame, late);
+    EXPECT_EQ(talk.recorded.messages[1].first_frame, ahead);
   }
 }
 
@@ -868,8 +871,8 @@ TEST(IwarpTcp, IdenticalPacketIsADuplicate) {
   const auto events = talk.finish().of(EventKind::duplicate);
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_EQ(events[0].origin_frame, first);
-  EXPECT_THAT(talk.told.trouble(), SizeIs(1));
-  EXPECT_EQ(talk.told.connections[0].by(Side::a).duplicates, 1U);
+  EXPECT_THAT(talk.recorded.trouble(), SizeIs(1));
+  EXPECT_EQ(talk.recorded.connections[0].by(Side::a).duplicates, 1U);
 }
 
 TEST(IwarpTcp, KeepAliveIsIgnored) {
@@ -883,7 +886,7 @@ TEST(IwarpTcp, KeepAliveIsIgnored) {
   talk.ack(Side::b);
   talk.say(Side::a, send(2, 100));
   EXPECT_THAT(talk.finish().trouble(), IsEmpty());
-  EXPECT_THAT(talk.told.messages, SizeIs(2));
+  EXPECT_THAT(talk.recorded.messages, SizeIs(2));
 }
 
 TEST(IwarpTcp, AcknowledgedButNotCaptured) {
@@ -905,9 +908,9 @@ TEST(IwarpTcp, AcknowledgedButNotCaptured) {
   EXPECT_EQ(events[0].bytes, 372U);
   EXPECT_EQ(events[0].packets, 3U);
   EXPECT_EQ(events[0].psn, seq);
-  EXPECT_THAT(talk.told.trouble(), SizeIs(1)) << "no MSN jump, because the capture is missing packets";
-  EXPECT_THAT(talk.told.messages, SizeIs(3));
-  for (const Message& m : talk.told.messages) EXPECT_EQ(m.outcome, Outcome::completed);
+  EXPECT_THAT(talk.recorded.trouble(), SizeIs(1)) << "no MSN jump, because the capture is missing packets";
+  EXPECT_THAT(talk.recorded.messages, SizeIs(3));
+  for (const Message& m : talk.recorded.messages) EXPECT_EQ(m.outcome, Outcome::completed);
 }
 
 TEST(IwarpTcp, AcknowledgementsCapturedBeforeTheirBytes) {
@@ -940,7 +943,7 @@ TEST(IwarpTcp, ClosedWindow) {
   EXPECT_EQ(stalls[0].frame, closes);
   EXPECT_EQ(stalls[0].last_frame, opens);
   EXPECT_EQ(stalls[0].duration, 1'500'003'000);
-  EXPECT_THAT(talk.told.trouble(), SizeIs(1));
+  EXPECT_THAT(talk.recorded.trouble(), SizeIs(1));
 }
 
 TEST(IwarpTracker, IdleConnectionStalls) {
@@ -976,8 +979,8 @@ TEST(IwarpTcp, WindowProbeIsNoRetransmission) {
   talk.ack(Side::b);
   const std::uint64_t closes = talk.raw(Side::b, talk.next[1], {}, {.window = 0});
   EXPECT_EQ(talk.finish().trouble(), (std::map<std::string_view, int>{{"stall", 2}}));
-  EXPECT_EQ(talk.told.of(EventKind::stall)[1].frame, closes) << "the window did not open again";
-  EXPECT_THAT(talk.told.messages, SizeIs(2));
+  EXPECT_EQ(talk.recorded.of(EventKind::stall)[1].frame, closes) << "the window did not open again";
+  EXPECT_THAT(talk.recorded.messages, SizeIs(2));
 }
 
 TEST(IwarpTcp, ResetIsOnlyValidInsideTheWindow) {
@@ -989,17 +992,17 @@ TEST(IwarpTcp, ResetIsOnlyValidInsideTheWindow) {
   talk.raw(Side::a, talk.next[0] - 1, {}, {.rst = true});
   talk.raw(Side::a, talk.next[0] + 1001, {}, {.rst = true});
   talk.raw(Side::a, talk.next[0] + 0x70000000, {}, {.rst = true});
-  EXPECT_THAT(talk.told.trouble(), IsEmpty());
+  EXPECT_THAT(talk.recorded.trouble(), IsEmpty());
   talk.say(Side::a, send(2, 100));
   EXPECT_EQ(talk.packet.pdus.size(), 1U);
   talk.ack(Side::b);
-  EXPECT_EQ(talk.told.messages.size(), 2U);
+  EXPECT_EQ(talk.recorded.messages.size(), 2U);
   const std::uint64_t frame = talk.raw(Side::a, talk.next[0] + 1000, {}, {.rst = true});
-  const Told& told = talk.finish();
-  ASSERT_THAT(told.of(EventKind::tcp_reset), SizeIs(1));
-  EXPECT_EQ(told.of(EventKind::tcp_reset)[0].frame, frame);
-  EXPECT_EQ(told.connections[0].closed_frame, frame);
-  EXPECT_THAT(told.of(EventKind::closed), SizeIs(1));
+  const Recording& recorded = talk.finish();
+  ASSERT_THAT(recorded.of(EventKind::tcp_reset), SizeIs(1));
+  EXPECT_EQ(recorded.of(EventKind::tcp_reset)[0].frame, frame);
+  EXPECT_EQ(recorded.connections[0].closed_frame, frame);
+  EXPECT_THAT(recorded.of(EventKind::closed), SizeIs(1));
 }
 
 TEST(IwarpTracker, StartInTheMiddle) {
@@ -1010,10 +1013,10 @@ TEST(IwarpTracker, StartInTheMiddle) {
   talk.say(Side::b, response(4, 100, 10));  // to an older request
   talk.say(Side::b, response(5, 0, 10));
   talk.say(Side::b, response(5, 0, 10));
-  const Told& told = talk.finish();
-  EXPECT_THAT(told.trouble(), IsEmpty());
-  ASSERT_THAT(told.connections, SizeIs(1));
-  EXPECT_EQ(told.summary(told.connections[0].id, Side::a),
+  const Recording& recorded = talk.finish();
+  EXPECT_THAT(recorded.trouble(), IsEmpty());
+  ASSERT_THAT(recorded.connections, SizeIs(1));
+  EXPECT_EQ(recorded.summary(recorded.connections[0].id, Side::a),
             (std::map<std::string, int>{{"send 100 partial", 1}, {"send 100 completed", 2}, {"read 10 completed", 1}}));
 }
 
@@ -1025,11 +1028,11 @@ TEST(IwarpTracker, ReusedPortIsAnotherConnection) {
   talk.next[1] = 88;
   talk.establish();
   talk.say(Side::a, send(1, 100));
-  const Told& told = talk.finish();
-  ASSERT_THAT(told.connections, SizeIs(2));
-  EXPECT_TRUE(told.connections[0].replaced);
-  EXPECT_FALSE(told.connections[1].replaced);
-  EXPECT_EQ(told.trouble(), (std::map<std::string_view, int>{{"replaced", 1}}));
+  const Recording& recorded = talk.finish();
+  ASSERT_THAT(recorded.connections, SizeIs(2));
+  EXPECT_TRUE(recorded.connections[0].replaced);
+  EXPECT_FALSE(recorded.connections[1].replaced);
+  EXPECT_EQ(recorded.trouble(), (std::map<std::string_view, int>{{"replaced", 1}}));
 }
 
 TEST(IwarpTracker, MemoryIsBounded) {
@@ -1046,9 +1049,9 @@ TEST(IwarpTracker, MemoryIsBounded) {
   }
   EXPECT_EQ(talk.tracker.evicted(), 96U + 100 * 2 * 12);
   talk.finish();
-  EXPECT_EQ(talk.told.connections.size(), 100U);
-  EXPECT_EQ(std::count(talk.told.farewells.begin(), talk.told.farewells.end(), CloseReason::evicted), 96);
-  EXPECT_EQ(talk.told.messages.size(), 100U * 40);
+  EXPECT_EQ(talk.recorded.connections.size(), 100U);
+  EXPECT_EQ(std::count(talk.recorded.farewells.begin(), talk.recorded.farewells.end(), CloseReason::evicted), 96);
+  EXPECT_EQ(talk.recorded.messages.size(), 100U * 40);
 }
 
 TEST(IwarpTracker, PacketsHaveTheirNotes) {
@@ -1088,10 +1091,10 @@ std::vector<Kept> records_of(const std::filesystem::path& path) {
     kept.push_back({{record.bytes.begin(), record.bytes.end()}, record.wire_length, record.link, record.time});
   return kept;
 }
-Told told_of(const std::vector<Kept>& records, const IwarpLimits& limits = {}) {
-  Told told;
+Recording track(const std::vector<Kept>& records, const IwarpLimits& limits = {}) {
+  Recording recorded;
   Dissector dissector;
-  IwarpTracker tracker(told, limits);
+  IwarpTracker tracker(recorded, limits);
   Packet packet;
   for (const Kept& record : records) {
     ++packet.number;
@@ -1101,7 +1104,7 @@ Told told_of(const std::vector<Kept>& records, const IwarpLimits& limits = {}) {
     tracker.add(packet);
   }
   tracker.finish();
-  return told;
+  return recorded;
 }
 class RealStreams : public ::testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Iwarp, RealStreams, ::testing::Values("siw-write", "siw-send", "siw-read", "siw-rping"),
@@ -1114,7 +1117,7 @@ TEST_P(RealStreams, StartAnywhereWithoutFalseEvents) {
   const std::vector<Kept> all = sample(GetParam());
   ASSERT_FALSE(all.empty());
   for (std::size_t from = 0; from < all.size(); from += 7) {
-    auto trouble = told_of({all.begin() + static_cast<std::ptrdiff_t>(from), all.end()}).trouble();
+    auto trouble = track({all.begin() + static_cast<std::ptrdiff_t>(from), all.end()}).trouble();
     trouble.erase("stall");
     ASSERT_THAT(trouble, IsEmpty()) << "from " << from;
   }
@@ -1127,17 +1130,17 @@ TEST_P(RealStreams, CaptureLossIsReportedAsSuch) {
     std::vector<Kept> some;
     for (const Kept& record : all)
       if (some.size() < 60 || random() % 100 >= static_cast<unsigned>(round) / 4) some.push_back(record);
-    const Told told = told_of(some);
-    auto trouble = told.trouble();
+    const Recording recorded = track(some);
+    auto trouble = recorded.trouble();
     trouble.erase("stall");
     trouble.erase("lost_in_capture");
     trouble.erase("psn_gap");  // if the acknowledgement is missing too, at the end
-    for (const Event& e : told.events)
+    for (const Event& e : recorded.events)
       if (trouble.count(to_string(e.kind)))
         ADD_FAILURE() << to_string(e.kind) << " " << to_string(e.cause) << " frame " << e.frame << " value " << e.value
                       << " found " << e.found << " psn " << e.psn;
     ASSERT_THAT(trouble, IsEmpty()) << "round " << round;
-    for (const Message& m : told.messages) ASSERT_NE(m.outcome, Outcome::refused);
+    for (const Message& m : recorded.messages) ASSERT_NE(m.outcome, Outcome::refused);
   }
 }
 
@@ -1152,8 +1155,8 @@ TEST_P(RealStreams, SwappedNeighborsAreNoRetransmissions) {
       std::swap(some[i], some[i + 1]);
       std::swap(some[i].time, some[i + 1].time);
     }
-    const Told told = told_of(some);
-    auto trouble = told.trouble();
+    const Recording recorded = track(some);
+    auto trouble = recorded.trouble();
     out_of_order += static_cast<std::uint64_t>(trouble["out_of_order"]);
     trouble.erase("stall");
     trouble.erase("out_of_order");
@@ -1170,33 +1173,34 @@ TEST_P(RealStreams, EachPacketTwiceIsADuplicate) {
     twice.push_back(record);
     twice.back().time += 1;
   }
-  const Told once = told_of(all), told = told_of(twice);
-  auto trouble = told.trouble();
+  const Recording once = track(all), recorded = track(twice);
+  auto trouble = recorded.trouble();
   trouble.erase("stall");
   EXPECT_THAT(trouble, SizeIs(1));
   EXPECT_GT(trouble["duplicate"], 0);
-  EXPECT_EQ(told.messages.size(), once.messages.size());
+  EXPECT_EQ(recorded.messages.size(), once.messages.size());
 }
 
 // Headers are sufficient: the payload length follows from the header lengths.
 TEST(IwarpSamples, ShortSnapLength) {
   for (const char* name : {"siw-write", "siw-send"}) {
     std::vector<Kept> all = sample(name);
-    const Told whole = told_of(all);
+    const Recording whole = track(all);
     // After Ethernet, IPv4 and TCP with timestamps, 20 bytes of an FPDU or MPA frame remain.
     for (Kept& record : all) record.bytes.resize(std::min<std::size_t>(record.bytes.size(), 14 + 20 + 32 + 20));
-    const Told told = told_of(all);
-    ASSERT_THAT(told.connections, SizeIs(2)) << name;
-    for (const Connection& c : told.connections)
-      for (const Side end : {Side::a, Side::b}) EXPECT_EQ(told.summary(c.id, end), whole.summary(c.id, end)) << name;
-    EXPECT_EQ(told.trouble(), whole.trouble());
+    const Recording recorded = track(all);
+    ASSERT_THAT(recorded.connections, SizeIs(2)) << name;
+    for (const Connection& c : recorded.connections)
+      for (const Side end : {Side::a, Side::b})
+        EXPECT_EQ(recorded.summary(c.id, end), whole.summary(c.id, end)) << name;
+    EXPECT_EQ(recorded.trouble(), whole.trouble());
   }
 }
 
 // Segments repeated some packets later with another IP identification, like those of a sender that retransmits.
 TEST_P(RealStreams, RetransmissionsAreCounted) {
   const std::vector<Kept> all = sample(GetParam());
-  const Told once = told_of(all);
+  const Recording once = track(all);
   std::map<std::uint16_t, int> ports;  // of the endpoints of iWARP connections: those of 10.0.0.3
   for (const Connection& c : once.connections) ports[static_cast<std::uint16_t>(c.at(Side::a).qp)]++;
   constexpr std::size_t ethernet = 14, ip = 20, tcp = 32;
@@ -1227,14 +1231,14 @@ TEST_P(RealStreams, RetransmissionsAreCounted) {
       ++injected;
       resent_bytes += bytes.size() - ethernet - ip - tcp;
     }
-    const Told told = told_of(some);
+    const Recording recorded = track(some);
     std::uint64_t retransmitted_packets = 0, retransmitted_bytes = 0, in_rounds = 0;
-    for (const Connection& c : told.connections)
+    for (const Connection& c : recorded.connections)
       for (const Sent& sent : c.sent) {
         retransmitted_packets += sent.retransmitted_packets;
         retransmitted_bytes += sent.retransmitted_bytes;
       }
-    for (const Event& e : told.of(EventKind::tcp_retransmission)) {
+    for (const Event& e : recorded.of(EventKind::tcp_retransmission)) {
       in_rounds += e.packets;
       EXPECT_TRUE(e.cause == Cause::spurious || e.cause == Cause::timeout || e.cause == Cause::fast_retransmit);
       EXPECT_NE(e.origin_frame, 0U);
@@ -1243,10 +1247,10 @@ TEST_P(RealStreams, RetransmissionsAreCounted) {
     ASSERT_EQ(retransmitted_packets, injected) << round;
     ASSERT_EQ(retransmitted_bytes, resent_bytes) << round;
     ASSERT_EQ(in_rounds, injected) << round;
-    auto trouble = told.trouble();
+    auto trouble = recorded.trouble();
     for (const char* expected : {"stall", "tcp_retransmission", "lost_in_network"}) trouble.erase(expected);
     ASSERT_THAT(trouble, IsEmpty());
-    ASSERT_EQ(told.messages.size(), once.messages.size());
+    ASSERT_EQ(recorded.messages.size(), once.messages.size());
   }
 }
 
@@ -1288,14 +1292,14 @@ TEST_P(PublicIwarp, MessagesAndEventsMatch) {
                                      ("realjimmy__sample-captures__iwarp_" + GetParam().name + ".pcap");
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "skipped: needs " << path.filename();
   const bool rejected = GetParam().trouble.count("rejected");
-  const Told told = told_of(path);
-  ASSERT_THAT(told.connections, SizeIs(1));
-  EXPECT_EQ(told.summary(told.connections[0].id, Side::a), GetParam().a);
-  EXPECT_EQ(told.summary(told.connections[0].id, Side::b), GetParam().b);
-  EXPECT_EQ(told.of(EventKind::opened).size(), rejected ? 0U : 1U);
-  EXPECT_EQ(told.of(EventKind::closed).size(), rejected ? 0U : 1U);
-  EXPECT_EQ(told.connections[0].service_port, 4210);
-  EXPECT_EQ(told.trouble(), GetParam().trouble);
+  const Recording recorded = track(path);
+  ASSERT_THAT(recorded.connections, SizeIs(1));
+  EXPECT_EQ(recorded.summary(recorded.connections[0].id, Side::a), GetParam().a);
+  EXPECT_EQ(recorded.summary(recorded.connections[0].id, Side::b), GetParam().b);
+  EXPECT_EQ(recorded.of(EventKind::opened).size(), rejected ? 0U : 1U);
+  EXPECT_EQ(recorded.of(EventKind::closed).size(), rejected ? 0U : 1U);
+  EXPECT_EQ(recorded.connections[0].service_port, 4210);
+  EXPECT_EQ(recorded.trouble(), GetParam().trouble);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ class Link {
   static constexpr std::uint32_t qp_a = 0x11, qp_b = 0x12;
 
   Link() : Link(NegotiatedParameters{}) {}
-  explicit Link(const NegotiatedParameters& agreed) : pairs(told, agreed.options) {
+  explicit Link(const NegotiatedParameters& agreed) : pairs(recorded, agreed.options) {
     packet_.link = LinkType::raw_ip;
     if (!agreed.joined) return;
     PairEvidence evidence;
@@ -79,11 +79,11 @@ class Link {
   void wait(std::int64_t nanoseconds) { now += nanoseconds; }
   Recorder& end() {
     pairs.finish();
-    return told;
+    return recorded;
   }
   [[nodiscard]] std::uint64_t frame() const { return packet_.number; }
 
-  Recorder told;
+  Recorder recorded;
   QueuePairs pairs;
   std::int64_t now = 1'000'000'000;
   std::size_t kept = RdmaFrame::most;       ///< captured bytes of the next packets

@@ -206,7 +206,7 @@ void QueuePairs::close_reason(Index at, CloseReason why, std::int64_t time) {
   // The QP number of a damaged packet may not exist.
   constexpr std::uint32_t strays = 2;
   const std::uint64_t packets = f.info.sent[0].packets + f.info.sent[1].packets;
-  if (f.told || f.bad_crcs == 0 || f.bad_crcs < packets || packets > strays) sink_.connection(f.info, why);
+  if (f.reported || f.bad_crcs == 0 || f.bad_crcs < packets || packets > strays) sink_.connection(f.info, why);
   release(at);
 }
 

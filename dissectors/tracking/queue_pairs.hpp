@@ -142,6 +142,8 @@ class QueuePairs final : public PairSink {
   void give_up(Index at);
   void release_waiting(Index at);
 
+  /// Reports an event of the CM for a connection. `swapped`: its endpoint a is endpoint b of the evidence.
+  void report(Followed& f, Event event, bool swapped);
   Followed* of_evidence(const PairEvidence& evidence, bool& swapped);
 
   Sink& sink_;

@@ -33,7 +33,7 @@ void QueuePairs::pair(const PairEvidence& evidence) {
       event.origin_frame = old.info.first_frame;
       sink_.event(&old.info, event);
       close_reason(slot->at, CloseReason::ended, when);
-    } else if (old.told) {
+    } else if (old.reported) {
       close_reason(slot->at, CloseReason::ended, when);  // opened and closed without packets between
     } else {
       release(slot->at);
@@ -84,17 +84,20 @@ QueuePairs::Followed* QueuePairs::of_evidence(const PairEvidence& evidence, bool
   return nullptr;
 }
 
+void QueuePairs::report(Followed& f, Event event, bool swapped) {
+  event.connection = f.info.id;
+  if (swapped) event.end = other(event.end);
+  f.reported = true;
+  sink_.event(&f.info, event);
+}
+
 void QueuePairs::opened(const PairEvidence& evidence, const Event& event) {
   bool swapped = false;
   Followed* f = of_evidence(evidence, swapped);
   if (!f || !options_.use_connection_manager) return;
-  Event told = event;
-  told.connection = f->info.id;
-  if (swapped) told.end = other(told.end);
-  f->told = true;
   f->info.opened_frame = event.frame;
   f->info.open_duration = event.duration;
-  sink_.event(&f->info, told);
+  report(*f, event, swapped);
 }
 
 void QueuePairs::rejected(const PairEvidence& evidence, const Event& event, const Rejection&) {
@@ -102,12 +105,11 @@ void QueuePairs::rejected(const PairEvidence& evidence, const Event& event, cons
     // The REP was rejected: the connection exists since pair() and is closed like others.
     bool swapped = false;
     Followed* f = of_evidence(evidence, swapped);
-    if (f && f->info.id != (evidence.request_frame ? evidence.request_frame : f->info.id)) f = nullptr;
-    Event told = event;
-    told.connection = f ? f->info.id : 0;
-    if (swapped && f) told.end = other(told.end);
-    if (f) f->told = true;
-    sink_.event(f ? &f->info : nullptr, told);
+    if (f && evidence.request_frame && f->info.id != evidence.request_frame) f = nullptr;
+    if (f) return report(*f, event, swapped);
+    Event unassigned = event;
+    unassigned.connection = 0;
+    sink_.event(nullptr, unassigned);
     return;
   }
   Connection c;
@@ -120,21 +122,15 @@ void QueuePairs::rejected(const PairEvidence& evidence, const Event& event, cons
   c.service_port = evidence.service_port;
   for (std::size_t side : {std::size_t{0}, std::size_t{1}})
     c.ends[side] = {evidence.sides[side].address, evidence.sides[side].qp, evidence.sides[side].qp != 0};
-  Event told = event;
-  told.connection = c.id;
-  sink_.event(&c, told);
+  Event rejection = event;
+  rejection.connection = c.id;
+  sink_.event(&c, rejection);
   sink_.connection(c, CloseReason::ended);
 }
 
 void QueuePairs::path_changed(const PairEvidence& evidence, const Event& event, const FlowKey&) {
   bool swapped = false;
-  Followed* f = of_evidence(evidence, swapped);
-  if (!f) return;
-  Event told = event;
-  told.connection = f->info.id;
-  if (swapped) told.end = other(told.end);
-  f->told = true;
-  sink_.event(&f->info, told);
+  if (Followed* f = of_evidence(evidence, swapped)) report(*f, event, swapped);
 }
 
 void QueuePairs::closing(const PairEvidence& evidence, std::uint64_t frame, std::int64_t) {
@@ -144,13 +140,7 @@ void QueuePairs::closing(const PairEvidence& evidence, std::uint64_t frame, std:
 
 void QueuePairs::closed(const PairEvidence& evidence, const Event& event) {
   bool swapped = false;
-  Followed* f = of_evidence(evidence, swapped);
-  if (!f) return;
-  Event told = event;
-  told.connection = f->info.id;
-  if (swapped) told.end = other(told.end);
-  f->told = true;
-  sink_.event(&f->info, told);
+  if (Followed* f = of_evidence(evidence, swapped)) report(*f, event, swapped);
 }
 
 void QueuePairs::finish(const Moment& last) {

@@ -285,10 +285,10 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   c.last_time = std::max(c.last_time, o.info.last_time);
   // The counters of the other direction: its endpoint a is endpoint b here. For the unseen endpoint, each
   // direction has only counted values derived from its own requests.
-  const Sent told = c.sent[1];
+  const Sent before = c.sent[1];
   c.sent[1] = o.info.sent[0];
-  c.sent[1].lost_in_capture += told.lost_in_capture;
-  c.sent[1].out_of_order += told.out_of_order;
+  c.sent[1].lost_in_capture += before.lost_in_capture;
+  c.sent[1].out_of_order += before.out_of_order;
   c.sent[0].lost_in_capture += o.info.sent[1].lost_in_capture;
   c.sent[0].out_of_order += o.info.sent[1].out_of_order;
   f.requesters[1] = std::move(o.requesters[0]);
@@ -305,8 +305,8 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   f.bad_crcs += o.bad_crcs;
   std::unique_ptr<Search> first = std::move(f.search), second = std::move(o.search);
   const FlowKey key = key_from(o, Side::a);
-  if (!second || second->late || o.told) sink_.merged(c, o.info.id);  // events may have been reported for it
-  f.told |= o.told;
+  if (!second || second->late || o.reported) sink_.merged(c, o.info.id);  // events may have been reported for it
+  f.reported |= o.reported;
   release(with);
   insert(key, at, Side::b);
 

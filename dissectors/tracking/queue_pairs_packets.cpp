@@ -93,7 +93,7 @@ void QueuePairs::take(Index at, Side end, const Packet& packet, const TransportP
   const bool whole = judge_crc(f, end, packet, t);
   // Any field of a damaged packet can be wrong. If every CRC is bad, the CRCs are an artifact of the capture. A
   // caller that created the QPs captures directly on the wire.
-  if (!whole && (f.good_crcs != 0 || f.info.paired_by == JoinedBy::told)) {
+  if (!whole && (f.good_crcs != 0 || f.info.paired_by == JoinedBy::caller)) {
     const Requester& requester = f.requesters[static_cast<std::size_t>(t.is_response() ? other(end) : end)];
     const bool plausible = !t.is_response() && requester.started() && t.psn == requester.window().next;
     if (!plausible) return;
@@ -129,8 +129,8 @@ void QueuePairs::tell(Followed& f, const Event& event) {
 
 // Reports the waiting events through `frame` as events of the connection's endpoint `end`.
 void QueuePairs::tell_waiting(const Followed& f, Search& search, Side end, std::uint64_t frame) {
-  for (; search.told < search.events.size() && search.events[search.told].frame <= frame; ++search.told) {
-    Event& event = search.events[search.told];
+  for (; search.reported < search.events.size() && search.events[search.reported].frame <= frame; ++search.reported) {
+    Event& event = search.events[search.reported];
     event.connection = f.info.id;
     event.end = end;
     sink_.event(&f.info, event);
@@ -236,9 +236,9 @@ void QueuePairs::judge_pkey(Followed& f, const TransportPacket& t, Event& event)
 // Some senders alternate between two ports or vary the port of every packet. Reported only once.
 void QueuePairs::note_path(Followed& f, Side end, const TransportPacket& t) {
   const auto side = static_cast<std::size_t>(end);
-  constexpr std::uint8_t told = 8;
+  constexpr std::uint8_t max_path_changes = 8;
   const std::uint16_t before = f.port[side];
-  if (before != 0 && t.source_port != f.previous_port[side] && f.path_changes[side] < told) {
+  if (before != 0 && t.source_port != f.previous_port[side] && f.path_changes[side] < max_path_changes) {
     ++f.path_changes[side];
     Event event;
     event.kind = EventKind::path_change;

@@ -36,7 +36,7 @@ struct QueuePairs::Candidate {
 struct QueuePairs::Search {
   std::vector<TransportPacket> held;
   std::vector<Event> events;  // of the waiting packets, whose connection is unknown
-  std::size_t told = 0;       // number of reported `events`
+  std::size_t reported = 0;   // number of reported `events`
   std::vector<Candidate> candidates;
   std::vector<std::uint64_t> stretches;  // PSN ranges of its requests
   bool late = false;                     // its packets no longer wait
@@ -54,7 +54,7 @@ struct QueuePairs::Followed {
   bool recent = true;
   bool lone = false;
   bool datagram = false;
-  bool told = false;  // CM events were reported, so its end must be reported even without packets
+  bool reported = false;  // CM events were reported, so its end must be reported even without packets
   std::uint32_t lone_at = 0;
   std::size_t bytes = 0;  // of its requesters, when last computed
   std::uint32_t good_crcs = 0, bad_crcs = 0;

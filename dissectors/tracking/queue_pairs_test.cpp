@@ -55,11 +55,11 @@ void name_side(PairEvidence::Side& side, std::uint32_t host, std::uint32_t qp, s
 TEST(QueuePairs, PairedByResponses) {
   Link link({.joined = false});
   talk(link, 5);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), IsEmpty());
-  ASSERT_EQ(told.farewells.size(), 1U);
-  const Connection& c = told.farewells[0].connection;
-  EXPECT_EQ(told.farewells[0].why, CloseReason::ended);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), IsEmpty());
+  ASSERT_EQ(recorded.farewells.size(), 1U);
+  const Connection& c = recorded.farewells[0].connection;
+  EXPECT_EQ(recorded.farewells[0].why, CloseReason::ended);
   EXPECT_EQ(c.paired_by, JoinedBy::answers);
   EXPECT_NE(c.confidence, Confidence::none);
   EXPECT_EQ(c.id, 1U);
@@ -70,8 +70,8 @@ TEST(QueuePairs, PairedByResponses) {
   EXPECT_EQ(c.sent[1].packets, 5U);
   EXPECT_EQ(c.sent[1].acks, 5U);
   EXPECT_EQ(c.last_frame, 10U);
-  EXPECT_EQ(told.messages.size(), 5U);
-  for (const Message& m : told.messages) EXPECT_EQ(m.outcome, Outcome::completed);
+  EXPECT_EQ(recorded.messages.size(), 5U);
+  for (const Message& m : recorded.messages) EXPECT_EQ(m.outcome, Outcome::completed);
 }
 
 TEST(QueuePairs, PairedBySourcePorts) {
@@ -88,10 +88,10 @@ TEST(QueuePairs, PairedBySourcePorts) {
                .qp = a,
                .psn = 9,
                .source_port = per_pair ? source_port::of_pair(b, a) : source_port::of_sender(b)});
-    const Recorder& told = link.end();
-    ASSERT_EQ(told.farewells.size(), 1U) << per_pair;
-    EXPECT_EQ(told.farewells[0].connection.paired_by, JoinedBy::source_port);
-    EXPECT_EQ(told.farewells[0].connection.ends[0].qp, a);
+    const Recorder& recorded = link.end();
+    ASSERT_EQ(recorded.farewells.size(), 1U) << per_pair;
+    EXPECT_EQ(recorded.farewells[0].connection.paired_by, JoinedBy::source_port);
+    EXPECT_EQ(recorded.farewells[0].connection.ends[0].qp, a);
   }
 }
 
@@ -103,17 +103,17 @@ TEST(QueuePairs, SourcePortsAreUnusedWhenDisabled) {
       {.from = host_a, .to = host_b, .qp = 0x98765, .psn = 5, .source_port = source_port::of_pair(0x1234, 0x98765)});
   link.send(
       {.from = host_b, .to = host_a, .qp = 0x1234, .psn = 9, .source_port = source_port::of_pair(0x98765, 0x1234)});
-  const Recorder& told = link.end();
-  ASSERT_EQ(told.farewells.size(), 2U);
-  EXPECT_EQ(told.farewells[0].connection.paired_by, JoinedBy::nothing);
+  const Recorder& recorded = link.end();
+  ASSERT_EQ(recorded.farewells.size(), 2U);
+  EXPECT_EQ(recorded.farewells[0].connection.paired_by, JoinedBy::nothing);
 }
 
 TEST(QueuePairs, PairedByTheCm) {
   Link link;
   link.sends(100);
-  const Recorder& told = link.end();
-  ASSERT_EQ(told.farewells.size(), 1U);
-  const Connection& c = told.farewells[0].connection;
+  const Recorder& recorded = link.end();
+  ASSERT_EQ(recorded.farewells.size(), 1U);
+  const Connection& c = recorded.farewells[0].connection;
   EXPECT_EQ(c.paired_by, JoinedBy::connection_manager);
   EXPECT_EQ(c.confidence, Confidence::certain);
   EXPECT_EQ(c.mtu, 1024U);
@@ -122,12 +122,12 @@ TEST(QueuePairs, PairedByTheCm) {
 }
 
 std::vector<Connection> connections_of(const std::string& path, const TrackerOptions& options = {}) {
-  Recorder told;
-  Tracker tracker(told, options);
+  Recorder recorded;
+  Tracker tracker(recorded, options);
   dissect_capture(path, [&](const Packet& packet) { tracker.add(packet); });
   tracker.finish();
   std::vector<Connection> all;
-  for (const auto& close_reason : told.farewells) all.push_back(close_reason.connection);
+  for (const auto& close_reason : recorded.farewells) all.push_back(close_reason.connection);
   return all;
 }
 
@@ -169,14 +169,14 @@ TEST(QueuePairs, OneDirectionFirstAndTheOtherMuchLater) {
     link.send(
         {.from = host_a, .to = host_b, .qp = Link::qp_b, .psn = 100 + i, .payload = 8, .source_port = constant_port});
   talk(link, 40, 500);
-  const Recorder& told = link.end();
-  ASSERT_EQ(told.farewells.size(), 1U);
-  EXPECT_EQ(told.farewells[0].connection.paired_by, JoinedBy::answers);
-  EXPECT_EQ(told.farewells[0].connection.sent[0].packets, 440U);
-  EXPECT_EQ(told.farewells[0].connection.sent[1].packets, 40U);
-  EXPECT_EQ(told.messages.size(), 440U);
+  const Recorder& recorded = link.end();
+  ASSERT_EQ(recorded.farewells.size(), 1U);
+  EXPECT_EQ(recorded.farewells[0].connection.paired_by, JoinedBy::answers);
+  EXPECT_EQ(recorded.farewells[0].connection.sent[0].packets, 440U);
+  EXPECT_EQ(recorded.farewells[0].connection.sent[1].packets, 40U);
+  EXPECT_EQ(recorded.messages.size(), 440U);
   std::set<std::uint64_t> numbers;
-  for (const Message& m : told.messages) numbers.insert(m.number);
+  for (const Message& m : recorded.messages) numbers.insert(m.number);
   EXPECT_EQ(numbers.size(), 440U) << "each reported once";
 }
 
@@ -192,11 +192,11 @@ TEST(QueuePairs, EcnMarksOfTheYoungerDirection) {
              .msn = 1,
              .source_port = constant_port,
              .traffic_class = 3});
-  const Recorder& told = link.end();
-  ASSERT_THAT(told.told(), ElementsAre("ecn_marked"));
-  EXPECT_EQ(told.events[0].connection, 1U);
-  EXPECT_EQ(told.events[0].end, Side::b);
-  EXPECT_EQ(told.farewells.size(), 1U);
+  const Recorder& recorded = link.end();
+  ASSERT_THAT(recorded.event_texts(), ElementsAre("ecn_marked"));
+  EXPECT_EQ(recorded.events[0].connection, 1U);
+  EXPECT_EQ(recorded.events[0].end, Side::b);
+  EXPECT_EQ(recorded.farewells.size(), 1U);
 }
 
 // ---- The same numbers
@@ -204,11 +204,11 @@ TEST(QueuePairs, EcnMarksOfTheYoungerDirection) {
 TEST(QueuePairs, EqualNumberAtBothEndpoints) {
   Link link({.joined = false});
   talk(link, 5, 100, 0x20, 0x20);
-  const Recorder& told = link.end();
-  ASSERT_EQ(told.farewells.size(), 1U);
-  EXPECT_EQ(told.farewells[0].connection.ends[0].qp, 0x20U);
-  EXPECT_EQ(told.farewells[0].connection.ends[1].qp, 0x20U);
-  EXPECT_EQ(told.messages.size(), 5U);
+  const Recorder& recorded = link.end();
+  ASSERT_EQ(recorded.farewells.size(), 1U);
+  EXPECT_EQ(recorded.farewells[0].connection.ends[0].qp, 0x20U);
+  EXPECT_EQ(recorded.farewells[0].connection.ends[1].qp, 0x20U);
+  EXPECT_EQ(recorded.messages.size(), 5U);
 }
 
 TEST(QueuePairs, HostConnectedToItself) {
@@ -217,11 +217,11 @@ TEST(QueuePairs, HostConnectedToItself) {
     link.send({.from = host_a, .to = host_a, .qp = 0x12, .psn = 100 + i, .payload = 8});
     link.send({.opcode = rc::acknowledge, .from = host_a, .to = host_a, .qp = 0x11, .psn = 100 + i, .msn = i + 1});
   }
-  const Recorder& told = link.end();
-  ASSERT_EQ(told.farewells.size(), 1U);
-  EXPECT_EQ(told.farewells[0].connection.paired_by, JoinedBy::answers);
-  EXPECT_EQ(told.messages.size(), 5U);
-  for (const Message& m : told.messages) EXPECT_EQ(m.outcome, Outcome::completed);
+  const Recorder& recorded = link.end();
+  ASSERT_EQ(recorded.farewells.size(), 1U);
+  EXPECT_EQ(recorded.farewells[0].connection.paired_by, JoinedBy::answers);
+  EXPECT_EQ(recorded.messages.size(), 5U);
+  for (const Message& m : recorded.messages) EXPECT_EQ(m.outcome, Outcome::completed);
 }
 
 TEST(QueuePairs, QueuePairConnectedToItself) {
@@ -230,9 +230,9 @@ TEST(QueuePairs, QueuePairConnectedToItself) {
     link.send({.from = host_a, .to = host_a, .qp = 0x12, .psn = 100 + i, .payload = 8});
     link.send({.opcode = rc::acknowledge, .from = host_a, .to = host_a, .qp = 0x12, .psn = 100 + i, .msn = i + 1});
   }
-  const Recorder& told = link.end();
-  ASSERT_EQ(told.farewells.size(), 1U);
-  EXPECT_EQ(told.farewells[0].connection.sent[0].packets + told.farewells[0].connection.sent[1].packets, 10U);
+  const Recorder& recorded = link.end();
+  ASSERT_EQ(recorded.farewells.size(), 1U);
+  EXPECT_EQ(recorded.farewells[0].connection.sent[0].packets + recorded.farewells[0].connection.sent[1].packets, 10U);
 }
 
 // ---- Reused QPs
@@ -243,13 +243,13 @@ TEST(QueuePairs, ReusedForAnotherConnection) {
   link.acks(102, 3);
   link.sends(0x500000, 3);
   link.acks(0x500002, 3);
-  const Recorder& told = link.end();
-  EXPECT_EQ(told.count(EventKind::replaced), 1U);
-  EXPECT_EQ(told.of(EventKind::replaced).frame, 6U);
-  EXPECT_EQ(told.of(EventKind::replaced).connection, 1U);
-  EXPECT_EQ(told.count(EventKind::psn_gap) + told.count(EventKind::lost_in_capture), 0U);
-  ASSERT_EQ(told.farewells.size(), 2U);
-  const Connection &old = told.farewells[0].connection, &young = told.farewells[1].connection;
+  const Recorder& recorded = link.end();
+  EXPECT_EQ(recorded.count(EventKind::replaced), 1U);
+  EXPECT_EQ(recorded.of(EventKind::replaced).frame, 6U);
+  EXPECT_EQ(recorded.of(EventKind::replaced).connection, 1U);
+  EXPECT_EQ(recorded.count(EventKind::psn_gap) + recorded.count(EventKind::lost_in_capture), 0U);
+  ASSERT_EQ(recorded.farewells.size(), 2U);
+  const Connection &old = recorded.farewells[0].connection, &young = recorded.farewells[1].connection;
   EXPECT_TRUE(old.replaced);
   EXPECT_FALSE(young.replaced);
   EXPECT_EQ(old.sent[0].packets, 3U);
@@ -257,7 +257,7 @@ TEST(QueuePairs, ReusedForAnotherConnection) {
   EXPECT_EQ(young.id, 6U);
   EXPECT_EQ(young.sent[0].packets, 3U) << "each packet is counted for one connection";
   EXPECT_EQ(young.sent[1].packets, 1U);
-  EXPECT_EQ(told.messages.size(), 6U);
+  EXPECT_EQ(recorded.messages.size(), 6U);
 }
 
 // A single direction whose packets wait.
@@ -265,11 +265,11 @@ TEST(QueuePairs, ReusedWhilePacketsWait) {
   Link link({.joined = false});
   link.sends(100, 20);
   link.sends(0x400064, 20);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("replaced"));
-  ASSERT_EQ(told.farewells.size(), 2U);
-  EXPECT_EQ(told.farewells[0].connection.sent[0].packets, 20U);
-  EXPECT_EQ(told.farewells[1].connection.sent[0].packets, 20U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("replaced"));
+  ASSERT_EQ(recorded.farewells.size(), 2U);
+  EXPECT_EQ(recorded.farewells[0].connection.sent[0].packets, 20U);
+  EXPECT_EQ(recorded.farewells[1].connection.sent[0].packets, 20U);
 }
 
 TEST(QueuePairs, StrayPacketIsIgnored) {
@@ -278,11 +278,11 @@ TEST(QueuePairs, StrayPacketIsIgnored) {
   link.sends(0x500000);
   link.sends(103, 3);
   link.acks(105, 6);
-  const Recorder& told = link.end();
-  EXPECT_EQ(told.count(EventKind::replaced), 0U);
-  ASSERT_EQ(told.farewells.size(), 1U);
-  EXPECT_EQ(told.farewells[0].connection.sent[0].packets, 7U);
-  EXPECT_EQ(told.messages.size(), 6U);
+  const Recorder& recorded = link.end();
+  EXPECT_EQ(recorded.count(EventKind::replaced), 0U);
+  ASSERT_EQ(recorded.farewells.size(), 1U);
+  EXPECT_EQ(recorded.farewells[0].connection.sent[0].packets, 7U);
+  EXPECT_EQ(recorded.messages.size(), 6U);
 }
 
 TEST(QueuePairs, CmExchangeReplacesTheConnection) {
@@ -295,12 +295,12 @@ TEST(QueuePairs, CmExchangeReplacesTheConnection) {
   evidence.frame = 51;
   link.pairs.pair(evidence);
   for (int i = 0; i < 60; ++i) link.sends(static_cast<std::uint32_t>(7 + i));
-  const Recorder& told = link.end();
-  EXPECT_EQ(told.count(EventKind::replaced), 1U);
-  ASSERT_EQ(told.farewells.size(), 2U);
-  EXPECT_EQ(told.farewells[0].connection.id, 1U);
-  EXPECT_EQ(told.farewells[1].connection.id, 50U);
-  EXPECT_EQ(told.farewells[1].connection.sent[0].packets, 60U);
+  const Recorder& recorded = link.end();
+  EXPECT_EQ(recorded.count(EventKind::replaced), 1U);
+  ASSERT_EQ(recorded.farewells.size(), 2U);
+  EXPECT_EQ(recorded.farewells[0].connection.id, 1U);
+  EXPECT_EQ(recorded.farewells[1].connection.id, 50U);
+  EXPECT_EQ(recorded.farewells[1].connection.sent[0].packets, 60U);
 }
 
 // The capture starts long after the CM's exchange, or the applications exchanged it for another run.
@@ -308,11 +308,11 @@ TEST(QueuePairs, FirstRequestDeterminesTheStartingPsn) {
   Link link({.first_a = 100});
   link.sends(0x600000, 5);
   link.acks(0x600004, 77);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), IsEmpty());
-  ASSERT_EQ(told.farewells.size(), 1U);
-  EXPECT_EQ(told.farewells[0].connection.paired_by, JoinedBy::connection_manager);
-  EXPECT_EQ(told.messages.size(), 5U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), IsEmpty());
+  ASSERT_EQ(recorded.farewells.size(), 1U);
+  EXPECT_EQ(recorded.farewells[0].connection.paired_by, JoinedBy::connection_manager);
+  EXPECT_EQ(recorded.messages.size(), 5U);
 }
 
 // ---- Services
@@ -352,13 +352,13 @@ TEST(QueuePairs, Datagrams) {
              .payload = 256,
              .source_qp = 1,
              .qkey = 0x80010000});
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("qkey_mismatch"));
-  EXPECT_THAT(told.said(), ElementsAre("send sent 1-1", "send sent 2-2", "send sent 3-3"));
-  ASSERT_EQ(told.farewells.size(), 1U) << "management traffic creates no connection";
-  EXPECT_EQ(told.farewells[0].connection.service, Service::ud);
-  EXPECT_EQ(told.farewells[0].connection.paired_by, JoinedBy::datagram);
-  EXPECT_EQ(told.farewells[0].connection.sent[1].packets, 1U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("qkey_mismatch"));
+  EXPECT_THAT(recorded.message_texts(), ElementsAre("send sent 1-1", "send sent 2-2", "send sent 3-3"));
+  ASSERT_EQ(recorded.farewells.size(), 1U) << "management traffic creates no connection";
+  EXPECT_EQ(recorded.farewells[0].connection.service, Service::ud);
+  EXPECT_EQ(recorded.farewells[0].connection.paired_by, JoinedBy::datagram);
+  EXPECT_EQ(recorded.farewells[0].connection.sent[1].packets, 1U);
 }
 
 TEST(QueuePairs, UnreliableConnections) {
@@ -366,11 +366,11 @@ TEST(QueuePairs, UnreliableConnections) {
   link.send({.opcode = uc + rc::send_first, .from = host_a, .to = host_b, .qp = 0x12, .psn = 5, .payload = 1024});
   link.send({.opcode = uc + rc::send_last, .from = host_a, .to = host_b, .qp = 0x12, .psn = 6, .payload = 1});
   link.send({.opcode = uc + rc::write, .from = host_a, .to = host_b, .qp = 0x12, .psn = 7, .payload = 4, .length = 4});
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), IsEmpty());
-  EXPECT_THAT(told.said(), ElementsAre("send sent 1-2", "write sent 3-3"));
-  ASSERT_EQ(told.farewells.size(), 1U);
-  EXPECT_EQ(told.farewells[0].connection.service, Service::uc);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), IsEmpty());
+  EXPECT_THAT(recorded.message_texts(), ElementsAre("send sent 1-2", "write sent 3-3"));
+  ASSERT_EQ(recorded.farewells.size(), 1U);
+  EXPECT_EQ(recorded.farewells[0].connection.service, Service::uc);
 }
 
 TEST(QueuePairs, ExtendedReliableConnections) {
@@ -379,11 +379,11 @@ TEST(QueuePairs, ExtendedReliableConnections) {
     link.send({.opcode = xrc + rc::send, .from = host_a, .to = host_b, .qp = 0x12, .psn = 5 + i, .payload = 8});
     link.send({.opcode = xrc + rc::acknowledge, .from = host_b, .to = host_a, .qp = 0x11, .psn = 5 + i, .msn = i + 1});
   }
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), IsEmpty());
-  ASSERT_EQ(told.farewells.size(), 1U);
-  EXPECT_EQ(told.farewells[0].connection.service, Service::xrc);
-  EXPECT_EQ(told.messages.size(), 4U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), IsEmpty());
+  ASSERT_EQ(recorded.farewells.size(), 1U);
+  EXPECT_EQ(recorded.farewells[0].connection.service, Service::xrc);
+  EXPECT_EQ(recorded.messages.size(), 4U);
 }
 
 // Its headers are not published: packets are counted, but not interpreted.
@@ -392,21 +392,21 @@ TEST(QueuePairs, VendorTransport) {
   for (std::uint32_t i = 0; i < 4; ++i)
     link.send(
         {.opcode = 0x44, .from = host_a, .to = host_b, .qp = 0x12, .psn = i * 5000, .payload = 8, .vendor = true});
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), IsEmpty());
-  EXPECT_THAT(told.said(), IsEmpty());
-  ASSERT_EQ(told.farewells.size(), 1U);
-  EXPECT_EQ(told.farewells[0].connection.service, Service::vendor);
-  EXPECT_EQ(told.farewells[0].connection.sent[0].packets, 4U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), IsEmpty());
+  EXPECT_THAT(recorded.message_texts(), IsEmpty());
+  ASSERT_EQ(recorded.farewells.size(), 1U);
+  EXPECT_EQ(recorded.farewells[0].connection.service, Service::vendor);
+  EXPECT_EQ(recorded.farewells[0].connection.sent[0].packets, 4U);
 }
 
 TEST(QueuePairs, CnpOfUnknownConnection) {
   Link link({.joined = false});
   link.send({.opcode = congestion_notification, .from = host_b, .to = host_a, .qp = 0x11});
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("cnp unknown"));
-  EXPECT_EQ(told.events[0].connection, 0U);
-  EXPECT_THAT(told.farewells, IsEmpty());
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("cnp unknown"));
+  EXPECT_EQ(recorded.events[0].connection, 0U);
+  EXPECT_THAT(recorded.farewells, IsEmpty());
 }
 
 // ---- Damaged packets
@@ -421,13 +421,13 @@ TEST(QueuePairs, DamagedPacketReportsOnlyItsCrc) {
   link.damaged = false;
   link.sends(103);
   link.acks(103, 4);
-  const Recorder& told = link.end();
-  EXPECT_EQ(told.count(EventKind::crc_bad), 2U);
-  EXPECT_EQ(told.events.size(), 2U);
-  ASSERT_EQ(told.farewells.size(), 1U);
-  EXPECT_EQ(told.farewells[0].connection.sent[0].crc_bad, 1U);
-  EXPECT_EQ(told.farewells[0].connection.sent[0].packets, 5U);
-  EXPECT_EQ(told.messages.size(), 4U);
+  const Recorder& recorded = link.end();
+  EXPECT_EQ(recorded.count(EventKind::crc_bad), 2U);
+  EXPECT_EQ(recorded.events.size(), 2U);
+  ASSERT_EQ(recorded.farewells.size(), 1U);
+  EXPECT_EQ(recorded.farewells[0].connection.sent[0].crc_bad, 1U);
+  EXPECT_EQ(recorded.farewells[0].connection.sent[0].packets, 5U);
+  EXPECT_EQ(recorded.messages.size(), 4U);
 }
 
 TEST(QueuePairs, PacketsAreTrackedIfAllCrcsAreBad) {
@@ -435,9 +435,9 @@ TEST(QueuePairs, PacketsAreTrackedIfAllCrcsAreBad) {
   link.damaged = true;
   link.sends(100, 3);
   link.acks(102, 3);
-  const Recorder& told = link.end();
-  EXPECT_EQ(told.count(EventKind::crc_bad), 4U);
-  EXPECT_EQ(told.messages.size(), 3U);
+  const Recorder& recorded = link.end();
+  EXPECT_EQ(recorded.count(EventKind::crc_bad), 4U);
+  EXPECT_EQ(recorded.messages.size(), 3U);
 }
 
 // ---- Table limits
@@ -450,19 +450,19 @@ TEST(QueuePairs, TooManyConnections) {
   // A new direction can evict its other direction before they are paired.
   const std::uint64_t went = link.pairs.evicted();
   EXPECT_GE(went, 16U);
-  const Recorder& told = link.end();
-  ASSERT_GE(told.farewells.size(), 20U);
+  const Recorder& recorded = link.end();
+  ASSERT_GE(recorded.farewells.size(), 20U);
   std::set<std::uint64_t> ids;
   std::uint64_t packets = 0, evicted = 0;
-  for (const auto& [c, why] : told.farewells) {
+  for (const auto& [c, why] : recorded.farewells) {
     ids.insert(c.id);
     packets += c.sent[0].packets + c.sent[1].packets;
     evicted += why == CloseReason::evicted;
   }
-  EXPECT_EQ(ids.size(), told.farewells.size());
+  EXPECT_EQ(ids.size(), recorded.farewells.size());
   EXPECT_EQ(packets, 80U) << "every packet is counted";
   EXPECT_EQ(evicted, went);
-  EXPECT_EQ(told.messages.size(), 40U);
+  EXPECT_EQ(recorded.messages.size(), 40U);
 }
 
 TEST(QueuePairs, NoTableSpace) {
@@ -486,9 +486,9 @@ TEST(QueuePairs, EvidenceWithoutPackets) {
     link.pairs.pair(evidence);
   }
   talk(link, 1);
-  const Recorder& told = link.end();
-  ASSERT_EQ(told.farewells.size(), 1U);
-  EXPECT_NE(told.farewells[0].connection.id, 0U);
+  const Recorder& recorded = link.end();
+  ASSERT_EQ(recorded.farewells.size(), 1U);
+  EXPECT_NE(recorded.farewells[0].connection.id, 0U);
 }
 
 TEST(QueuePairs, TooManyPacketsWait) {
@@ -498,10 +498,10 @@ TEST(QueuePairs, TooManyPacketsWait) {
   for (std::uint32_t i = 0; i < 50; ++i)
     for (std::uint32_t qp = 0; qp < 10; ++qp)
       link.send({.from = host_a, .to = host_b, .qp = 0x100 + qp, .psn = i, .payload = 8});
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), IsEmpty());
-  EXPECT_EQ(told.messages.size(), 500U);
-  EXPECT_EQ(told.farewells.size(), 10U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), IsEmpty());
+  EXPECT_EQ(recorded.messages.size(), 500U);
+  EXPECT_EQ(recorded.farewells.size(), 10U);
 }
 
 // Two directions match a response. One is evicted, and its slot is reused by a connection of other hosts, whose PSNs
@@ -522,9 +522,9 @@ TEST(QueuePairs, CandidateWhoseSlotIsReused) {
     link.send({.from = host_c, .to = host_d, .qp = 3, .psn = psn, .source_port = constant_port});
   EXPECT_EQ(link.pairs.evicted(), 1U);
   for (const std::uint32_t psn : {101U, 102U, 103U}) answer(psn);
-  const Recorder& told = link.end();
-  EXPECT_EQ(told.farewells.size(), 4U);
-  for (const auto& [c, why] : told.farewells) {
+  const Recorder& recorded = link.end();
+  EXPECT_EQ(recorded.farewells.size(), 4U);
+  for (const auto& [c, why] : recorded.farewells) {
     EXPECT_EQ(c.paired_by, JoinedBy::nothing);
     EXPECT_TRUE(c.sent[0].packets == 0 || c.sent[1].packets == 0) << "connection " << c.id;
   }
@@ -577,19 +577,19 @@ TEST(QueuePairs, InterleavingDoesNotChangeReports) {
       link.now = 1'000'000'000 + static_cast<std::int64_t>(next[i]) * millisecond;
       link.send(scripts[i][next[i]++]);
     }
-    const Recorder& told = link.end();
+    const Recorder& recorded = link.end();
     std::map<std::uint64_t, std::uint32_t> hosts;
-    for (const auto& [c, why] : told.farewells)
+    for (const auto& [c, why] : recorded.farewells)
       hosts[c.id] = static_cast<std::uint32_t>(std::min(c.ends[0].address.low, c.ends[1].address.low) ==
                                                        PortAddress::of_ipv4(host_b).low
                                                    ? std::max(c.ends[0].address.low, c.ends[1].address.low)
                                                    : std::min(c.ends[0].address.low, c.ends[1].address.low));
     std::map<std::uint32_t, std::vector<std::string>> found;
-    for (const Event& e : told.events) found[hosts[e.connection]].push_back(without_frames(e));
-    for (const Message& m : told.messages)
+    for (const Event& e : recorded.events) found[hosts[e.connection]].push_back(without_frames(e));
+    for (const Message& m : recorded.messages)
       found[hosts[m.connection]].push_back(std::string(to_string(m.outcome)) + " " + std::to_string(m.first_psn) + " " +
                                            std::to_string(m.repeated_packets));
-    ASSERT_EQ(told.farewells.size(), connections) << "seed " << seed;
+    ASSERT_EQ(recorded.farewells.size(), connections) << "seed " << seed;
     if (seed == 0) expected = found;
     ASSERT_EQ(found, expected) << "seed " << seed;
   }

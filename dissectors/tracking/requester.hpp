@@ -82,7 +82,7 @@ class Requester {
     std::uint8_t opcode = 0;
     bool seen = false;
     bool late = false;                // filled a gap
-    bool told = false;                // a gap whose loss was reported
+    bool reported = false;            // a gap whose loss was reported
     bool behind_late = false;         // sent before a late packet, and so dropped by the responder
     bool passed_over = false;         // the last retransmission burst skipped it
     std::uint64_t beyond_frame = 0;   // the first response to a later packet
@@ -218,7 +218,7 @@ class Requester {
   bool open_ = false;            // the last of waiting_ is incomplete
   std::uint8_t read_limit_ = 0;
   std::uint32_t reads_out_ = 0;
-  bool read_limit_told_ = false;
+  bool read_limit_reported_ = false;
   Ring<SentPacket> packets_;
   Ring<Waiting> waiting_;
   std::uint64_t messages_ = 0;

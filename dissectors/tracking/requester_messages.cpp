@@ -76,8 +76,8 @@ void Requester::deliver(const TransportPacket& packet, const Reporter& to) {
     if (m.has_remote) sent.message_bytes += m.size;
     if (waiting.read || waiting.atomic) {
       ++reads_out_;
-      if (read_limit_ != 0 && reads_out_ > read_limit_ && !read_limit_told_) {
-        read_limit_told_ = true;
+      if (read_limit_ != 0 && reads_out_ > read_limit_ && !read_limit_reported_) {
+        read_limit_reported_ = true;
         Event event = event_of(EventKind::read_limit, Cause::none, packet, to);
         event.value = read_limit_;
         event.found = reads_out_;
@@ -170,33 +170,33 @@ void Requester::give_up_gap(Psn through, bool answered, std::uint64_t cause_fram
       gap.psns = lost;
       packets_.insert(at, rest);
     }
-    SentPacket& told = packets_[at - 1];
+    SentPacket& packet = packets_[at - 1];
     Event event;
-    event.kind = answered                  ? EventKind::lost_in_capture
-                 : told.refused_frame != 0 ? EventKind::lost_in_network
-                                           : EventKind::psn_gap;
+    event.kind = answered                    ? EventKind::lost_in_capture
+                 : packet.refused_frame != 0 ? EventKind::lost_in_network
+                                             : EventKind::psn_gap;
     if (event.kind == EventKind::lost_in_network) event.cause = Cause::before_capture;
     event.end = to.end;
-    event.origin_frame = told.frame;
-    event.time = told.time;
-    event.psn = told.psn.value();
+    event.origin_frame = packet.frame;
+    event.time = packet.time;
+    event.psn = packet.psn.value();
     event.packets = lost;
     event.cause_frame = cause_frame;
     // Visible at the packet after it.
     event.frame = at < packets_.size() && packets_[at].seen ? packets_[at].frame : cause_frame;
-    if (event.frame == 0) event.frame = told.frame != 0 ? told.frame : last_frame_;
+    if (event.frame == 0) event.frame = packet.frame != 0 ? packet.frame : last_frame_;
     if (answered) to.requester().lost_in_capture += lost;
     to.tell(event);
-    told.seen = true;
-    told.late = true;
-    told.frame = 0;
+    packet.seen = true;
+    packet.late = true;
+    packet.frame = 0;
     // The open message may have ended in the gap.
     if (open_) {
       waiting_.back().message.outcome = Outcome::partial;
     }
     sequence_known_ = false;
     ++epoch_;
-    delivered_ = told.end();
+    delivered_ = packet.end();
     if (open_) waiting_.back().end = delivered_;
     if (!ahead.empty() && ahead.front().psn == delivered_ && ahead.front().op->begins_message() && open_) {
       waiting_.back().whole = true;

@@ -304,9 +304,9 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
       }
   }
   if (fills) {
-    if (!filler_.active && !known.told) {
+    if (!filler_.active && !known.reported) {
       lost_before_capture(packets_[at], packet.psn + psns, packet, to);
-      packets_[at].told = true;
+      packets_[at].reported = true;
     }
     fill(at, packet, psns);
     auto& ahead = trouble().ahead;
@@ -466,9 +466,9 @@ void Requester::settle_filler(bool on_retransmission, const Reporter& to) {
   first.payload = static_cast<std::uint32_t>(event.bytes);
   SentPacket gap = filler_.gap;
   // The rest of the gap after it was lost too.
-  if (SentPacket* rest = find(filler_.next); rest && !rest->seen) rest->told = true;
+  if (SentPacket* rest = find(filler_.next); rest && !rest->seen) rest->reported = true;
   begin_round(first, 1, gap, to);
-  if (!gap.told) lost_before_capture(gap, filler_.first_end, first, to);
+  if (!gap.reported) lost_before_capture(gap, filler_.first_end, first, to);
   round_.event.packets = event.packets;
   round_.event.last_frame = event.last_frame;
   round_.next = filler_.next;

@@ -31,10 +31,10 @@ TEST(Requester, MessageOfThreePackets) {
   link.a({.opcode = rc::send_last, .psn = 102, .payload = 10, .ack_request = true, .solicited = true});
   link.wait(5 * microsecond);
   link.acks(102, 1);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), IsEmpty());
-  ASSERT_EQ(told.messages.size(), 1U);
-  const Message& m = told.messages[0];
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), IsEmpty());
+  ASSERT_EQ(recorded.messages.size(), 1U);
+  const Message& m = recorded.messages[0];
   EXPECT_EQ(m.kind, MessageKind::send);
   EXPECT_EQ(m.outcome, Outcome::completed);
   EXPECT_EQ(m.end, Side::a);
@@ -52,8 +52,8 @@ TEST(Requester, MessageOfThreePackets) {
   EXPECT_EQ(m.answer_time - m.end_time, 15 * microsecond);
   EXPECT_TRUE(m.solicited);
   EXPECT_FALSE(m.has_immediate || m.has_invalidate || m.has_remote);
-  ASSERT_EQ(told.farewells.size(), 1U);
-  const Sent& sent = told.farewells[0].connection.sent[0];
+  ASSERT_EQ(recorded.farewells.size(), 1U);
+  const Sent& sent = recorded.farewells[0].connection.sent[0];
   EXPECT_EQ(sent.messages_completed, 1U);
   EXPECT_EQ(sent.message_bytes, 2058U);
   EXPECT_EQ(sent.latency_count, 1U);
@@ -66,17 +66,17 @@ TEST(Requester, ImmediateAndInvalidateAndRemoteAddress) {
   link.a({.opcode = rc::write_last_immediate, .psn = 101, .payload = 6, .immediate = 0xcafe});
   link.a({.opcode = rc::send_invalidate, .psn = 102, .payload = 4, .immediate = 0xbeef});
   link.acks(102, 2);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), IsEmpty());
-  ASSERT_EQ(told.messages.size(), 2U);
-  EXPECT_EQ(told.messages[0].kind, MessageKind::write);
-  EXPECT_TRUE(told.messages[0].has_remote && told.messages[0].has_immediate);
-  EXPECT_EQ(told.messages[0].size, 1030U);
-  EXPECT_EQ(told.messages[0].remote_address, 0xabc000U);
-  EXPECT_EQ(told.messages[0].key, 9U);
-  EXPECT_EQ(told.messages[0].immediate, 0xcafeU);
-  EXPECT_TRUE(told.messages[1].has_invalidate);
-  EXPECT_EQ(told.messages[1].invalidated_key, 0xbeefU);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), IsEmpty());
+  ASSERT_EQ(recorded.messages.size(), 2U);
+  EXPECT_EQ(recorded.messages[0].kind, MessageKind::write);
+  EXPECT_TRUE(recorded.messages[0].has_remote && recorded.messages[0].has_immediate);
+  EXPECT_EQ(recorded.messages[0].size, 1030U);
+  EXPECT_EQ(recorded.messages[0].remote_address, 0xabc000U);
+  EXPECT_EQ(recorded.messages[0].key, 9U);
+  EXPECT_EQ(recorded.messages[0].immediate, 0xcafeU);
+  EXPECT_TRUE(recorded.messages[1].has_invalidate);
+  EXPECT_EQ(recorded.messages[1].invalidated_key, 0xbeefU);
 }
 
 // The response to FLUSH and ATOMIC WRITE is an empty READ response. An acknowledgement does not replace it: A19.4.
@@ -86,23 +86,23 @@ TEST(Requester, FlushAndAtomicWriteCompleteByEmptyReadResponse) {
   link.a({.opcode = 0x1d, .psn = 101, .payload = 8, .ack_request = true, .length = 8});
   link.b(response(rc::response_only, 100, 0));
   link.b(response(rc::response_only, 101, 0));
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), IsEmpty());
-  ASSERT_EQ(told.messages.size(), 2U);
-  EXPECT_EQ(told.messages[0].kind, MessageKind::flush);
-  EXPECT_EQ(told.messages[0].outcome, Outcome::completed);
-  EXPECT_EQ(told.messages[1].kind, MessageKind::atomic_write);
-  EXPECT_EQ(told.messages[1].outcome, Outcome::completed);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), IsEmpty());
+  ASSERT_EQ(recorded.messages.size(), 2U);
+  EXPECT_EQ(recorded.messages[0].kind, MessageKind::flush);
+  EXPECT_EQ(recorded.messages[0].outcome, Outcome::completed);
+  EXPECT_EQ(recorded.messages[1].kind, MessageKind::atomic_write);
+  EXPECT_EQ(recorded.messages[1].outcome, Outcome::completed);
 }
 
 TEST(Requester, OneAcknowledgementForSeveralMessages) {
   Link link;
   link.sends(100, 10);
   link.acks(109, 10);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), IsEmpty());
-  ASSERT_EQ(told.messages.size(), 10U);
-  for (const Message& m : told.messages) {
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), IsEmpty());
+  ASSERT_EQ(recorded.messages.size(), 10U);
+  for (const Message& m : recorded.messages) {
     EXPECT_EQ(m.outcome, Outcome::completed);
     EXPECT_EQ(m.answer_frame, 12U);
   }
@@ -116,10 +116,10 @@ TEST(Requester, ReadAndItsResponses) {
   link.b(response(rc::response_last, 102, 452));
   link.sends(103);
   link.acks(103, 2);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), IsEmpty());
-  EXPECT_THAT(told.said(), ElementsAre("read completed 2-2", "send completed 6-6"));
-  const Message& m = told.messages[0];
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), IsEmpty());
+  EXPECT_THAT(recorded.message_texts(), ElementsAre("read completed 2-2", "send completed 6-6"));
+  const Message& m = recorded.messages[0];
   EXPECT_EQ(m.size, 2500U);
   EXPECT_EQ(m.first_response_frame, 3U);
   EXPECT_EQ(m.answer_frame, 5U);
@@ -134,15 +134,15 @@ TEST(Requester, Atomics) {
   link.b({.opcode = rc::atomic_acknowledge, .psn = 100, .msn = 1, .swap = 5});
   link.a({.opcode = rc::fetch_add, .psn = 101, .address = 0x48, .key = 3, .swap = 1});
   link.b({.opcode = rc::atomic_acknowledge, .psn = 101, .msn = 2, .swap = 99});
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), IsEmpty());
-  EXPECT_THAT(told.said(), ElementsAre("compare_swap completed 2-2", "fetch_add completed 4-4"));
-  EXPECT_EQ(told.messages[0].atomic_operand, 7U);
-  EXPECT_EQ(told.messages[0].atomic_compare, 5U);
-  EXPECT_EQ(told.messages[0].atomic_original, 5U);
-  EXPECT_EQ(told.messages[0].size, 8U);
-  EXPECT_EQ(told.messages[1].atomic_original, 99U);
-  EXPECT_EQ(told.messages[1].answer_frame, 5U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), IsEmpty());
+  EXPECT_THAT(recorded.message_texts(), ElementsAre("compare_swap completed 2-2", "fetch_add completed 4-4"));
+  EXPECT_EQ(recorded.messages[0].atomic_operand, 7U);
+  EXPECT_EQ(recorded.messages[0].atomic_compare, 5U);
+  EXPECT_EQ(recorded.messages[0].atomic_original, 5U);
+  EXPECT_EQ(recorded.messages[0].size, 8U);
+  EXPECT_EQ(recorded.messages[1].atomic_original, 99U);
+  EXPECT_EQ(recorded.messages[1].answer_frame, 5U);
 }
 
 TEST(Requester, BothEndpointsAreRequesters) {
@@ -151,11 +151,11 @@ TEST(Requester, BothEndpointsAreRequesters) {
   link.b({.opcode = rc::send, .psn = 500, .payload = 3});
   link.acks(101, 2);
   link.a({.opcode = rc::acknowledge, .psn = 500, .msn = 1});
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), IsEmpty());
-  EXPECT_THAT(told.said(), ElementsAre("send completed 2-2", "send completed 3-3", "send completed 4-4"));
-  EXPECT_EQ(told.messages[2].end, Side::b);
-  EXPECT_EQ(told.messages[2].number, 1U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), IsEmpty());
+  EXPECT_THAT(recorded.message_texts(), ElementsAre("send completed 2-2", "send completed 3-3", "send completed 4-4"));
+  EXPECT_EQ(recorded.messages[2].end, Side::b);
+  EXPECT_EQ(recorded.messages[2].number, 1U);
 }
 
 // ---- Retransmissions
@@ -167,19 +167,19 @@ TEST(Requester, GoBackNAfterNak) {
   link.wait(80 * microsecond);
   link.sends(102, 3);  // 8 to 10
   link.acks(104, 5);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("nak psn_sequence_error", "lost_in_network after_capture",
-                                       "retransmission sequence_error_nak"));
-  const Event& nak = told.events[0];
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("nak psn_sequence_error", "lost_in_network after_capture",
+                                                  "retransmission sequence_error_nak"));
+  const Event& nak = recorded.events[0];
   EXPECT_EQ(nak.frame, 7U);
   EXPECT_EQ(nak.origin_frame, 4U);
   EXPECT_EQ(nak.psn, 102U);
   EXPECT_EQ(nak.end, Side::a);
-  const Event& lost = told.events[1];
+  const Event& lost = recorded.events[1];
   EXPECT_EQ(lost.origin_frame, 4U);
   EXPECT_EQ(lost.cause_frame, 7U);
   EXPECT_EQ(lost.packets, 1U);
-  const Event& again = told.events[2];
+  const Event& again = recorded.events[2];
   EXPECT_EQ(again.frame, 8U);
   EXPECT_EQ(again.last_frame, 10U);
   EXPECT_EQ(again.origin_frame, 4U);
@@ -188,13 +188,13 @@ TEST(Requester, GoBackNAfterNak) {
   EXPECT_EQ(again.bytes, 192U);
   EXPECT_EQ(again.psn, 102U);
   EXPECT_EQ(again.duration, 120 * microsecond);
-  EXPECT_EQ(told.messages.size(), 5U);
-  const Sent& sent = told.farewells[0].connection.sent[0];
+  EXPECT_EQ(recorded.messages.size(), 5U);
+  const Sent& sent = recorded.farewells[0].connection.sent[0];
   EXPECT_EQ(sent.rounds, 1U);
   EXPECT_EQ(sent.retransmitted_packets, 3U);
   EXPECT_EQ(sent.lost_in_network, 1U);
   EXPECT_EQ(sent.messages_completed, 5U);
-  EXPECT_EQ(told.farewells[0].connection.sent[1].naks[0], 1U);
+  EXPECT_EQ(recorded.farewells[0].connection.sent[1].naks[0], 1U);
 }
 
 TEST(Requester, GoBackNAcrossPsnWrap) {
@@ -203,12 +203,12 @@ TEST(Requester, GoBackNAcrossPsnWrap) {
   link.acks(0xffffff, 1, nak(0));
   link.sends(0xffffff, 3);
   link.acks(1, 4);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("nak psn_sequence_error", "lost_in_network after_capture",
-                                       "retransmission sequence_error_nak"));
-  EXPECT_EQ(told.of(EventKind::retransmission).packets, 3U);
-  EXPECT_EQ(told.messages.size(), 4U);
-  EXPECT_EQ(told.messages[3].first_psn, 1U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("nak psn_sequence_error", "lost_in_network after_capture",
+                                                  "retransmission sequence_error_nak"));
+  EXPECT_EQ(recorded.of(EventKind::retransmission).packets, 3U);
+  EXPECT_EQ(recorded.messages.size(), 4U);
+  EXPECT_EQ(recorded.messages[3].first_psn, 1U);
 }
 
 TEST(Requester, Timeout) {
@@ -217,14 +217,14 @@ TEST(Requester, Timeout) {
   link.wait(500 * millisecond);
   link.sends(100, 2);
   link.acks(101, 2);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("retransmission timeout"));
-  EXPECT_EQ(told.events[0].packets, 2U);
-  EXPECT_EQ(told.events[0].duration, 500 * millisecond + 20 * microsecond);
-  EXPECT_EQ(told.events[0].origin_frame, 2U);
-  EXPECT_THAT(told.said(), ElementsAre("send completed 2-2", "send completed 3-3"));
-  EXPECT_EQ(told.messages[0].repeated_packets, 1U);
-  EXPECT_EQ(told.messages[0].packets, 1U) << "each packet is counted once";
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("retransmission timeout"));
+  EXPECT_EQ(recorded.events[0].packets, 2U);
+  EXPECT_EQ(recorded.events[0].duration, 500 * millisecond + 20 * microsecond);
+  EXPECT_EQ(recorded.events[0].origin_frame, 2U);
+  EXPECT_THAT(recorded.message_texts(), ElementsAre("send completed 2-2", "send completed 3-3"));
+  EXPECT_EQ(recorded.messages[0].repeated_packets, 1U);
+  EXPECT_EQ(recorded.messages[0].packets, 1U) << "each packet is counted once";
 }
 
 TEST(Requester, ReadsWithTruncatedLength) {
@@ -244,12 +244,12 @@ TEST(Requester, ReadsWithTruncatedLength) {
   link.b(response(rc::response_only, 108, 8));
   link.sends(109);
   link.acks(109, 5);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), IsEmpty());
-  ASSERT_EQ(told.messages.size(), 5U);
-  EXPECT_EQ(told.messages[0].last_psn, 102U);
-  EXPECT_EQ(told.messages[1].answer_frame, 9U);
-  for (const Message& m : told.messages) EXPECT_EQ(m.outcome, Outcome::completed);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), IsEmpty());
+  ASSERT_EQ(recorded.messages.size(), 5U);
+  EXPECT_EQ(recorded.messages[0].last_psn, 102U);
+  EXPECT_EQ(recorded.messages[1].answer_frame, 9U);
+  for (const Message& m : recorded.messages) EXPECT_EQ(m.outcome, Outcome::completed);
 }
 
 TEST(Requester, ReceiverNotReady) {
@@ -259,15 +259,15 @@ TEST(Requester, ReceiverNotReady) {
   link.wait(1500 * microsecond);
   link.sends(100);
   link.acks(100, 1);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("rnr_nak", "retransmission rnr"));
-  EXPECT_EQ(told.events[0].frame, 3U);
-  EXPECT_EQ(told.events[0].origin_frame, 2U);
-  EXPECT_EQ(told.events[0].value, 1280U * microsecond);
-  EXPECT_EQ(told.events[0].found, 1510U * microsecond);
-  EXPECT_EQ(told.events[0].last_frame, 4U);
-  EXPECT_EQ(told.events[1].cause_frame, 3U);
-  EXPECT_EQ(told.farewells[0].connection.sent[1].rnr_naks, 1U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("rnr_nak", "retransmission rnr"));
+  EXPECT_EQ(recorded.events[0].frame, 3U);
+  EXPECT_EQ(recorded.events[0].origin_frame, 2U);
+  EXPECT_EQ(recorded.events[0].value, 1280U * microsecond);
+  EXPECT_EQ(recorded.events[0].found, 1510U * microsecond);
+  EXPECT_EQ(recorded.events[0].last_frame, 4U);
+  EXPECT_EQ(recorded.events[1].cause_frame, 3U);
+  EXPECT_EQ(recorded.farewells[0].connection.sent[1].rnr_naks, 1U);
 }
 
 TEST(Requester, MissingReadResponseImpliesNak) {
@@ -280,15 +280,15 @@ TEST(Requester, MissingReadResponseImpliesNak) {
   link.b(response(rc::response_first, 101));
   link.b(response(rc::response_middle, 102));
   link.b(response(rc::response_last, 103));
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("lost_in_network before_capture", "retransmission implied_nak"));
-  EXPECT_EQ(told.events[0].packets, 1U);
-  EXPECT_EQ(told.events[1].frame, 6U);
-  EXPECT_EQ(told.events[1].cause_frame, 4U);
-  EXPECT_EQ(told.farewells[0].connection.sent[1].lost_in_network, 1U) << "b sent the packet";
-  ASSERT_THAT(told.said(), ElementsAre("read completed 2-2"));
-  EXPECT_EQ(told.messages[0].answer_frame, 9U);
-  EXPECT_EQ(told.messages[0].repeated_packets, 1U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("lost_in_network before_capture", "retransmission implied_nak"));
+  EXPECT_EQ(recorded.events[0].packets, 1U);
+  EXPECT_EQ(recorded.events[1].frame, 6U);
+  EXPECT_EQ(recorded.events[1].cause_frame, 4U);
+  EXPECT_EQ(recorded.farewells[0].connection.sent[1].lost_in_network, 1U) << "b sent the packet";
+  ASSERT_THAT(recorded.message_texts(), ElementsAre("read completed 2-2"));
+  EXPECT_EQ(recorded.messages[0].answer_frame, 9U);
+  EXPECT_EQ(recorded.messages[0].repeated_packets, 1U);
 }
 
 TEST(Requester, ReadResponseLostAfterTheCapturePoint) {
@@ -302,10 +302,10 @@ TEST(Requester, ReadResponseLostAfterTheCapturePoint) {
   link.b(response(rc::response_first, 101));
   link.b(response(rc::response_middle, 102));
   link.b(response(rc::response_last, 103));
-  const Recorder& told = link.end();
-  EXPECT_EQ(told.count(EventKind::retransmission), 1U);
-  EXPECT_EQ(told.count(EventKind::unsolicited_response), 0U);
-  EXPECT_THAT(told.said(), ElementsAre("read completed 2-2"));
+  const Recorder& recorded = link.end();
+  EXPECT_EQ(recorded.count(EventKind::retransmission), 1U);
+  EXPECT_EQ(recorded.count(EventKind::unsolicited_response), 0U);
+  EXPECT_THAT(recorded.message_texts(), ElementsAre("read completed 2-2"));
 }
 
 TEST(Requester, SpuriousRetransmission) {
@@ -315,10 +315,10 @@ TEST(Requester, SpuriousRetransmission) {
   link.wait(millisecond);
   link.sends(100);
   link.acks(100, 1);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("retransmission spurious"));
-  EXPECT_EQ(told.events[0].cause_frame, acknowledged);
-  EXPECT_THAT(told.said(), ElementsAre("send completed 2-2"));
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("retransmission spurious"));
+  EXPECT_EQ(recorded.events[0].cause_frame, acknowledged);
+  EXPECT_THAT(recorded.message_texts(), ElementsAre("send completed 2-2"));
 }
 
 TEST(Requester, DuplicatesFromAnotherInterface) {
@@ -332,10 +332,10 @@ TEST(Requester, DuplicatesFromAnotherInterface) {
     }
     link.acks(first + 7, first + 8 - 100);
   }
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("duplicate", "duplicate", "duplicate"));
-  EXPECT_EQ(told.farewells[0].connection.sent[0].duplicates, 24U);
-  EXPECT_EQ(told.farewells[0].connection.sent[0].retransmitted_packets, 0U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("duplicate", "duplicate", "duplicate"));
+  EXPECT_EQ(recorded.farewells[0].connection.sent[0].duplicates, 24U);
+  EXPECT_EQ(recorded.farewells[0].connection.sent[0].retransmitted_packets, 0U);
 }
 
 TEST(Requester, RetransmissionWithoutIpIdentification) {
@@ -346,9 +346,9 @@ TEST(Requester, RetransmissionWithoutIpIdentification) {
     link.wait(300 * microsecond);
   }
   link.acks(107, 8);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("retransmission timeout"));
-  EXPECT_EQ(told.farewells[0].connection.sent[0].duplicates, 0U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("retransmission timeout"));
+  EXPECT_EQ(recorded.farewells[0].connection.sent[0].duplicates, 0U);
 }
 
 TEST(Requester, DuplicateFromTheNetwork) {
@@ -357,12 +357,12 @@ TEST(Requester, DuplicateFromTheNetwork) {
   link.a({.opcode = rc::send, .psn = 100, .payload = 8, .identification = 7});
   link.sends(101);
   link.acks(101, 2);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("duplicate"));
-  EXPECT_EQ(told.events[0].frame, 3U);
-  EXPECT_EQ(told.events[0].origin_frame, 2U);
-  EXPECT_EQ(told.farewells[0].connection.sent[0].duplicates, 1U);
-  EXPECT_EQ(told.farewells[0].connection.sent[0].retransmitted_packets, 0U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("duplicate"));
+  EXPECT_EQ(recorded.events[0].frame, 3U);
+  EXPECT_EQ(recorded.events[0].origin_frame, 2U);
+  EXPECT_EQ(recorded.farewells[0].connection.sent[0].duplicates, 1U);
+  EXPECT_EQ(recorded.farewells[0].connection.sent[0].retransmitted_packets, 0U);
 }
 
 // ---- Gaps
@@ -374,12 +374,12 @@ TEST(Requester, OutOfOrder) {
   link.sends(101);
   link.sends(103);
   link.acks(103, 4);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("out_of_order"));
-  EXPECT_EQ(told.events[0].frame, 4U);
-  EXPECT_EQ(told.events[0].duration, 10 * microsecond);
-  EXPECT_EQ(told.farewells[0].connection.sent[0].out_of_order, 1U);
-  EXPECT_EQ(told.messages.size(), 4U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("out_of_order"));
+  EXPECT_EQ(recorded.events[0].frame, 4U);
+  EXPECT_EQ(recorded.events[0].duration, 10 * microsecond);
+  EXPECT_EQ(recorded.farewells[0].connection.sent[0].out_of_order, 1U);
+  EXPECT_EQ(recorded.messages.size(), 4U);
 }
 
 TEST(Requester, ReorderedPacketsOfOneMessage) {
@@ -388,11 +388,11 @@ TEST(Requester, ReorderedPacketsOfOneMessage) {
   link.a({.opcode = rc::send_first, .psn = 100, .payload = 1024});
   link.a({.opcode = rc::send_last, .psn = 102, .payload = 1});
   link.acks(102, 1);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("out_of_order"));
-  ASSERT_THAT(told.said(), ElementsAre("send completed 2-4"));
-  EXPECT_EQ(told.messages[0].size, 2049U);
-  EXPECT_EQ(told.messages[0].end_time - told.messages[0].start, 20 * microsecond);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("out_of_order"));
+  ASSERT_THAT(recorded.message_texts(), ElementsAre("send completed 2-4"));
+  EXPECT_EQ(recorded.messages[0].size, 2049U);
+  EXPECT_EQ(recorded.messages[0].end_time - recorded.messages[0].start, 20 * microsecond);
 }
 
 TEST(Requester, LostBeforeTheCapturePointAndRetransmitted) {
@@ -402,15 +402,15 @@ TEST(Requester, LostBeforeTheCapturePointAndRetransmitted) {
   const std::uint64_t asked = link.acks(101, 1, nak(0));
   link.sends(101, 3);
   link.acks(103, 4);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("nak psn_sequence_error", "lost_in_network before_capture",
-                                       "retransmission sequence_error_nak"));
-  EXPECT_EQ(told.events[1].packets, 1U);
-  EXPECT_EQ(told.events[1].psn, 101U);
-  EXPECT_EQ(told.events[1].origin_frame, 2U) << "the packet before the gap";
-  EXPECT_EQ(told.events[1].cause_frame, asked);
-  EXPECT_EQ(told.events[2].packets, 3U);
-  EXPECT_EQ(told.messages.size(), 4U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("nak psn_sequence_error", "lost_in_network before_capture",
+                                                  "retransmission sequence_error_nak"));
+  EXPECT_EQ(recorded.events[1].packets, 1U);
+  EXPECT_EQ(recorded.events[1].psn, 101U);
+  EXPECT_EQ(recorded.events[1].origin_frame, 2U) << "the packet before the gap";
+  EXPECT_EQ(recorded.events[1].cause_frame, asked);
+  EXPECT_EQ(recorded.events[2].packets, 3U);
+  EXPECT_EQ(recorded.messages.size(), 4U);
 }
 
 TEST(Requester, RetransmissionLostBeforeTheCapturePoint) {
@@ -422,9 +422,9 @@ TEST(Requester, RetransmissionLostBeforeTheCapturePoint) {
   const std::uint64_t asked = link.acks(103, 3, nak(0));
   link.sends(103, 3);
   link.acks(105, 6);
-  const Recorder& told = link.end();
+  const Recorder& recorded = link.end();
   std::vector<const Event*> lost;
-  for (const Event& event : told.events)
+  for (const Event& event : recorded.events)
     if (event.kind == EventKind::lost_in_network) lost.push_back(&event);
   ASSERT_EQ(lost.size(), 2U);
   EXPECT_EQ(lost[0]->cause, Cause::after_capture);
@@ -433,7 +433,7 @@ TEST(Requester, RetransmissionLostBeforeTheCapturePoint) {
   EXPECT_EQ(lost[1]->psn, 103U);
   EXPECT_EQ(lost[1]->origin_frame, 5U) << "its first transmission";
   EXPECT_EQ(lost[1]->cause_frame, asked);
-  EXPECT_EQ(told.farewells[0].connection.sent[0].rounds, 2U);
+  EXPECT_EQ(recorded.farewells[0].connection.sent[0].rounds, 2U);
 }
 
 TEST(Requester, CaptureLoss) {
@@ -441,14 +441,14 @@ TEST(Requester, CaptureLoss) {
   link.sends(100);
   link.sends(103);
   const std::uint64_t acknowledged = link.acks(103, 4);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("lost_in_capture"));
-  EXPECT_EQ(told.events[0].packets, 2U);
-  EXPECT_EQ(told.events[0].psn, 101U);
-  EXPECT_EQ(told.events[0].frame, 3U);
-  EXPECT_EQ(told.events[0].cause_frame, acknowledged);
-  EXPECT_EQ(told.farewells[0].connection.sent[0].lost_in_capture, 2U);
-  EXPECT_EQ(told.farewells[0].connection.sent[0].lost_in_network, 0U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("lost_in_capture"));
+  EXPECT_EQ(recorded.events[0].packets, 2U);
+  EXPECT_EQ(recorded.events[0].psn, 101U);
+  EXPECT_EQ(recorded.events[0].frame, 3U);
+  EXPECT_EQ(recorded.events[0].cause_frame, acknowledged);
+  EXPECT_EQ(recorded.farewells[0].connection.sent[0].lost_in_capture, 2U);
+  EXPECT_EQ(recorded.farewells[0].connection.sent[0].lost_in_network, 0U);
 }
 
 TEST(Requester, MessageWithoutItsMiddle) {
@@ -457,28 +457,28 @@ TEST(Requester, MessageWithoutItsMiddle) {
   link.a({.opcode = rc::send_last, .psn = 102, .payload = 1});
   link.sends(103);
   link.acks(103, 2);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("lost_in_capture"));
-  EXPECT_THAT(told.said(), ElementsAre("send partial 2-3", "send completed 4-4"));
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("lost_in_capture"));
+  EXPECT_THAT(recorded.message_texts(), ElementsAre("send partial 2-3", "send completed 4-4"));
 }
 
 TEST(Requester, UnexplainedGap) {
   Link link;
   link.sends(100);
   link.sends(103);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("psn_gap"));
-  EXPECT_EQ(told.events[0].packets, 2U);
-  EXPECT_EQ(told.events[0].frame, 3U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("psn_gap"));
+  EXPECT_EQ(recorded.events[0].packets, 2U);
+  EXPECT_EQ(recorded.events[0].frame, 3U);
 }
 
 TEST(Requester, FirstPacketsAreMissing) {
   Link link;
   link.sends(104, 2);
   link.acks(105, 6);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("lost_in_capture"));
-  EXPECT_EQ(told.events[0].packets, 4U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("lost_in_capture"));
+  EXPECT_EQ(recorded.events[0].packets, 4U);
 }
 
 // ---- The MTU
@@ -490,12 +490,12 @@ TEST(Requester, NextPsnDeterminesTheMtu) {
   for (std::uint32_t i = 0; i < 4; ++i)
     link.b(response(i == 0 ? rc::response_first : i == 3 ? rc::response_last : rc::response_middle, 100 + i));
   link.acks(104, 2);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), IsEmpty());
-  EXPECT_EQ(told.farewells[0].connection.mtu, 1024U);
-  EXPECT_FALSE(told.farewells[0].connection.mtu_negotiated);
-  EXPECT_THAT(told.said(), ElementsAre("read completed 2-2", "send completed 3-3"));
-  EXPECT_EQ(told.messages[0].last_psn, 103U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), IsEmpty());
+  EXPECT_EQ(recorded.farewells[0].connection.mtu, 1024U);
+  EXPECT_FALSE(recorded.farewells[0].connection.mtu_negotiated);
+  EXPECT_THAT(recorded.message_texts(), ElementsAre("read completed 2-2", "send completed 3-3"));
+  EXPECT_EQ(recorded.messages[0].last_psn, 103U);
 }
 
 TEST(Requester, ResponseDeterminesTheMtu) {
@@ -505,10 +505,10 @@ TEST(Requester, ResponseDeterminesTheMtu) {
     link.b(response(i == 0 ? rc::response_first : i == 3 ? rc::response_last : rc::response_middle, 100 + i, 256));
   link.sends(104);
   link.acks(104, 2);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), IsEmpty());
-  EXPECT_EQ(told.farewells[0].connection.mtu, 256U);
-  EXPECT_THAT(told.said(), ElementsAre("read completed 2-2", "send completed 7-7"));
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), IsEmpty());
+  EXPECT_EQ(recorded.farewells[0].connection.mtu, 256U);
+  EXPECT_THAT(recorded.message_texts(), ElementsAre("read completed 2-2", "send completed 7-7"));
 }
 
 TEST(Requester, PayloadLengthsThatDoNotMatchTheMtu) {
@@ -517,10 +517,10 @@ TEST(Requester, PayloadLengthsThatDoNotMatchTheMtu) {
   link.a({.opcode = rc::send_last, .psn = 101, .payload = 0});
   link.a({.opcode = rc::send, .psn = 102, .payload = 1025});
   link.acks(102, 2);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("segmentation", "segmentation", "segmentation"));
-  EXPECT_EQ(told.events[0].value, 1024U);
-  EXPECT_EQ(told.events[0].found, 1000U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("segmentation", "segmentation", "segmentation"));
+  EXPECT_EQ(recorded.events[0].value, 1024U);
+  EXPECT_EQ(recorded.events[0].found, 1000U);
 }
 
 // ---- Unexpected responses
@@ -531,9 +531,9 @@ TEST(Requester, GhostAcknowledgement) {
   const std::uint64_t good = link.acks(101, 2);
   link.wait(10 * millisecond);
   link.acks(100, 1);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("ghost_acknowledgement"));
-  EXPECT_EQ(told.events[0].origin_frame, good);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("ghost_acknowledgement"));
+  EXPECT_EQ(recorded.events[0].origin_frame, good);
 }
 
 TEST(Requester, AcknowledgementsOfRequestsBeforeTheCapture) {
@@ -542,16 +542,16 @@ TEST(Requester, AcknowledgementsOfRequestsBeforeTheCapture) {
   link.acks(96, 7);
   link.acks(99, 8);
   link.acks(102, 11);
-  EXPECT_THAT(link.end().told(), IsEmpty());
+  EXPECT_THAT(link.end().event_texts(), IsEmpty());
 }
 
 TEST(Requester, DuplicateAcknowledgement) {
   Link link;
   link.sends(100);
   for (int i = 0; i < 2; ++i) link.b({.opcode = rc::acknowledge, .psn = 100, .msn = 1, .identification = 9});
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("duplicate"));
-  EXPECT_EQ(told.farewells[0].connection.sent[1].duplicates, 1U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("duplicate"));
+  EXPECT_EQ(recorded.farewells[0].connection.sent[1].duplicates, 1U);
 }
 
 TEST(Requester, RepeatedAcknowledgementUpdatesCredits) {
@@ -559,7 +559,7 @@ TEST(Requester, RepeatedAcknowledgementUpdatesCredits) {
   link.sends(100);
   link.acks(100, 1, 0x00);
   link.acks(100, 1, 0x04);
-  EXPECT_THAT(link.end().told(), IsEmpty());
+  EXPECT_THAT(link.end().event_texts(), IsEmpty());
 }
 
 TEST(Requester, MsnJump) {
@@ -570,10 +570,10 @@ TEST(Requester, MsnJump) {
   link.acks(101, 5);
   link.sends(102);
   link.acks(102, 6);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("msn_jump"));
-  EXPECT_EQ(told.events[0].value, 2U);
-  EXPECT_EQ(told.events[0].found, 5U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("msn_jump"));
+  EXPECT_EQ(recorded.events[0].value, 2U);
+  EXPECT_EQ(recorded.events[0].found, 5U);
 }
 
 TEST(Requester, UnsolicitedResponse) {
@@ -584,10 +584,10 @@ TEST(Requester, UnsolicitedResponse) {
   link.wait(10 * millisecond);
   link.sends(101);
   link.acks(101, 2);
-  const Recorder& told = link.end();
-  EXPECT_EQ(told.count(EventKind::unsolicited_response), 1U);
-  EXPECT_EQ(told.of(EventKind::unsolicited_response).frame, 4U);
-  EXPECT_GE(told.farewells[0].connection.contradicting, 1U);
+  const Recorder& recorded = link.end();
+  EXPECT_EQ(recorded.count(EventKind::unsolicited_response), 1U);
+  EXPECT_EQ(recorded.of(EventKind::unsolicited_response).frame, 4U);
+  EXPECT_GE(recorded.farewells[0].connection.contradicting, 1U);
 }
 
 // An acknowledgement and its request can be captured out of order.
@@ -598,26 +598,26 @@ TEST(Requester, ResponseCapturedBeforeItsRequest) {
   link.sends(101);
   link.sends(102);
   link.acks(102, 3);
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), IsEmpty());
-  EXPECT_THAT(told.said(), ElementsAre("send completed 2-2", "send completed 4-4", "send completed 5-5"));
-  EXPECT_GE(told.farewells[0].connection.sent[0].latency_sum, 0);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), IsEmpty());
+  EXPECT_THAT(recorded.message_texts(), ElementsAre("send completed 2-2", "send completed 4-4", "send completed 5-5"));
+  EXPECT_GE(recorded.farewells[0].connection.sent[0].latency_sum, 0);
 }
 
 TEST(Requester, RemoteAccessErrorHasKeyAndAddress) {
   Link link;
   link.a({.opcode = rc::write, .psn = 100, .payload = 100, .address = 0xdead000, .key = 0x1234, .length = 100});
   const std::uint64_t refusal = link.acks(100, 0, nak(nak_code::remote_access_error));
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("nak remote_access_error"));
-  EXPECT_EQ(told.events[0].origin_frame, 2U);
-  EXPECT_EQ(told.events[0].value, 0x1234U);
-  EXPECT_EQ(told.events[0].found, 0xdead000U);
-  ASSERT_THAT(told.said(), ElementsAre("write refused 2-2"));
-  EXPECT_EQ(told.messages[0].nak_code, nak_code::remote_access_error);
-  EXPECT_EQ(told.messages[0].answer_frame, refusal);
-  EXPECT_EQ(told.farewells[0].connection.sent[0].messages_refused, 1U);
-  EXPECT_EQ(told.farewells[0].connection.sent[1].naks[nak_code::remote_access_error], 1U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("nak remote_access_error"));
+  EXPECT_EQ(recorded.events[0].origin_frame, 2U);
+  EXPECT_EQ(recorded.events[0].value, 0x1234U);
+  EXPECT_EQ(recorded.events[0].found, 0xdead000U);
+  ASSERT_THAT(recorded.message_texts(), ElementsAre("write refused 2-2"));
+  EXPECT_EQ(recorded.messages[0].nak_code, nak_code::remote_access_error);
+  EXPECT_EQ(recorded.messages[0].answer_frame, refusal);
+  EXPECT_EQ(recorded.farewells[0].connection.sent[0].messages_refused, 1U);
+  EXPECT_EQ(recorded.farewells[0].connection.sent[1].naks[nak_code::remote_access_error], 1U);
 }
 
 TEST(Requester, Unanswered) {
@@ -627,18 +627,18 @@ TEST(Requester, Unanswered) {
     link.wait(500 * millisecond);
     link.sends(100);
   }
-  const Recorder& told = link.end();
-  EXPECT_EQ(told.count(EventKind::retransmission), 3U);
-  EXPECT_EQ(told.count(EventKind::unanswered), 1U);
-  EXPECT_EQ(told.of(EventKind::unanswered).frame, 2U);
-  EXPECT_EQ(told.of(EventKind::unanswered).psn, 100U);
-  ASSERT_THAT(told.said(), ElementsAre("send unanswered 2-2"));
-  EXPECT_EQ(told.messages[0].repeated_packets, 3U);
+  const Recorder& recorded = link.end();
+  EXPECT_EQ(recorded.count(EventKind::retransmission), 3U);
+  EXPECT_EQ(recorded.count(EventKind::unanswered), 1U);
+  EXPECT_EQ(recorded.of(EventKind::unanswered).frame, 2U);
+  EXPECT_EQ(recorded.of(EventKind::unanswered).psn, 100U);
+  ASSERT_THAT(recorded.message_texts(), ElementsAre("send unanswered 2-2"));
+  EXPECT_EQ(recorded.messages[0].repeated_packets, 3U);
 }
 
 // An old acknowledgement of forgotten packets does not affect later requests.
 TEST(Requester, OldAcknowledgementDoesNotCompleteNewRequests) {
-  std::vector<std::string> told[2];
+  std::vector<std::string> recorded[2];
   for (const bool ghost : {false, true}) {
     Link link;
     link.sends(100, 60);
@@ -649,10 +649,10 @@ TEST(Requester, OldAcknowledgementDoesNotCompleteNewRequests) {
     if (ghost) link.acks(101, 2);
     link.a(read_of(160, 10));
     link.b(response(rc::response_only, 160, 10));
-    told[ghost] = link.end().told();
-    std::erase(told[ghost], "ghost_acknowledgement");
+    recorded[ghost] = link.end().event_texts();
+    std::erase(recorded[ghost], "ghost_acknowledgement");
   }
-  EXPECT_EQ(told[0], told[1]);
+  EXPECT_EQ(recorded[0], recorded[1]);
 }
 
 TEST(Requester, ReadWithoutItsMiddleResponses) {
@@ -664,11 +664,11 @@ TEST(Requester, ReadWithoutItsMiddleResponses) {
     link.wait(500 * millisecond);
     link.a(read_of(101, 2048));
   }
-  const Recorder& told = link.end();
-  ASSERT_THAT(told.said(), ElementsAre("read unanswered 2-2"));
-  EXPECT_EQ(told.messages[0].answer_frame, 0U);
-  EXPECT_EQ(told.messages[0].answer_time, 0);
-  EXPECT_EQ(told.messages[0].first_response_frame, 3U);
+  const Recorder& recorded = link.end();
+  ASSERT_THAT(recorded.message_texts(), ElementsAre("read unanswered 2-2"));
+  EXPECT_EQ(recorded.messages[0].answer_frame, 0U);
+  EXPECT_EQ(recorded.messages[0].answer_time, 0);
+  EXPECT_EQ(recorded.messages[0].first_response_frame, 3U);
 }
 
 // ---- Order
@@ -679,10 +679,10 @@ TEST(Requester, InvalidOpcodeSequence) {
   link.a({.opcode = rc::send_middle, .psn = 101, .payload = 1024});
   link.a({.opcode = rc::write_last, .psn = 102, .payload = 4});
   link.acks(102, 2);
-  const Recorder& told = link.end();
-  EXPECT_EQ(told.count(EventKind::opcode_sequence), 2U);
-  EXPECT_EQ(told.of(EventKind::opcode_sequence).frame, 3U);
-  EXPECT_EQ(told.of(EventKind::opcode_sequence).value, rc::send_middle);
+  const Recorder& recorded = link.end();
+  EXPECT_EQ(recorded.count(EventKind::opcode_sequence), 2U);
+  EXPECT_EQ(recorded.of(EventKind::opcode_sequence).frame, 3U);
+  EXPECT_EQ(recorded.of(EventKind::opcode_sequence).value, rc::send_middle);
 }
 
 TEST(Requester, MoreReadsThanNegotiated) {
@@ -691,11 +691,11 @@ TEST(Requester, MoreReadsThanNegotiated) {
   link.a(read_of(101, 10));
   link.a(read_of(102, 10));
   for (std::uint32_t psn : {100, 101, 102}) link.b(response(rc::response_only, psn, 10));
-  const Recorder& told = link.end();
-  EXPECT_THAT(told.told(), ElementsAre("read_limit"));
-  EXPECT_EQ(told.events[0].frame, 4U);
-  EXPECT_EQ(told.events[0].value, 2U);
-  EXPECT_EQ(told.events[0].found, 3U);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("read_limit"));
+  EXPECT_EQ(recorded.events[0].frame, 4U);
+  EXPECT_EQ(recorded.events[0].value, 2U);
+  EXPECT_EQ(recorded.events[0].found, 3U);
 }
 
 // ---- Stalls
@@ -706,11 +706,11 @@ TEST(Requester, StallCauses) {
     link.sends(100);
     link.wait(150 * millisecond);
     link.acks(100, 1);
-    const Recorder& told = link.end();
-    EXPECT_THAT(told.told(), ElementsAre("stall peer"));
-    EXPECT_EQ(told.events[0].duration, 150 * millisecond + 10 * microsecond);
-    EXPECT_EQ(told.events[0].origin_frame, 2U);
-    EXPECT_EQ(told.events[0].frame, 3U);
+    const Recorder& recorded = link.end();
+    EXPECT_THAT(recorded.event_texts(), ElementsAre("stall peer"));
+    EXPECT_EQ(recorded.events[0].duration, 150 * millisecond + 10 * microsecond);
+    EXPECT_EQ(recorded.events[0].origin_frame, 2U);
+    EXPECT_EQ(recorded.events[0].frame, 3U);
   }
   {
     Link link;
@@ -719,7 +719,7 @@ TEST(Requester, StallCauses) {
     link.wait(150 * millisecond);
     link.sends(101);
     link.acks(101, 2);
-    EXPECT_THAT(link.end().told(), ElementsAre("stall nothing_outstanding"));
+    EXPECT_THAT(link.end().event_texts(), ElementsAre("stall nothing_outstanding"));
   }
   {
     Link link;
@@ -731,7 +731,7 @@ TEST(Requester, StallCauses) {
     link.acks(101, 2, 0x04);
     link.sends(102);
     link.acks(102, 3, 0x04);
-    EXPECT_THAT(link.end().told(), ElementsAre("stall credit"));
+    EXPECT_THAT(link.end().event_texts(), ElementsAre("stall credit"));
   }
   {
     Link link;
@@ -739,7 +739,7 @@ TEST(Requester, StallCauses) {
     link.wait(150 * millisecond);
     link.sends(104);
     link.acks(104, 5);
-    EXPECT_THAT(link.end().told(), ElementsAre("stall window"));
+    EXPECT_THAT(link.end().event_texts(), ElementsAre("stall window"));
   }
   {
     Link link;
@@ -748,7 +748,7 @@ TEST(Requester, StallCauses) {
     link.wait(655 * millisecond);
     link.sends(100);
     link.acks(100, 1);
-    EXPECT_THAT(link.end().told(), ElementsAre("stall rnr", "rnr_nak", "retransmission rnr"));
+    EXPECT_THAT(link.end().event_texts(), ElementsAre("stall rnr", "rnr_nak", "retransmission rnr"));
   }
 }
 
@@ -762,10 +762,10 @@ std::vector<std::string> notified(std::int64_t then, std::uint32_t after, Event&
     link.sends(120 + i);
   }
   link.acks(120 + after - 1, 20 + after);
-  const Recorder& told = link.end();
-  event = told.of(EventKind::cnp);
-  EXPECT_EQ(told.farewells[0].connection.sent[1].cnps, 1U);
-  return told.told();
+  const Recorder& recorded = link.end();
+  event = recorded.of(EventKind::cnp);
+  EXPECT_EQ(recorded.farewells[0].connection.sent[1].cnps, 1U);
+  return recorded.event_texts();
 }
 
 TEST(Requester, ReactionToCongestionNotification) {
@@ -786,18 +786,18 @@ TEST(Requester, Notes) {
   link.acks(101, 2);   // 4
   link.wait(5 * millisecond);
   link.sends(100);  // 5
-  const Recorder& told = link.end();
-  ASSERT_EQ(told.packets, 4U);
-  EXPECT_EQ(told.notes[3].message, 2U);
-  EXPECT_EQ(told.notes[3].relative_psn, 1U);
-  EXPECT_EQ(told.notes[3].outstanding, 2U);
-  EXPECT_EQ(told.notes[4].end, Side::b);
-  EXPECT_EQ(told.notes[4].requester, Side::a);
-  EXPECT_EQ(told.notes[4].related_frame, 3U);
-  EXPECT_EQ(told.notes[4].related_delay, 10 * microsecond);
-  EXPECT_EQ(told.notes[4].outstanding, 0U);
-  EXPECT_TRUE(told.notes[5].again);
-  EXPECT_EQ(told.notes[5].related_frame, 2U);
+  const Recorder& recorded = link.end();
+  ASSERT_EQ(recorded.packets, 4U);
+  EXPECT_EQ(recorded.notes[3].message, 2U);
+  EXPECT_EQ(recorded.notes[3].relative_psn, 1U);
+  EXPECT_EQ(recorded.notes[3].outstanding, 2U);
+  EXPECT_EQ(recorded.notes[4].end, Side::b);
+  EXPECT_EQ(recorded.notes[4].requester, Side::a);
+  EXPECT_EQ(recorded.notes[4].related_frame, 3U);
+  EXPECT_EQ(recorded.notes[4].related_delay, 10 * microsecond);
+  EXPECT_EQ(recorded.notes[4].outstanding, 0U);
+  EXPECT_TRUE(recorded.notes[5].again);
+  EXPECT_EQ(recorded.notes[5].related_frame, 2U);
 }
 
 }  // namespace

@@ -33,16 +33,16 @@ void TcpLossTracker::remember(const Segment& segment) {
 bool TcpLossTracker::overtaken(const Segment& segment, const Hole& hole) const {
   // The receiver has it already: the capture is out of order.
   if (hole.acknowledged_frame) return true;
-  if (segment.has_timestamp && hole.behind.has_timestamp && segment.timestamp != hole.behind.timestamp)
-    return static_cast<std::int32_t>(segment.timestamp - hole.behind.timestamp) < 0;
+  if (segment.has_timestamp && hole.next.has_timestamp && segment.timestamp != hole.next.timestamp)
+    return static_cast<std::int32_t>(segment.timestamp - hole.next.timestamp) < 0;
   // Senders that increment the identification. Random numbers are seldom close together.
-  if (segment.identification && hole.behind.identification) {
-    const auto steps = static_cast<std::int16_t>(segment.identification - hole.behind.identification);
+  if (segment.identification && hole.next.identification) {
+    const auto steps = static_cast<std::int16_t>(segment.identification - hole.next.identification);
     if (steps != 0 && steps > -256 && steps < 256) return steps < 0;
   }
   // A sender waits for three duplicate ACKs (RFC 5681, 3.2), and a round trip is seldom shorter than this.
   constexpr std::int64_t short_time = 1'000'000;
-  return duplicate_acknowledgements_ < 3 && segment.time - hole.behind.time < short_time;
+  return duplicate_acknowledgements_ < 3 && segment.time - hole.next.time < short_time;
 }
 
 TcpLossTracker::Judgment TcpLossTracker::segment(const Segment& s, std::vector<Event>& events) {
@@ -54,10 +54,10 @@ TcpLossTracker::Judgment TcpLossTracker::segment(const Segment& s, std::vector<E
     first_ = highest_ = s.from;
   }
   longest_ = std::max(longest_, static_cast<std::uint32_t>(s.to - s.from));
-  give_up_holes(s.time, events);
+  expire_holes(s.time, events);
   if (s.from > highest_) {
     if (holes_.size() == max_holes) holes_.erase(holes_.begin());
-    holes_.push_back({.from = highest_, .to = s.from, .before_frame = highest_frame_, .behind = s});
+    holes_.push_back({.from = highest_, .to = s.from, .before_frame = highest_frame_, .next = s});
   } else if (s.from < highest_ && s.from >= first_) {
     const std::uint64_t old_to = std::min(s.to, highest_);
     const Hole* filled = nullptr;
@@ -68,16 +68,16 @@ TcpLossTracker::Judgment TcpLossTracker::segment(const Segment& s, std::vector<E
     }
     if (filled) {
       judgment.origin_frame = filled->before_frame;
-      judgment.origin_time = filled->behind.time;
+      judgment.origin_time = filled->next.time;
       if (overtaken(s, *filled)) {
         judgment.kind = Kind::late;
         Event event;
         event.kind = EventKind::out_of_order;
         event.frame = event.last_frame = s.frame;
         event.origin_frame = filled->before_frame;
-        event.cause_frame = filled->behind.frame;
+        event.cause_frame = filled->next.frame;
         event.time = s.time;
-        event.duration = s.time - filled->behind.time;
+        event.duration = s.time - filled->next.time;
         event.bytes = judgment.bytes;
         event.psn = static_cast<std::uint32_t>(s.from);
         events.push_back(event);
@@ -148,7 +148,7 @@ TcpLossTracker::Judgment TcpLossTracker::segment(const Segment& s, std::vector<E
 void TcpLossTracker::repeat(const Segment& s, Judgment& judgment, bool seen, std::vector<Event>& events) {
   judgment.kind = Kind::again;
   // It was lost once more, or it is outside of the current recovery.
-  if (round_.open && (s.from < round_.again_to || s.from >= round_.recover)) close_round(events);
+  if (round_.open && (s.from < round_.retransmitted_to || s.from >= round_.recover)) close_round(events);
   const bool asked = duplicate_acknowledgements_ > 0;
   const bool needless = acknowledged(std::min(s.to, highest_));
   if (!round_.open) {
@@ -172,7 +172,7 @@ void TcpLossTracker::repeat(const Segment& s, Judgment& judgment, bool seen, std
       event.cause = Cause::timeout;
     else
       event.cause = Cause::unknown;  // the other direction was not captured
-    if (event.cause == Cause::fast_retransmit) event.cause_frame = asking_frame_;
+    if (event.cause == Cause::fast_retransmit) event.cause_frame = duplicate_ack_frame_;
     ++rounds_;
   }
   Event& event = round_.event;
@@ -180,7 +180,7 @@ void TcpLossTracker::repeat(const Segment& s, Judgment& judgment, bool seen, std
   event.last_frame = s.frame;
   ++event.packets;
   event.bytes += judgment.bytes;
-  round_.again_to = std::max(round_.again_to, std::min(s.to, highest_));
+  round_.retransmitted_to = std::max(round_.retransmitted_to, std::min(s.to, highest_));
   if (!seen) {
     ++round_.lost_before_packets;
     round_.lost_before_bytes += judgment.bytes;
@@ -220,10 +220,10 @@ void TcpLossTracker::acknowledge(const Acknowledgement& a, std::vector<Event>& e
     acknowledged_frame_ = a.frame;
     acknowledged_time_ = a.time;
     duplicate_acknowledgements_ = 0;
-    asking_frame_ = 0;
+    duplicate_ack_frame_ = 0;
     if (a.selective) {
       duplicate_acknowledgements_ = 1;
-      asking_frame_ = a.frame;
+      duplicate_ack_frame_ = a.frame;
     }
     for (Hole& hole : holes_) {
       if (hole.to > acknowledged_) break;
@@ -237,54 +237,45 @@ void TcpLossTracker::acknowledge(const Acknowledgement& a, std::vector<Event>& e
     if (acknowledged_ > highest_ + 1) {
       if (holes_.size() == max_holes) holes_.erase(holes_.begin());
       Hole& hole = holes_.emplace_back();
-      hole = {.from = highest_, .to = acknowledged_, .before_frame = highest_frame_, .behind = {}};
-      hole.behind.time = a.time;
-      hole.acknowledged_frame = hole.behind.frame = a.frame;
+      hole = {.from = highest_, .to = acknowledged_, .before_frame = highest_frame_, .next = {}};
+      hole.next.time = a.time;
+      hole.acknowledged_frame = hole.next.frame = a.frame;
       hole.acknowledged_time = a.time;
       highest_ = acknowledged_;
     }
   } else if (step == 0 && highest_ > acknowledged_ && (a.selective || (!a.data && a.window == acknowledged_window_))) {
     // RFC 5681, 2
-    if (++duplicate_acknowledgements_ == 3 || asking_frame_ == 0) asking_frame_ = a.frame;
+    if (++duplicate_acknowledgements_ == 3 || duplicate_ack_frame_ == 0) duplicate_ack_frame_ = a.frame;
   }
   acknowledged_window_ = a.window;
-  give_up_holes(a.time, events);
+  expire_holes(a.time, events);
 }
 
-void TcpLossTracker::give_up_holes(std::int64_t now, std::vector<Event>& events) {
+Event TcpLossTracker::missing_bytes(const Hole& hole) const {
+  Event event;
+  event.kind = hole.acknowledged_frame ? EventKind::lost_in_capture : EventKind::psn_gap;
+  event.frame = hole.next.frame;
+  event.last_frame = std::max(hole.next.frame, hole.acknowledged_frame);
+  event.origin_frame = hole.before_frame;
+  event.cause_frame = hole.acknowledged_frame;
+  event.time = hole.next.time;
+  event.bytes = hole.to - hole.from;
+  event.packets = (event.bytes + longest_ - 1) / longest_;
+  event.psn = static_cast<std::uint32_t>(hole.from);
+  return event;
+}
+
+void TcpLossTracker::expire_holes(std::int64_t now, std::vector<Event>& events) {
   while (!holes_.empty() && holes_.front().acknowledged_frame &&
          now - holes_.front().acknowledged_time > late_capture) {
-    const Hole& hole = holes_.front();
-    Event event;
-    event.kind = EventKind::lost_in_capture;
-    event.frame = hole.behind.frame;
-    event.last_frame = hole.acknowledged_frame;
-    event.origin_frame = hole.before_frame;
-    event.cause_frame = hole.acknowledged_frame;
-    event.time = hole.behind.time;
-    event.bytes = hole.to - hole.from;
-    event.packets = (event.bytes + longest_ - 1) / longest_;
-    event.psn = static_cast<std::uint32_t>(hole.from);
-    events.push_back(event);
+    events.push_back(missing_bytes(holes_.front()));
     holes_.erase(holes_.begin());
   }
 }
 
 void TcpLossTracker::finish(std::vector<Event>& events) {
   close_round(events);
-  for (const Hole& hole : holes_) {
-    Event event;
-    event.kind = hole.acknowledged_frame ? EventKind::lost_in_capture : EventKind::psn_gap;
-    event.frame = hole.behind.frame;
-    event.last_frame = std::max(hole.behind.frame, hole.acknowledged_frame);
-    event.origin_frame = hole.before_frame;
-    event.cause_frame = hole.acknowledged_frame;
-    event.time = hole.behind.time;
-    event.bytes = hole.to - hole.from;
-    event.packets = (event.bytes + longest_ - 1) / longest_;
-    event.psn = static_cast<std::uint32_t>(hole.from);
-    events.push_back(event);
-  }
+  for (const Hole& hole : holes_) events.push_back(missing_bytes(hole));
   holes_.clear();
 }
 

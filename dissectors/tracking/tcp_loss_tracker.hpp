@@ -84,16 +84,16 @@ class TcpLossTracker {
   struct Hole {
     std::uint64_t from, to;
     std::uint64_t before_frame;  // the last frame before it
-    Segment behind;              // the segment that showed it
+    Segment next;                // the segment after it
     std::uint64_t acknowledged_frame = 0;
     std::int64_t acknowledged_time = 0;
   };
   struct Round {
     bool open = false;
     Event event;
-    std::uint64_t from = 0;      // the first byte
-    std::uint64_t again_to = 0;  // bytes before it were retransmitted in this recovery
-    std::uint64_t recover = 0;   // end of all bytes sent when it started. RFC 6582, 3.2
+    std::uint64_t from = 0;              // the first byte
+    std::uint64_t retransmitted_to = 0;  // bytes before it were retransmitted in this recovery
+    std::uint64_t recover = 0;           // end of all bytes sent when it started. RFC 6582, 3.2
     std::uint64_t lost_before_packets = 0, lost_before_bytes = 0;
     std::uint64_t lost_after_packets = 0, lost_after_bytes = 0;
   };
@@ -101,7 +101,8 @@ class TcpLossTracker {
   [[nodiscard]] bool overtaken(const Segment& segment, const Hole& hole) const;
   void repeat(const Segment& segment, Judgment& judgment, bool seen, std::vector<Event>& events);
   void close_round(std::vector<Event>& events);
-  void give_up_holes(std::int64_t now, std::vector<Event>& events);
+  [[nodiscard]] Event missing_bytes(const Hole& hole) const;
+  void expire_holes(std::int64_t now, std::vector<Event>& events);
 
   bool started_ = false, acknowledged_known_ = false;
   std::uint64_t first_ = 0, highest_ = 0, highest_frame_ = 0;
@@ -111,7 +112,7 @@ class TcpLossTracker {
   std::uint32_t acknowledged_window_ = 0;
   // Since the acknowledgement last advanced.
   std::uint32_t duplicate_acknowledgements_ = 0;
-  std::uint64_t asking_frame_ = 0;
+  std::uint64_t duplicate_ack_frame_ = 0;
   std::uint32_t longest_ = 1;  // segment
   std::uint64_t rounds_ = 0;
   std::vector<Segment> segments_;

@@ -201,14 +201,14 @@ void TextExchange::take(const Packet& packet, const FlowKey& client, Exchange& e
   named.push_back({record, packet.number, packet.time_ns});
 
   const std::size_t both = std::min(exchange.directions[0].named.size(), exchange.directions[1].named.size());
-  for (; exchange.told < both; ++exchange.told) {
+  for (; exchange.reported < both; ++exchange.reported) {
     PairEvidence e;
     e.by = JoinedBy::text;
     e.service_known = false;
     std::uint8_t mtu = 0;
     for (std::size_t i : {0U, 1U}) {
       const Direction& direction = exchange.directions[i];
-      const TextRecord& one = direction.named[exchange.told].record;
+      const TextRecord& one = direction.named[exchange.reported].record;
       PairEvidence::Side& out = e.sides[i];
       out.address = one.lid != 0         ? PortAddress::of_lid(one.lid)
                     : !one.gid.is_zero() ? one.gid
@@ -220,7 +220,8 @@ void TextExchange::take(const Packet& packet, const FlowKey& client, Exchange& e
       if (direction.mtu != 0) mtu = mtu == 0 ? direction.mtu : std::min(mtu, direction.mtu);
     }
     if (mtu != 0) e.mtu = 128U << mtu;  // the smaller of both is used
-    const Named &a = exchange.directions[0].named[exchange.told], &b = exchange.directions[1].named[exchange.told];
+    const Named &a = exchange.directions[0].named[exchange.reported],
+                &b = exchange.directions[1].named[exchange.reported];
     const bool a_first = a.frame <= b.frame;
     e.request_frame = a_first ? a.frame : b.frame;
     e.request_time = a_first ? a.time : b.time;

@@ -72,7 +72,7 @@ class TextExchange {
   };
   struct Exchange {
     std::array<Direction, 2> directions;  ///< 0: the side that sent the first QP number, the client
-    std::size_t told = 0;
+    std::size_t reported = 0;
   };
 
   void segment(const Packet& packet, const FlowKey& key, std::uint32_t seq, Bytes payload);

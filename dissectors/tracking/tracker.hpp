@@ -41,7 +41,7 @@ class Tracker {
 
   /// Processes a packet of Dissector. Calls must be in capture order, with increasing frame numbers.
   void add(const Packet& packet);
-  /// Pairs two QPs that the caller connected, like a CM exchange, with JoinedBy::told. Their earlier connections
+  /// Pairs two QPs that the caller connected, like a CM exchange, with JoinedBy::caller. Their earlier connections
   /// have ended.
   void pair(const PairEvidence& evidence);
   /// Adds addresses of a packet that need not be passed to add(): candidates for restoring a rewritten address.

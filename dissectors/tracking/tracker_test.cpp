@@ -28,11 +28,11 @@ class Samples : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Samples, AddUp) {
   for (const std::uint32_t connections : {1U << 18, 1U}) {
-    Recorder told;
+    Recorder recorded;
     TrackerOptions options;
     options.packets = true;
     options.connections = connections;
-    Tracker tracker(told, options);
+    Tracker tracker(recorded, options);
     std::uint64_t packets = 0, iwarp = 0, frames = 0;
     dissect_capture(sample(GetParam()), [&](const Packet& packet) {
       tracker.add(packet);
@@ -42,7 +42,7 @@ TEST_P(Samples, AddUp) {
     tracker.finish();
     std::uint64_t counted = 0, messages = 0;
     std::map<std::uint64_t, const Connection*> known;
-    for (const auto& [c, why] : told.farewells) {
+    for (const auto& [c, why] : recorded.farewells) {
       EXPECT_TRUE(known.emplace(c.id, &c).second) << "two connections " << c.id;
       EXPECT_TRUE(why == CloseReason::ended || connections == 1);
       if (c.service == Service::iwarp) {
@@ -58,7 +58,7 @@ TEST_P(Samples, AddUp) {
     EXPECT_EQ(counted, packets);
     EXPECT_TRUE(tracker.evicted() == 0 || connections == 1);
     std::uint64_t told_messages = 0;
-    for (const Message& m : told.messages) {
+    for (const Message& m : recorded.messages) {
       const auto of = known.find(m.connection);
       if (of != known.end() && of->second->service == Service::iwarp) continue;
       ++told_messages;
@@ -68,7 +68,7 @@ TEST_P(Samples, AddUp) {
       EXPECT_TRUE(connections == 1 || of != known.end()) << "a message of connection " << m.connection;
     }
     EXPECT_EQ(told_messages, messages) << "each message is reported once";
-    for (const Event& e : told.events) {
+    for (const Event& e : recorded.events) {
       EXPECT_LE(e.frame, e.last_frame) << name_of(e);
       EXPECT_LE(e.last_frame, frames) << name_of(e);
       EXPECT_LE(e.cause_frame, e.last_frame) << name_of(e) << " at " << e.frame;
@@ -91,14 +91,14 @@ TEST(Tracker, CleanCapturesHaveNoEvents) {
   for (const char* name : {"rc-send.pcap.gz", "rc-read.pcap.gz", "rc-write-ipv6.pcap", "rc-atomic.pcap",
                            "srq-pingpong.pcap.gz", "rping.pcap", "ud-pingpong.pcap"}) {
     for (const bool evidence : {true, false}) {
-      Recorder told;
+      Recorder recorded;
       TrackerOptions options;
       options.use_connection_manager = options.use_text = evidence;
-      Tracker tracker(told, options);
+      Tracker tracker(recorded, options);
       dissect_capture(sample(name), [&](const Packet& packet) { tracker.add(packet); });
       tracker.finish();
       std::multiset<std::string> trouble;
-      for (const Event& e : told.events)
+      for (const Event& e : recorded.events)
         if (event_rows[static_cast<std::size_t>(e.kind)].severity >= Severity::warning) trouble.insert(name_of(e));
       EXPECT_TRUE(trouble.empty()) << name << " evidence " << evidence << ": " << *trouble.begin() << " and "
                                    << trouble.size() - 1 << " more";
@@ -109,12 +109,12 @@ TEST(Tracker, CleanCapturesHaveNoEvents) {
 // tshark, PSNs of requests that were seen before: bursts of eight packets in frames 287 to 294, 842 to 849, and 930
 // to 942 (with ACKs between). The first and the last occur after the ACK of all packets.
 TEST(Tracker, RcPingpongHasThreeRetransmissionBursts) {
-  Recorder told;
-  Tracker tracker(told);
+  Recorder recorded;
+  Tracker tracker(recorded);
   dissect_capture(sample("rc-pingpong.pcap.gz"), [&](const Packet& packet) { tracker.add(packet); });
   tracker.finish();
   std::vector<std::uint64_t> frames;
-  for (const Event& e : told.events) {
+  for (const Event& e : recorded.events) {
     if (e.kind != EventKind::retransmission) continue;
     frames.push_back(e.frame);
     EXPECT_EQ(e.cause, e.frame == 842 ? Cause::timeout : Cause::spurious) << e.frame;
