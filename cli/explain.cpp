@@ -72,7 +72,7 @@ Command explain_command() {
                 "rule pattern such as 'UC-*'.")
       .repeats()
       .completes(rule_names);
-  command.flag("--json", options->json, "Print one JSON object per meaning (NDJSON).");
+  command.flag("--json", options->json, "Print one JSON object for each match of the ID (NDJSON).");
   command.flag("--reference", options->reference, "Print the page docs/reference/headers.md.").hide();
   command.flag("--rules", options->rules, "Print the page docs/reference/rules.md.").hide();
   add_color_option(command, options->colors);

@@ -500,7 +500,7 @@ bool captured_twice(const Analysis& analysis) {
          analysis.duplicates >= (analysis.duplicable - std::min(analysis.duplicates, analysis.duplicable)) / 4 * 3;
 }
 
-/// One finding for the capture, which replaces the duplicates of all connections.
+/// One finding for the whole capture. It replaces the findings on duplicates of the single connections.
 Finding captured_twice_finding(const Analysis& analysis, std::vector<Case>& copies) {
   Group all;
   for (const Case& one : copies) all.merge(one.group);

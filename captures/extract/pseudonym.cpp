@@ -108,7 +108,8 @@ std::uint64_t Pseudonyms::eui64(std::uint64_t identifier) {
     const std::uint64_t mapped = map(Kind::mac, mac_in(identifier));
     return mapped >> 24 << 40 | (identifier & 0xffff000000) | (mapped & 0xffffff);
   }
-  // Repeat until the result does not contain a MAC address, so that the mapping stays one to one.
+  // Repeat until the pseudonym does not have the form of an EUI-64 with a MAC address. Otherwise it could equal the
+  // pseudonym of such an identifier.
   do identifier = map(Kind::identifier, identifier);
   while (holds_mac(identifier));
   return identifier;

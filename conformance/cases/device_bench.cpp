@@ -56,9 +56,9 @@ std::optional<std::uint64_t> DeviceBench::counter(std::initializer_list<const ch
 }
 
 void DeviceBench::tells(const std::string& event, const std::string& kind, std::uint64_t handle) {
-  const auto about = [&](const peer::Event& told) {
-    return told.name == "async" && told.body.value("type", "") == event &&
-           told.body.value(kind, std::uint64_t{0}) == handle;
+  const auto about = [&](const peer::Event& candidate) {
+    return candidate.name == "async" && candidate.body.value("type", "") == event &&
+           candidate.body.value(kind, std::uint64_t{0}) == handle;
   };
   const bool came = next_event(story_.patience().answer, about).has_value();
   story_.require(came, fmt::format("the asynchronous event {} of the {}", event, kind), "no event");

@@ -82,7 +82,7 @@ Mutation read_mutation(const nlohmann::json& json) {
       throw Wrong{fmt::format("unknown member {} of a mutation; expected do, field, value", name)};
     }
   }
-  if (!named) throw Wrong{"a mutation requires do"};
+  if (!named) throw Wrong{"a mutation requires the member \"do\""};
   if (names_a_field(mutation.kind) != (mutation.field != nullptr))
     throw Wrong{
         fmt::format("{} {} a field", to_string(mutation.kind), mutation.field ? "does not accept" : "requires")};
@@ -102,7 +102,7 @@ Step read_step(const nlohmann::json& json, Family family) {
       if (!value.is_array() || value.size() > 64) throw Wrong{"mutations must be a list of at most 64 elements"};
       for (const auto& one : value) step.mutations.push_back(read_mutation(one));
     } else if (name == "mutated") {
-      if (!value.is_boolean()) throw Wrong{"mutated must be a Boolean"};
+      if (!value.is_boolean()) throw Wrong{"\"mutated\" must be a boolean"};
       step.mutated = value.get<bool>();
     } else {
       const auto member = std::ranges::find(step_members, name, &StepMember::name);

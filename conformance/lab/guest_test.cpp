@@ -342,13 +342,13 @@ TEST(GuestBoot, HangingBootIsRetriedOnce) {
   GuestOptions options;
   options.kernel_arguments = "rdinit=/bin/yes";  // runs permanently and is never ready
   options.timeout = std::chrono::seconds(8);
-  std::vector<std::string> told;
-  options.progress = [&](std::string_view line) { told.emplace_back(line); };
+  std::vector<std::string> lines;
+  options.progress = [&](std::string_view line) { lines.emplace_back(line); };
   const auto guest = Guest::boot(*image(false), directory.path(), options);
   ASSERT_FALSE(guest);
   EXPECT_EQ(guest.error().kind, LabError::Kind::boot);
   EXPECT_THAT(guest.error().message, HasSubstr("did not boot within 8 s"));
-  EXPECT_THAT(told, testing::ElementsAre(HasSubstr("retrying")));
+  EXPECT_THAT(lines, testing::ElementsAre(HasSubstr("retrying")));
 }
 
 TEST(GuestBoot, PanicDuringBootIsReported) {

@@ -70,11 +70,11 @@ Result<Descriptor> lock_cache(const fs::path& cache, StopDescriptor stop, const 
   }
   Descriptor folder(::open(cache.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder) return system_failure("open the lab's cache " + cache.string());
-  bool told = false;
+  bool announced = false;
   while (::flock(folder.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) return system_failure("lock the lab's cache " + cache.string());
-    if (!told && progress) progress("waiting for another lab that builds the image");
-    told = true;
+    if (!announced && progress) progress("waiting for another lab that builds the image");
+    announced = true;
     if (stopped_within(stop, std::chrono::milliseconds(100))) return failure(Kind::stopped, "stopped");
   }
   // Remove leftovers of killed builds.

@@ -200,8 +200,8 @@ class Recorder::Impl {
     (*fabric)->stop();
     for (std::size_t side = 0; side < 2; ++side)
       if (!netem_of(plan, side).empty())
-        if (const auto told = shell(side, "tc -s qdisc show dev eth0 root", preparation_timeout, options_.stop))
-          recording.netem[side] = told->output;
+        if (const auto statistics = shell(side, "tc -s qdisc show dev eth0 root", preparation_timeout, options_.stop))
+          recording.netem[side] = statistics->output;
     for (const replay::FaultLogEntry& entry : (*fabric)->fault_log())
       recording.faults.push_back(to_string(entry, (*fabric)->faults()));
     const replay::SwitchCounters counters = (*fabric)->counters();

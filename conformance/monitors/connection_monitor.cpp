@@ -136,7 +136,7 @@ void ConnectionMonitor::packet(Evaluator& evaluator, const CaptureAssumptions& a
   }
 }
 
-// Evaluated for the first packet and for each change of the bit.
+// Evaluates MigReq for the first packet of each direction and for each change.
 void ConnectionMonitor::check_migration(const MonitoredPacket& watch, bool alternate_path) {
   const auto& t = watch.t;
   if (t.op->operation == Operation::congestion_notification || t.damaged) return;

@@ -35,16 +35,16 @@ TEST(Evaluator, CountsEveryResult) {
 
 TEST(Evaluator, GroupsViolationsByRuleEndpointAndConnection) {
   Evaluator evaluator;
-  int told = 0;
+  int calls = 0;
   const auto describe = [&] {
-    ++told;
+    ++calls;
     return Statement{"x", "y", {}};
   };
   for (const std::uint64_t frame : {12U, 15U, 19U})
     evaluator.record(rule, RuleResult::violation(), Place{7, Side::b, false, {}, frame, 0, 0}, describe);
   evaluator.record(rule, RuleResult::violation(), Place{7, Side::a, false, {}, 20, 0, 0}, describe);
   evaluator.record(rule, RuleResult::violation(), Place{8, Side::b, false, {}, 21, 0, 0}, describe);
-  EXPECT_EQ(told, 3);
+  EXPECT_EQ(calls, 3);
   ASSERT_EQ(evaluator.violations().size(), 3U);
   EXPECT_EQ(evaluator.violations()[0].count, 3U);
   EXPECT_EQ(evaluator.violations()[0].place.frame, 12U);

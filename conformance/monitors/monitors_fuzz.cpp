@@ -49,14 +49,14 @@ RdmaFrame frame_of(const std::uint8_t* d) {
 }
 
 void check(conformance::Monitors& monitors) {
-  std::uint64_t counted = 0, told = monitors.evaluator().omitted();
+  std::uint64_t counted = 0, reported = monitors.evaluator().omitted();
   for (const auto& counts : monitors.evaluator().counters()) counted += counts.violated;
   for (const auto& violation : monitors.evaluator().violations()) {
-    told += violation.count;
+    reported += violation.count;
     if (violation.count && (violation.statement.expected.empty() || violation.statement.actual.empty())) std::abort();
     if (violation.sequence.size() > 32) std::abort();
   }
-  if (counted != told) std::abort();
+  if (counted != reported) std::abort();
 }
 
 /// One endpoint of the TCP connection.

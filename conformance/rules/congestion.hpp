@@ -18,8 +18,8 @@ inline constexpr auto congestion_rules = std::to_array<Rule>({
      .alias = "CNP-002",
      .services = Services::connected,
      .clauses = {ib("CA17-44"), ib("Figure 6", "A17.9.3")},
-     .sentence = "The notification point shall send CNPs with opcode 0x81, the affected QP, PSN 0, SE 0, M 0, the "
-                 "marked packet's P_Key, 16 zero reserved bytes and an ICRC.",
+     .sentence = "The notification point shall send CNPs with opcode 0x81, the reaction point's QP as destination QP, "
+                 "PSN 0, SE 0, M 0, the marked packet's P_Key, 16 zero reserved bytes and an ICRC.",
      .stimulus = "one packet with ECN 11",
      .applies = "the device has congestion management"},
     {.id = "congestion.notification-point.cnp.network-headers",
@@ -36,8 +36,8 @@ inline constexpr auto congestion_rules = std::to_array<Rule>({
      .level = Level::may,
      .services = Services::connected,
      .clauses = {ib("CA17-44")},
-     .sentence = "The notification point may send fewer CNPs than ECN-marked packets, but at least one for a burst, "
-                 "and the report contains the interval.",
+     .sentence = "The notification point may send one CNP for several ECN-marked packets of a QP, from one CNP for a "
+                 "burst to one for each packet, and the report contains the interval.",
      .stimulus = "a burst of marked packets",
      .applies = "the device has congestion management"},
     {.id = "congestion.notification-point.pacing.scope",

@@ -45,8 +45,9 @@ inline constexpr auto ddp_rules = std::to_array<Rule>({
      .alias = "DDP-006",
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5041", "4.1"), rfc("RFC 5041", "4.2"), rfc("RFC 5041", "4.3")},
-     .sentence = "The data source shall set the last flag only in the last segment of a message, and use the same "
-                 "RsvdULP and STag or QN and MSN in all segments.",
+     .sentence =
+         "The data source shall set the last flag in the last segment of each message and in no other segment, and "
+         "shall use the same RsvdULP and the same STag (tagged) or QN and MSN (untagged) in all its segments.",
      .stimulus = "a message with several segments"},
     {.id = "ddp.data-source.tagged.offset",
      .alias = "DDP-007",
@@ -59,8 +60,8 @@ inline constexpr auto ddp_rules = std::to_array<Rule>({
      .alias = "DDP-008",
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5041", "4.1"), rfc("RFC 5041", "4.3"), rfc("RFC 5041", "5.2")},
-     .sentence =
-         "The data source shall set the MO of a segment to the number of preceding message bytes, starting at 0.",
+     .sentence = "The data source shall set the MO of a segment to the number of preceding message bytes, 0 in the "
+                 "first segment and the highest in the segment with the last flag.",
      .stimulus = "a Send with several segments"},
     {.id = "ddp.data-source.msn.counts",
      .alias = "DDP-009",
@@ -111,16 +112,16 @@ inline constexpr auto ddp_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5041", "7.1"), rfc("RFC 5041", "7.2")},
-     .sentence = "The data sink shall not place data outside the buffer of a segment, and shall report such a segment "
-                 "as a DDP error of type 1, code 1.",
+     .sentence = "The data sink shall report a tagged segment whose range exceeds the bounds of its STag as a DDP "
+                 "error of type 1, code 1, and shall place no byte outside these bounds.",
      .stimulus = "an RDMA Write below the base, after the end, across the end"},
     {.id = "ddp.data-sink.access.to-wrap",
      .alias = "DDP-016",
      .mode = Mode::active,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5041", "7.1", "item 5"), rfc("RFC 5041", "7.2")},
-     .sentence =
-         "The data sink shall report a segment whose TO and length exceed 2^64 as a DDP error of type 1, code 3.",
+     .sentence = "The data sink shall report a segment whose 64-bit sum of TO and payload length wraps as a DDP error "
+                 "of type 1, code 3.",
      .stimulus = "an RDMA Write at the end of the address space"},
     {.id = "ddp.data-sink.queue.invalid",
      .alias = "DDP-017",
@@ -135,7 +136,8 @@ inline constexpr auto ddp_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5041", "7.1"), rfc("RFC 5041", "7.2")},
-     .sentence = "The data sink shall report a segment whose MSN has no buffer as a DDP error of type 2, code 2.",
+     .sentence = "The data sink shall report a segment whose MSN has no buffer as a DDP error of type 2, code 2, "
+                 "unless the lower layer recovers it.",
      .stimulus = "a Send with no receive posted"},
     {.id = "ddp.data-sink.msn.out-of-range",
      .alias = "DDP-019",
@@ -150,8 +152,8 @@ inline constexpr auto ddp_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5041", "7.1"), rfc("RFC 5041", "7.2")},
-     .sentence = "The data sink shall report a segment whose MO is outside the buffer or not the message's next as a "
-                 "DDP error of type 2, code 4.",
+     .sentence = "The data sink shall report a segment whose MO is outside the buffer as a DDP error of type 2, code "
+                 "4, and shall use the same error if it rejects an MO that is not the message's next.",
      .stimulus = "an MO after the buffer, an MO that skips bytes"},
     {.id = "ddp.data-sink.length.buffer-too-small",
      .alias = "DDP-021",
@@ -172,8 +174,7 @@ inline constexpr auto ddp_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5041", "7.1"), rfc("RFC 5041", "6.2.2")},
-     .sentence = "The data sink shall place no data after an error and silently drop later segments, while it may "
-                 "still send one message.",
+     .sentence = "The data sink shall place no data after an error and shall silently drop later segments.",
      .stimulus = "a bad segment, then a good RDMA Write"},
     {.id = "ddp.endpoint.order.as-submitted",
      .alias = "DDP-024",

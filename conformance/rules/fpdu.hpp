@@ -35,8 +35,8 @@ inline constexpr auto fpdu_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5044", "4.4"), rfc("RFC 5044", "8", "code 2"), rfc("RFC 5040", "4.8")},
-     .sentence = "The receiver shall not deliver an FPDU with an invalid CRC or any later FPDU, and shall send a "
-                 "Terminate of layer 2, type 0, code 2 unless TCP drops the segment.",
+     .sentence = "The receiver shall not deliver an FPDU with an invalid CRC or any later FPDU, unless TCP drops the "
+                 "segment, and shall use layer 2, type 0, code 2 in a Terminate that it sends.",
      .stimulus = "a bit flipped in the ULPDU, in the pad, in the CRC",
      .applies = "CRCs are used"},
     {.id = "fpdu.receiver.crc.checked-before-placement",
@@ -119,8 +119,8 @@ inline constexpr auto fpdu_rules = std::to_array<Rule>({
      .alias = "FPD-015",
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5044", "4.2"), rfc("RFC 5044", "4.3")},
-     .sentence = "The sender shall insert a marker at every 512th byte, with RESERVED 0 and FPDUPTR the distance to "
-                 "the start of its FPDU, or 0 between FPDUs.",
+     .sentence = "The sender shall insert a marker at every 512th byte of the stream, with RESERVED and the two low "
+                 "bits of FPDUPTR 0, and FPDUPTR the distance to the start of its FPDU, or 0 between FPDUs.",
      .stimulus = "FPDUs of several sizes",
      .applies = "markers are used"},
     {.id = "fpdu.sender.markers.one-fpdu-one-start",
@@ -166,7 +166,8 @@ inline constexpr auto fpdu_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5044", "8", "codes 2 and 3")},
-     .sentence = "The receiver shall not close TCP on an MPA receive error, so that a Terminate can still be sent.",
+     .sentence = "The MPA layer of the receiver shall not close TCP itself after an invalid CRC or a marker mismatch, "
+                 "so that a Terminate can still be sent.",
      .stimulus = "an invalid CRC, a marker that disagrees"},
     {.id = "fpdu.tester.stream.begins-in-the-middle",
      .alias = "FPD-022",

@@ -115,8 +115,8 @@ inline constexpr auto mpa_rules = std::to_array<Rule>({
      .level = Level::should,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5044", "7.1.2", "rule 2")},
-     .sentence = "The responder should send a reply with R = 1 and the application's private data when the application "
-                 "rejects, and no FPDU.",
+     .sentence = "The responder should send a reply with R = 1 and no FPDU when the application rejects, with the "
+                 "application's private data if there is any.",
      .stimulus = "an application that rejects"},
     {.id = "mpa.initiator.reject.no-fpdu",
      .alias = "MPA-016",
@@ -212,8 +212,8 @@ inline constexpr auto mpa_rules = std::to_array<Rule>({
      .alias = "MPA-028",
      .services = Services::iwarp,
      .clauses = {rfc("RFC 6581", "9"), rfc("RFC 6581", "9.1")},
-     .sentence = "The responder shall reply with an ORD of at most the initiator's IRD and an IRD of at least the "
-                 "initiator's ORD, each of 14 bits.",
+     .sentence = "The responder shall, if it accepts the request, reply with an ORD of at most the initiator's IRD and "
+                 "an IRD of at least the initiator's ORD, each of 14 bits.",
      .stimulus = "IRD and ORD of several sizes",
      .applies = "both endpoints use enhanced negotiation"},
     {.id = "mpa.responder.depth.all-ones",
@@ -221,8 +221,8 @@ inline constexpr auto mpa_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 6581", "9.1")},
-     .sentence = "The responder shall reply to a depth of 0x3FFF with 0x3FFF in the corresponding field, and keep its "
-                 "local depth.",
+     .sentence = "The responder shall reply to an ORD of 0x3FFF with an IRD of 0x3FFF and to an IRD of 0x3FFF with an "
+                 "ORD of 0x3FFF, and keep its local depth.",
      .stimulus = "IRD and ORD of 0x3FFF",
      .applies = "the device supports revision 2"},
     {.id = "mpa.initiator.depth.insufficient",
@@ -239,8 +239,7 @@ inline constexpr auto mpa_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 6581", "9.2")},
-     .sentence = "The responder shall reply to a request with A = 1 with A = 1 and at least one of B, C and D, and "
-                 "prefer options of the request.",
+     .sentence = "The responder shall reply to a request with A = 1 with A = 1 and at least one of B, C and D.",
      .stimulus = "A = 1 with each set of B, C and D",
      .applies = "the device supports revision 2"},
     {.id = "mpa.responder.rtr.none-without-model",

@@ -248,8 +248,8 @@ inline constexpr auto queue_pair_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::infiniband,
      .clauses = {ib("12.9.7.1")},
-     .sentence = "The receiver shall not accept packets before RTR on a QP in INIT with receives posted before the REQ "
-                 "is sent.",
+     .sentence = "The receiver shall permit receives to be posted in INIT before the REQ is sent, and shall not accept "
+                 "packets before RTR.",
      .stimulus = "receives in INIT, packets before RTR"},
 
     // Outside the catalog. Source: google/rdma-unit-test quotes the clause.

@@ -45,8 +45,9 @@ inline constexpr auto rc_requester_rules = std::to_array<Rule>({
      .alias = "REQ-006",
      .services = Services::reliable,
      .clauses = {ib("9.4"), ib("5.2")},
-     .sentence = "The requester shall fill First and Middle packets to the path MTU, send 1 byte to the path MTU in "
-                 "Last, RETH only in First and Only, and immediate data and IETH only in Last and Only.",
+     .sentence =
+         "The requester shall fill First and Middle packets to the path MTU, put at least 1 byte and at most the path "
+         "MTU into Last, and send RETH only in First and Only, and immediate data and IETH only in Last and Only.",
      .stimulus = "messages longer than the path MTU"},
     {.id = "rc.requester.length.maximum",
      .alias = "REQ-007",
@@ -316,7 +317,7 @@ inline constexpr auto rc_requester_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::reliable,
      .clauses = {ib("9.9.2.2"), ib("9.9.2.4.2"), ib("Table 59", "requester errors")},
-     .sentence = "The requester shall fail a READ with a NAK (remote access error) between the packets of its "
+     .sentence = "The requester shall fail a READ if a NAK (remote access error) arrives between the packets of its "
                  "response, and its QP shall enter the Error state.",
      .stimulus = "READ response First, then the NAK"},
 

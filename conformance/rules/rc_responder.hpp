@@ -280,8 +280,8 @@ inline constexpr auto rc_responder_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::reliable,
      .clauses = {ib("C9-222.1.1"), ib("10.10.2.2")},
-     .sentence = "The responder shall complete a receive in error if its request causes a class C error, and its QP "
-                 "shall enter the Error state.",
+     .sentence = "The responder shall complete a receive in error if the request that consumes it causes a class C "
+                 "error, and its QP shall enter the Error state.",
      .stimulus = "a SEND or a WRITE with immediate data that causes a class C error"},
     {.id = "rc.responder.nak.sent-without-receive",
      .alias = "RSP-040",
@@ -336,8 +336,8 @@ inline constexpr auto rc_responder_rules = std::to_array<Rule>({
      .alias = "RSP-046",
      .services = Services::reliable,
      .clauses = {ib("9.7.5.2.8")},
-     .sentence = "The responder shall execute a request that is retransmitted after an RNR NAK once and acknowledge it "
-                 "when a receive is posted.",
+     .sentence = "The responder shall execute a request exactly once and acknowledge it if it is retransmitted after "
+                 "an RNR NAK and a receive is posted.",
      .stimulus = "SEND, RNR NAK, a receive posted, the SEND retransmitted"},
     {.id = "rc.responder.receive.kept-on-nak-and-duplicate",
      .alias = "RSP-047",

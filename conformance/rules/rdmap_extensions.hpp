@@ -61,7 +61,7 @@ inline constexpr auto rdmap_extension_rules = std::to_array<Rule>({
      .services = Services::iwarp,
      .clauses = {rfc("RFC 7306", "4.1"), rfc("RFC 7306", "5.2.2")},
      .sentence = "The responder shall send an Atomic Response with opcode 11, untagged, on queue 3, with 12 bytes of "
-                 "identifier and original value, and an MSN that counts with the requests.",
+                 "identifier and original value, and with MSNs in the order of the requests.",
      .stimulus = "FetchAdd and CmpSwap",
      .applies = "the device supports RFC 7306"},
     {.id = "rdmap.responder.atomic.identifier-returned",
@@ -76,7 +76,7 @@ inline constexpr auto rdmap_extension_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 7306", "5.1.1")},
-     .sentence = "The responder shall add 64 bits for a FetchAdd with mask 0.",
+     .sentence = "The responder shall perform one 64-bit addition for a FetchAdd with mask 0.",
      .stimulus = "FetchAdd across all carries",
      .applies = "the device supports RFC 7306"},
     {.id = "rdmap.responder.atomic.fetch-add-masked",
@@ -84,7 +84,7 @@ inline constexpr auto rdmap_extension_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 7306", "5.1.1")},
-     .sentence = "The responder shall drop the carry out of each field that the mask of a FetchAdd ends.",
+     .sentence = "The responder shall discard the carry out of each bit that is set in the mask of a FetchAdd.",
      .stimulus = "FetchAdd with masks",
      .applies = "the device supports RFC 7306"},
     {.id = "rdmap.responder.atomic.compare-swap",
@@ -118,8 +118,8 @@ inline constexpr auto rdmap_extension_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 7306", "8.1"), rfc("RFC 7306", "8.2"), rfc("RFC 5040", "4.8")},
-     .sentence = "The responder shall reject an atomic to memory without the required rights with a Terminate that "
-                 "quotes no RDMA header.",
+     .sentence = "The responder shall reject an atomic with an unknown STag, an address out of bounds or a missing "
+                 "access right with a Terminate that quotes no RDMA header.",
      .stimulus = "an unknown STag, bounds, rights",
      .applies = "the device supports RFC 7306"},
     {.id = "rdmap.endpoint.atomic.shares-read-depth",

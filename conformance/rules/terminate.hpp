@@ -10,8 +10,8 @@ inline constexpr auto terminate_rules = std::to_array<Rule>({
      .alias = "TRM-001",
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5040", "4.8", "figures 7 and 8")},
-     .sentence = "The sender shall put layer and type into byte 0, the code into byte 1, and M, D and R, followed by "
-                 "thirteen zero bits, into bytes 2 and 3.",
+     .sentence = "The sender shall put the layer into the high and the type into the low four bits of byte 0, the code "
+                 "into byte 1, and M, D and R, followed by thirteen zero bits, into bytes 2 and 3.",
      .stimulus = "an error"},
     {.id = "terminate.sender.control.defined-code",
      .alias = "TRM-002",
@@ -24,15 +24,15 @@ inline constexpr auto terminate_rules = std::to_array<Rule>({
      .alias = "TRM-003",
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5040", "4.8"), rfc("RFC 5040", "7.1", "rules 2 and 3")},
-     .sentence = "The sender shall, if D is set, set M and include the segment's length (header and payload) and its "
-                 "DDP header of 14 or 18 bytes.",
+     .sentence = "The sender shall, if D is set, include the segment's DDP header of 14 or 18 bytes and its length, "
+                 "which shall be that of header and payload if M is set.",
      .stimulus = "an error of a DDP segment"},
     {.id = "terminate.sender.read-request.present",
      .alias = "TRM-004",
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5040", "4.8", "figure 10"), rfc("RFC 5040", "7.1", "rule 3")},
-     .sentence = "The sender shall include the 28-byte Read Request header if R is set, and set R only for protection "
-                 "errors of an RDMA Read Request.",
+     .sentence = "The sender shall include the 28-byte Read Request header if R is set, set R only for an error of an "
+                 "RDMA Read Request, and set R for its protection errors.",
      .stimulus = "an error of an RDMA Read Request"},
     {.id = "terminate.sender.ddp-header.copied",
      .alias = "TRM-005",
@@ -59,7 +59,7 @@ inline constexpr auto terminate_rules = std::to_array<Rule>({
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5040", "4.8", "figure 10")},
      .sentence = "The sender should report a remote protection error only for an RDMA Read Request or a Send with "
-                 "Invalidate, and quote the DDP header if possible.",
+                 "Invalidate, and quote the DDP header if possible and the header of the Read Request.",
      .stimulus = "an RDMA Read Request of an unknown STag, a Send with Invalidate of another stream's"},
     {.id = "terminate.sender.operation.headers",
      .alias = "TRM-009",
@@ -88,8 +88,8 @@ inline constexpr auto terminate_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5041", "7.1", "item 2"), rfc("RFC 5040", "4.8", "figure 9")},
-     .sentence = "The sender shall reject an RDMA Write without write access with a Terminate and place no data, as an "
-                 "RDMAP access violation or a DDP tagged-buffer error, which has no code for it.",
+     .sentence = "The sender of the Terminate shall report an RDMA Write to a buffer without write access as an RDMAP "
+                 "access violation or a DDP tagged-buffer error, and shall place no data.",
      .stimulus = "an RDMA Write to a read-only buffer"},
     {.id = "terminate.receiver.message.malformed",
      .alias = "TRM-013",

@@ -221,18 +221,18 @@ class Work {
       target = nullptr;
     }
     while (const auto index = next()) {
-      CaseResult told;
+      CaseResult worst;
       for (unsigned attempt = 0; attempt < options_.repeat; ++attempt) {
         if (options_.fresh) target = nullptr;
         if (!target && !(target = ready(which_[*index]->family()))) return;
         std::optional<CaseResult> result = once(*which_[*index], options_.seed + attempt, target);
         if (!result) return;  // interrupted
-        std::vector<Attempt> attempts = std::move(told.attempts);
+        std::vector<Attempt> attempts = std::move(worst.attempts);
         if (options_.repeat > 1) attempts.push_back({result->judgment.verdict, options_.seed + attempt});
-        if (attempt == 0 || is_worse(result->judgment.verdict, told.judgment.verdict)) told = std::move(*result);
-        told.attempts = std::move(attempts);
+        if (attempt == 0 || is_worse(result->judgment.verdict, worst.judgment.verdict)) worst = std::move(*result);
+        worst.attempts = std::move(attempts);
       }
-      keep(*index, std::move(told));
+      keep(*index, std::move(worst));
     }
   }
 

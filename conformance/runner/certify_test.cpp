@@ -28,7 +28,7 @@ CertifyOptions options_for(std::uint64_t seed = 11) {
 void passes(Bench& bench) { bench.note("fine"); }
 constexpr Case good{.rule = rule, .variant = "good", .run = passes};
 
-std::vector<std::string> told(const Certification& all) {
+std::vector<std::string> summary(const Certification& all) {
   std::vector<std::string> lines;
   for (const CaseResult& result : all.results) {
     std::string line = result.of->id() + ": " + std::string(to_string(result.judgment.verdict)) + " " +
@@ -50,7 +50,7 @@ TEST(Certify, ResultsAreIndependentOfNumberOfWorkers) {
   options.on_end = [&](const CaseResult&) { ++ends; };
   const Certification four = certify(some, options);
   ASSERT_EQ(one.results.size(), some.size());
-  EXPECT_EQ(told(one), told(four));
+  EXPECT_EQ(summary(one), summary(four));
   EXPECT_EQ(ends, some.size());
   EXPECT_EQ(four.partial, "");
   for (std::size_t i = 0; i < some.size(); ++i) EXPECT_EQ(four.results[i].of, some[i]);

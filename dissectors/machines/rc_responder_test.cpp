@@ -179,7 +179,7 @@ TEST(RcResponder, DuplicatesAreAnsweredFromKeptResponses) {
   const RcDecision atomic = device.judge(fetch_add(104));
   EXPECT_EQ(atomic.reaction, RcReaction::answer_again);
   EXPECT_EQ(device.at.answers[atomic.answer].original, 42U);
-  // Two are kept: the next one evicts the READ's.
+  // The responder saves two results: the next atomic evicts that of the READ.
   EXPECT_EQ(device.takes(fetch_add(105)), RcReaction::execute);
   EXPECT_EQ(device.judge(read(101, 3 * 256)).reaction, RcReaction::drop);
   EXPECT_EQ(device.judge(fetch_add(104)).reaction, RcReaction::answer_again);

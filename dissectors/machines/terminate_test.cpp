@@ -66,11 +66,11 @@ TEST(Terminate, QuotesNoMissingHeader) {
 }
 
 TEST(Terminate, Decodes) {
-  const auto told = read_terminate(from_hex("12 03 c0 00 0012 41 43 00000000 00000000 00000009 00000000"));
-  ASSERT_TRUE(told);
-  EXPECT_EQ(told->error, (IwarpError{1, 2, 3}));
-  EXPECT_TRUE(told->length_valid && told->ddp_header);
-  EXPECT_FALSE(told->rdma_header);
+  const auto terminate = read_terminate(from_hex("12 03 c0 00 0012 41 43 00000000 00000000 00000009 00000000"));
+  ASSERT_TRUE(terminate);
+  EXPECT_EQ(terminate->error, (IwarpError{1, 2, 3}));
+  EXPECT_TRUE(terminate->length_valid && terminate->ddp_header);
+  EXPECT_FALSE(terminate->rdma_header);
   EXPECT_FALSE(read_terminate(from_hex("12 03 c0")));
   EXPECT_FALSE(read_terminate(from_hex("12 03 c0 00 0012 41 43")));
 }

@@ -43,7 +43,7 @@ std::string link_name(LinkType link);
 std::string link_name(const tracking::Packet& packet);
 /// Returns the RDMA wire format of the packet, from its headers or its connection.
 Wire wire_of(const tracking::Packet& packet);
-/// Returns "infiniband", "roce_v1", "roce_v2", "iwarp", or an empty text for none.
+/// Returns "infiniband", "roce_v1", "roce_v2", "iwarp", or an empty string for a packet without RDMA.
 std::string_view wire_name(Wire wire);
 
 }  // namespace rdmawire::output

@@ -52,7 +52,7 @@ TEST(Encode, TunnelChecksumCoversTheInnerIcrc) {
   EXPECT_EQ(udp_rest(stack, 2), 0U);
 }
 
-// Options longer than the IPv4 maximum: set values are kept, without out-of-bounds access.
+// Options longer than the IPv4 maximum: values that the caller set are kept, and no access is out of bounds.
 TEST(Encode, OptionsExceedTheHeaderLength) {
   for (const std::size_t byte_count : {41U, 200U, 4000U}) {
     HeaderValue ip = ipv4();

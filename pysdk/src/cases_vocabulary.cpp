@@ -34,7 +34,7 @@ auto with(const std::shared_ptr<BenchHandle>& handle, const Work& work) {
   return with_bench(handle->bench, work);
 }
 
-/// Makes a stimulus of unchanged bytes.
+/// Makes a stimulus of raw bytes, which are sent without changes.
 Stimulus raw(const py::object& frame, const std::string& words) {
   const BytesView raw(frame);
   Frame made;

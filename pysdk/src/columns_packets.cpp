@@ -150,7 +150,7 @@ tl::expected<PacketColumns::Plan, std::string> PacketColumns::plan_of(const std:
     info.words = words_of(enumerations);
     return made;
   }
-  // Fields of one name and several types are converted to text.
+  // If fields with the same name have different types, their values are converted to text.
   FilterType type = output::type_of(*first);
   unsigned bits = 0;
   for (const FieldRef& ref : refs) {

@@ -254,12 +254,12 @@ bool Host::takes(Bytes bytes, std::int64_t /*time*/, SimulatedHostOutput& output
         advertisement(link_header(answer_mac, options_.mac, &stack), target, answer_to, !probe, options_.mac).encode());
     return true;
   }
-  if (const auto told = stack.get<NeighborAdvertisement>()) {
-    const auto target_bytes = told->get<"target">();
+  if (const auto advertisement = stack.get<NeighborAdvertisement>()) {
+    const auto target_bytes = advertisement->get<"target">();
     if (ip.get<"hop_limit">() != on_link || message.get<"code">() != 0) return true;
     if (const auto mac = link_address(stack, nd_option::target))
       learn(IpAddress::of_v6(target_bytes), *mac, false);
-    else if (told->get<"solicited">())
+    else if (advertisement->get<"solicited">())
       learn(IpAddress::of_v6(target_bytes), from, false);
     return true;
   }

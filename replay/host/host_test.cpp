@@ -74,12 +74,12 @@ TEST(Host, AnswersNeighborSolicitation) {
   ASSERT_EQ(frames.size(), 1U);
   const HeaderStack stack = decode(frames[0]);
   EXPECT_TRUE(stack.findings().empty());
-  const auto told = stack.get<NeighborAdvertisement>();
-  ASSERT_TRUE(told);
-  EXPECT_EQ(told->get<"solicited">(), 1);
-  EXPECT_EQ(told->get<"override">(), 1);
-  EXPECT_EQ(told->get<"router">(), 0);
-  EXPECT_EQ(told->get<"target">()[15], 1);
+  const auto advertisement = stack.get<NeighborAdvertisement>();
+  ASSERT_TRUE(advertisement);
+  EXPECT_EQ(advertisement->get<"solicited">(), 1);
+  EXPECT_EQ(advertisement->get<"override">(), 1);
+  EXPECT_EQ(advertisement->get<"router">(), 0);
+  EXPECT_EQ(advertisement->get<"target">()[15], 1);
   EXPECT_EQ(stack.get<NdLinkAddress>()->get<"type">(), 2);
   EXPECT_EQ(stack.get<NdLinkAddress>()->get<"address">(), 0x020000000001U);
   EXPECT_EQ(stack.get<Ipv6>()->get<"hop_limit">(), 255);

@@ -93,7 +93,7 @@ class Peer {
   [[nodiscard]] int descriptor() const;
   /// Why the connection is lost. nullopt: it is not.
   [[nodiscard]] std::optional<PeerError> lost() const;
-  /// Errors of releases by destroyed handles: the first one and their number.
+  /// Errors that occurred when destructors of handles released objects: their number, and the first error.
   struct ReleaseErrors {
     std::uint64_t count = 0;
     std::optional<PeerError> first;

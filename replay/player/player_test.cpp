@@ -414,17 +414,17 @@ TEST_F(PlayerTest, ProgressReportsSentFrames) {
   PlayerOptions options;
   options.files = {requests(20)};
   options.progress_every = 0;
-  std::vector<std::uint64_t> told;
+  std::vector<std::uint64_t> reported;
   std::uint64_t whole = 0;
   options.progress = [&](const PlayProgress& progress) {
-    told.push_back(progress.sent);
+    reported.push_back(progress.sent);
     whole = progress.whole;
   };
   Recorder wire;
   run(options, wire);
-  ASSERT_EQ(told.size(), 5U) << "after each batch of four";
-  EXPECT_EQ(told.front(), 4U);
-  EXPECT_EQ(told.back(), 20U);
+  ASSERT_EQ(reported.size(), 5U) << "after each batch of four";
+  EXPECT_EQ(reported.front(), 4U);
+  EXPECT_EQ(reported.back(), 20U);
   EXPECT_EQ(whole, std::filesystem::file_size(options.files[0]));
 }
 

@@ -28,20 +28,20 @@ struct SetUp {
   static std::optional<SetUp> of(Bytes frame) {
     if (frame.size() < MpaFrame::size) return std::nullopt;
     const View<MpaFrame> view(frame.data());
-    SetUp told;
-    told.markers = view.get<"markers">() != 0;
-    told.crc = view.get<"crc">() != 0;
-    told.reject = view.get<"reject">() != 0;
-    told.enhanced = view.get<"enhanced">() != 0 && view.get<"revision">() >= 2;
-    const std::size_t begin = MpaFrame::size + (told.enhanced ? MpaEnhanced::size : 0);
-    if (told.enhanced && frame.size() >= begin) {
+    SetUp parsed;
+    parsed.markers = view.get<"markers">() != 0;
+    parsed.crc = view.get<"crc">() != 0;
+    parsed.reject = view.get<"reject">() != 0;
+    parsed.enhanced = view.get<"enhanced">() != 0 && view.get<"revision">() >= 2;
+    const std::size_t begin = MpaFrame::size + (parsed.enhanced ? MpaEnhanced::size : 0);
+    if (parsed.enhanced && frame.size() >= begin) {
       const View<MpaEnhanced> enhanced(frame.data() + MpaFrame::size);
-      told.ird = static_cast<std::uint16_t>(enhanced.get<"ird">());
-      told.ord = static_cast<std::uint16_t>(enhanced.get<"ord">());
+      parsed.ird = static_cast<std::uint16_t>(enhanced.get<"ird">());
+      parsed.ord = static_cast<std::uint16_t>(enhanced.get<"ord">());
     }
     if (frame.size() >= begin)
-      told.private_data.assign(frame.begin() + static_cast<std::ptrdiff_t>(begin), frame.end());
-    return told;
+      parsed.private_data.assign(frame.begin() + static_cast<std::ptrdiff_t>(begin), frame.end());
+    return parsed;
   }
 };
 
@@ -79,8 +79,9 @@ class StreamPlayer {
     else
       respond();
     if (!going()) return;
-    if (auto told = wait([&] { return cm_.wait_established(std::chrono::milliseconds(0)); }, "an established stream");
-        !told)
+    if (auto established =
+            wait([&] { return cm_.wait_established(std::chrono::milliseconds(0)); }, "an established stream");
+        !established)
       return;
     IwarpMachine machine(session_.exchange, session_.plan, options());
     operate(machine);
@@ -146,10 +147,10 @@ class StreamPlayer {
       return fail("accept the stream on the device: " + accepted.error().message);
     const ByteVector live = setup_frame();
     if (!going()) return;
-    const auto told = SetUp::of(live);
-    if (told->reject) return fail("the device rejected the stream");
-    compare_setup(*reply, *told);
-    begin({.markers = told->markers, .crc = told->crc || request->crc}, request->markers, *told);
+    const auto live_setup = SetUp::of(live);
+    if (live_setup->reject) return fail("the device rejected the stream");
+    compare_setup(*reply, *live_setup);
+    begin({.markers = live_setup->markers, .crc = live_setup->crc || request->crc}, request->markers, *live_setup);
   }
 
   void respond() {
@@ -171,27 +172,28 @@ class StreamPlayer {
     connection_ = std::move(*accepted);
     const ByteVector live = setup_frame();
     if (!going()) return;
-    const auto told = SetUp::of(live);
-    compare_setup(*request, *told);
+    const auto live_setup = SetUp::of(live);
+    compare_setup(*request, *live_setup);
     ByteVector answer = mpa.reply;
-    if (told->enhanced != reply->enhanced) {
+    if (live_setup->enhanced != reply->enhanced) {
       // An enhanced request requires an enhanced reply, and a basic request a basic reply. RFC 6581, 9.
       session_.note(
           "the MPA revision of the device's request differs from the capture; the reply uses the live revision");
       Frame frame;
       Value<MpaFrame> header;
       header.set<"key">(Bytes(mpa.reply).first(16)).set<"markers">(reply->markers).set<"crc">(reply->crc);
-      header.set<"enhanced">(told->enhanced).set<"revision">(View<MpaFrame>(live.data()).get<"revision">());
+      header.set<"enhanced">(live_setup->enhanced).set<"revision">(View<MpaFrame>(live.data()).get<"revision">());
       HeaderValue value = header;
       ByteVector data;
-      if (told->enhanced) data.assign(live.begin() + MpaFrame::size, live.begin() + MpaFrame::size + MpaEnhanced::size);
+      if (live_setup->enhanced)
+        data.assign(live.begin() + MpaFrame::size, live.begin() + MpaFrame::size + MpaEnhanced::size);
       data.insert(data.end(), reply->private_data.begin(), reply->private_data.end());
       value.set_tail(data);
       frame /= std::move(value);
       answer = frame.encode();
     }
     if (!say(answer)) return;
-    begin({.markers = told->markers, .crc = told->crc || reply->crc}, reply->markers, *told);
+    begin({.markers = live_setup->markers, .crc = live_setup->crc || reply->crc}, reply->markers, *live_setup);
   }
 
   /// Applications see the private data. Framing options are a local choice of each side.

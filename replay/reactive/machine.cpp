@@ -220,7 +220,7 @@ void RoceMachine::compare_answer(const ReceivedPacket& packet, const machines::R
   const tracking::TransportPacket& t = *packet.t;
   const std::uint32_t psn = packet.psn.value();
   const CapturedAnswer* captured = captured_answer(psn);
-  const auto told = [&](bool note) {
+  const auto report = [&](bool note) {
     Divergence divergence{note, captured ? captured->frame : 0, packet.frame,
                           captured ? words_of(*captured) : "nothing", words_of(t, psn)};
     if (!captured && progress.step == RcStep::wait) divergence.captured = "no RNR NAK";
@@ -228,19 +228,19 @@ void RoceMachine::compare_answer(const ReceivedPacket& packet, const machines::R
   };
   if (progress.step == RcStep::fail) {
     const bool same = captured && captured->psn == psn && captured->syndrome == t.syndrome;
-    if (!same) told(false);
+    if (!same) report(false);
     return;
   }
-  if (progress.step == RcStep::go_back && !progress.implied) return told(true);
+  if (progress.step == RcStep::go_back && !progress.implied) return report(true);
   if (progress.step == RcStep::wait) {
     const bool same = captured && captured->psn == psn && Syndrome(captured->syndrome).is_rnr_nak();
-    if (!same) told(true);
+    if (!same) report(true);
     return;
   }
   if (t.op->operation != Operation::acknowledge || !Syndrome(t.syndrome).is_ack()) return;
   // The MSN counts completed messages, starting at 0. IBTA vol 1, 9.7.7.1.
   const std::size_t complete = message_at(exchange_.ours.messages, psn + 1);
-  if (t.msn.value() != complete) told(false);
+  if (t.msn.value() != complete) report(false);
 }
 
 void RoceMachine::answered(const ReceivedPacket& packet, std::int64_t now) {
@@ -394,18 +394,18 @@ void RoceMachine::compare_request(const ReceivedPacket& packet, const Message& m
   const tracking::TransportPacket& live = *packet.t;
   const CapturedPacket& captured = message.packets[std::min(index, message.packets.size() - 1)];
   const std::uint32_t psn = packet.psn.value();
-  const auto told = [&](const std::string& how) {
+  const auto report = [&](const std::string& how) {
     diverge({false, captured.t.frame, packet.frame, words_of(captured.t, psn), words_of(live, psn) + how});
   };
   if (live.op != captured.t.op || live.payload != captured.t.payload || live.length != captured.t.length)
-    return told("");
+    return report("");
   if (live.immediate != captured.t.immediate || live.solicited != captured.t.solicited ||
       live.operand != captured.t.operand || live.compare != captured.t.compare || live.key != captured.t.key ||
       live.address != captured.t.address)
-    return told(", with different header fields");
+    return report(", with different header fields");
   const Bytes was = captured.payload();
   if (!std::equal(was.begin(), was.end(), packet.payload.begin(), packet.payload.end()))
-    told(", with different payload");
+    report(", with different payload");
 }
 
 void RoceMachine::skip_lost(const ReceivedPacket& packet) {

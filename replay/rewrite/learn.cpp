@@ -52,7 +52,7 @@ struct SeenRegion {
 /// Values observed from one endpoint.
 struct SeenEnd {
   Span psn;
-  std::optional<std::uint32_t> told_psn, msn, qkey, xrc_srq;
+  std::optional<std::uint32_t> negotiated_psn, msn, qkey, xrc_srq;
   std::uint64_t last_psn_frame = 0;
   std::optional<std::uint16_t> source_port;
   std::map<std::uint32_t, SeenRegion> regions;  // by key; memory of this endpoint
@@ -156,7 +156,7 @@ struct FlowLearner::State final : tracking::Sink {
     SeenEnd &sender = s.at(from), &receiver = s.at(tracking::other(from));
     if (agreement)
       for (const Side end : {Side::a, Side::b})
-        if (const auto& told = agreement->ends[static_cast<std::size_t>(end)].first_psn) s.at(end).told_psn = told;
+        if (const auto& psn = agreement->ends[static_cast<std::size_t>(end)].first_psn) s.at(end).negotiated_psn = psn;
     if (t.op->operation == Operation::congestion_notification) return;
     if (!sender.source_port && t.source_port) sender.source_port = t.source_port;
     if (!t.is_response()) sender.psn.add(t.psn);
@@ -225,7 +225,9 @@ struct FlowLearner::State final : tracking::Sink {
             seq != first_seq.end())
           to.psn.captured = seq->second;
       } else {
-        to.psn.captured = s.told_psn ? s.told_psn : s.psn.begun ? std::optional(s.psn.first.value()) : std::nullopt;
+        to.psn.captured = s.negotiated_psn ? s.negotiated_psn
+                          : s.psn.begun    ? std::optional(s.psn.first.value())
+                                           : std::nullopt;
       }
       to.msn.captured = s.msn;
       to.qkey.captured = s.qkey;

@@ -30,7 +30,7 @@ class Stacks {
     static std::once_flag once;
     std::call_once(once, [] {
       std::promise<void> ready;
-      tcpip_init([](void* told) { static_cast<std::promise<void>*>(told)->set_value(); }, &ready);
+      tcpip_init([](void* promise) { static_cast<std::promise<void>*>(promise)->set_value(); }, &ready);
       ready.get_future().wait();
       const Core core;
       all().prepare();

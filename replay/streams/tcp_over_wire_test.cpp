@@ -98,10 +98,10 @@ class Socket {
     socket_ = {};
   }
   [[nodiscard]] tcp_info info() const {
-    tcp_info told{};
-    socklen_t length = sizeof told;
-    ::getsockopt(number(), IPPROTO_TCP, TCP_INFO, &told, &length);
-    return told;
+    tcp_info info{};
+    socklen_t length = sizeof info;
+    ::getsockopt(number(), IPPROTO_TCP, TCP_INFO, &info, &length);
+    return info;
   }
 
  private:

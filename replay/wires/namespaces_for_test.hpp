@@ -39,11 +39,11 @@ class Namespaces {
       for (;;) pause();
     }
     char answer = 'n';
-    const bool told = read(ready[0], &answer, 1) == 1;
+    const bool replied = read(ready[0], &answer, 1) == 1;
     close(ready[0]);
     close(ready[1]);
     const std::string child = std::to_string(made->child_);
-    if (!told || answer != 'y' || !made->run("ip link add here type veth peer name there netns " + child) ||
+    if (!replied || answer != 'y' || !made->run("ip link add here type veth peer name there netns " + child) ||
         !made->run("sysctl -qw net.ipv6.conf.here.disable_ipv6=1; ip link set here up") ||
         !made->run_there("sysctl -qw net.ipv6.conf.there.accept_dad=0; ip link set lo up; ip link set there up") ||
         !made->run(until_up("here"))) {

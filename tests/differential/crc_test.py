@@ -201,7 +201,7 @@ class Endpoint:
             if at:
                 marker()
             out.extend(content[at : at + 4])
-        marker()  # the CRC covers a marker that precedes it
+        marker()  # a marker between the pad and the CRC is included in the CRC
         out.extend(struct.pack("<I", crc32c(out)))
         self.position += len(out)
         return bytes(out)

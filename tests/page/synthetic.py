@@ -44,7 +44,7 @@ MESSAGES = ["send", "write", "read", "compare_swap", "fetch_add"]
 
 
 def time_text(ns):
-    """Return a time of the report. `ns`: nanoseconds since the start of the capture."""
+    """Format a time as in the report: seconds since the epoch with nine decimals. `ns`: nanoseconds since the start of the capture."""
     return f"{START + ns // SECOND}.{ns % SECOND:09d}"
 
 

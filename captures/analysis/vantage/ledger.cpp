@@ -127,7 +127,7 @@ void Ledger::on_retransmission(std::uint32_t unit, const Copy& copy, std::int64_
       return true;
     }
     if (p.role == Role::segment) {
-      // Retransmissions may be resegmented, so any common byte counts.
+      // Retransmissions may be resegmented, so segments match if they have at least one byte in common.
       if (copy.bytes == 0 || ahead(p.role, copy.psn + copy.bytes, p.psn) <= 0 ||
           ahead(p.role, p.psn + p.length, copy.psn) <= 0)
         return false;

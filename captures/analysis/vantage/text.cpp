@@ -69,7 +69,7 @@ class Printer : analysis::TextPage {
       std::string text = fmt::format("{}, {} RDMA", counted(number(point.at("packets")), "packet", "packets"),
                                      number(point.at("rdma")));
       if (point.at("compared").get<bool>())
-        text += fmt::format(", {} of these seen elsewhere too", number(point.at("shared")));
+        text += fmt::format(", {} of these also seen at other capture points", number(point.at("shared")));
       else
         text += ", not compared";
       if (point.at("host").is_string()) text += ", captured at " + word(point.at("host"));

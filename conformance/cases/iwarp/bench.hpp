@@ -79,7 +79,7 @@ struct Connected : DeviceQueuePair, Stream {
 
   /// Checks the reaction to an error: this Terminate, the end of TCP, and a notification of the application.
   void refuses(const Expectation& terminate);
-  /// Like refuses(), after the stream ended with this rejection.
+  /// Like refuses(), for a rejection (Terminate or close of TCP) that the test has already received.
   void is_refused_by(const Seen& refusal);
   /// All of these complete with an error. Any error status is accepted.
   void fail_or_are_flushed(std::uint64_t first, std::uint64_t last) {

@@ -221,7 +221,7 @@ void is_within(IwarpBench& bench, std::uint32_t mss, bool markers, Message messa
   const std::uint32_t most = longest(qp, message, 1);
   bench.require(most <= mulpdu, fmt::format("ULPDUs of at most {} bytes, with TCP segments of {}", mulpdu, mss),
                 fmt::format("one of {}", most));
-  bench.note(fmt::format("the longest has {}", most));
+  bench.note(fmt::format("the longest ULPDU has {} bytes", most));
 }
 template <std::uint32_t mss, std::uint32_t mulpdu, Message message = Message::write>
 void without_markers(IwarpBench& bench) {

@@ -30,9 +30,10 @@ void with_private_data_of_both(IwarpBench& bench) {
   Connected& qp = dialled(
       bench, {.enhanced = Enhanced{}, .private_data = "hello", .device_private_data = "welcome", .receives = 1});
   agreed(bench, qp);
-  const peer::ByteVector& told = qp.cm.request().private_data;
-  bench.require(std::string(told.begin(), told.end()) == "hello",
-                "the application notified with its five bytes of private data", fmt::format("{} bytes", told.size()));
+  const peer::ByteVector& received = qp.cm.request().private_data;
+  bench.require(std::string(received.begin(), received.end()) == "hello",
+                "the application notified with its five bytes of private data",
+                fmt::format("{} bytes", received.size()));
   bench.require(private_data_in(*qp.setup).substr(4) == "welcome",
                 "the application's private data after the four bytes of enhanced data", "other data");
   bench.expect_event(qp, "established");

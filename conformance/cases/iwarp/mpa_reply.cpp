@@ -66,7 +66,7 @@ void an_enhanced_rejection(IwarpBench& bench) { is_rejected(bench, {.enhanced = 
 
 // A reply of the requested kind, with changes.
 ByteVector frame_to(const Seen& request, std::string_view key, std::uint8_t flags, int revision,
-                    const std::string& private_data, int told = -1) {
+                    const std::string& private_data, int pd_length = -1) {
   const bool enhanced = frame_in(request).get<"enhanced">() != 0;
   const std::string data = (enhanced ? enhanced_data({}) : "") + private_data;
   const auto kind = static_cast<std::uint8_t>(flags | (enhanced ? mpa_flag::enhanced : 0));
@@ -74,11 +74,11 @@ ByteVector frame_to(const Seen& request, std::string_view key, std::uint8_t flag
                    static_cast<std::uint8_t>(revision != 0 ? revision
                                              : enhanced    ? 2
                                                            : 1),
-                   data, told < 0 ? -1 : told + (enhanced ? 4 : 0));
+                   data, pd_length < 0 ? -1 : pd_length + (enhanced ? 4 : 0));
 }
 ByteVector reply_to(const Seen& request, std::uint8_t flags, int revision, const std::string& private_data,
-                    int told = -1) {
-  return frame_to(request, mpa::reply_key, flags, revision, private_data, told);
+                    int pd_length = -1) {
+  return frame_to(request, mpa::reply_key, flags, revision, private_data, pd_length);
 }
 
 // RFC 5044, 8, code 4: TCP is closed. "Any" error in enhanced negotiation causes a Terminate: RFC 6581, 8.
@@ -112,11 +112,11 @@ void its_own_request_back(IwarpBench& bench) {
   is_given_up(qp);
   attempt_fails(bench, qp);
 }
-void a_reply_is_closed_on(IwarpBench& bench, int revision, const std::string& private_data, int told, bool fin,
+void a_reply_is_closed_on(IwarpBench& bench, int revision, const std::string& private_data, int pd_length, bool fin,
                           const std::string& text) {
   Connected& qp = asking(bench);
   qp.setup = qp.wait(a_request());
-  qp.say(reply_to(*qp.setup, mpa_flag::crc, revision, private_data, told), text);
+  qp.say(reply_to(*qp.setup, mpa_flag::crc, revision, private_data, pd_length), text);
   if (fin) qp.finish();
   is_given_up(qp);
   attempt_fails(bench, qp);
@@ -152,10 +152,10 @@ void a_reply_with_private_data(IwarpBench& bench, std::size_t count) {
   Connected& qp = asking(bench, {.private_data = pattern_bytes(count), .receives = 1});
   bench.answers(qp);
   bench.operates(qp);
-  const peer::CmEvent told = bench.expect_event(qp, "established");
-  bench.require(std::string(told.private_data.begin(), told.private_data.end()) == pattern_bytes(count),
+  const peer::CmEvent event = bench.expect_event(qp, "established");
+  bench.require(std::string(event.private_data.begin(), event.private_data.end()) == pattern_bytes(count),
                 fmt::format("an application notified with {} bytes", count),
-                fmt::format("notified with {} bytes", told.private_data.size()));
+                fmt::format("notified with {} bytes", event.private_data.size()));
   arrives(qp, 1, 0);
 }
 template <std::size_t count>
@@ -168,8 +168,8 @@ void is_notified_of_a_rejection(IwarpBench& bench, const std::string& private_da
   Connected& qp = asking(bench, {.receives = 1});
   qp.setup = qp.wait(a_request());
   qp.say(reply_to(*qp.setup, mpa_flag::crc | mpa_flag::reject, 0, private_data), "a reply with R = 1");
-  const peer::CmEvent told = bench.expect_event(qp, "rejected");
-  const std::string found(told.private_data.begin(), told.private_data.end());
+  const peer::CmEvent event = bench.expect_event(qp, "rejected");
+  const std::string found(event.private_data.begin(), event.private_data.end());
   bench.require(found == private_data, "the private data of the rejection", fmt::format("\"{}\"", found));
   qp.operate({}, {});
   for (const Seen& seen : qp.all_until_silence())
@@ -192,8 +192,8 @@ void together_with_its_reply(IwarpBench& bench, const std::string& private_data,
   qp.say(together, fmt::format("MPA Reply Frame, and {} FPDUs in its TCP segment", sends));
   // Rule 4 forbids a responder to send this early: the initiator may close the connection, but must not lose the FPDUs
   // silently.
-  const peer::CmEvent told = outcome_of(bench, qp);
-  if (told.type != "established") {
+  const peer::CmEvent event = outcome_of(bench, qp);
+  if (event.type != "established") {
     is_given_up(qp);
     end_case(Verdict::may, "it gives the stream up: by rule 4 no responder sends FPDUs so early");
   }

@@ -163,10 +163,10 @@ void a_request_with_private_data(IwarpBench& bench, std::size_t count) {
   Connected& qp = dialled(bench, {.private_data = pattern_bytes(count), .receives = 1});
   qp.say(IwarpBench::frame_of(qp.options), fmt::format("MPA Request Frame with {} bytes of private data", count));
   bench.accepts(qp);
-  const peer::ByteVector& told = qp.cm.request().private_data;
-  bench.require(std::string(told.begin(), told.end()) == pattern_bytes(count),
+  const peer::ByteVector& received = qp.cm.request().private_data;
+  bench.require(std::string(received.begin(), received.end()) == pattern_bytes(count),
                 fmt::format("an application notified with {} bytes", count),
-                fmt::format("notified with {} bytes", told.size()));
+                fmt::format("notified with {} bytes", received.size()));
   bench.operates(qp);
   bench.expect_event(qp, "established");
   arrives(qp, 1, 0);

@@ -126,13 +126,13 @@ void two_reads(IwarpBench& bench) {
 
 // 5.4: posted messages may be sent before the Terminate, but none after it.
 void silent_after_its_terminate(IwarpBench& bench, Connected& qp) {
-  bool told = false;
+  bool terminated = false;
   for (const Seen& seen : qp.all_until_silence()) {
     const bool message = seen.kind == Seen::Kind::fpdu || seen.kind == Seen::Kind::torn;
-    if (told && message) bench.deviate(Verdict::fail, "only the end of TCP after the Terminate", seen.text());
-    told = told || seen.is(RdmapOperation::terminate);
+    if (terminated && message) bench.deviate(Verdict::fail, "only the end of TCP after the Terminate", seen.text());
+    terminated = terminated || seen.is(RdmapOperation::terminate);
   }
-  bench.require(told, "a Terminate", "none");
+  bench.require(terminated, "a Terminate", "none");
 }
 void with_sends_posted(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
@@ -176,14 +176,14 @@ void with_sends_posted_after_it(IwarpBench& bench) {
 }
 
 // 6.2.1: outstanding requests SHOULD complete in error, and the close SHOULD be graceful.
-void flushed_by(IwarpBench& bench, const Stimulus& told) {
+void flushed_by(IwarpBench& bench, const Stimulus& stimulus) {
   Connected& qp = bench.connect({.receives = 2});
   qp.opens();
   qp.device_reads(0x10, 16);
   qp << a_read_request(1, 16);
   qp.device_sends(0x11);
   qp << a_send(1);
-  qp >> told;
+  qp >> stimulus;
   // 5.4 permits further messages.
   std::optional<Seen> seen;
   do {

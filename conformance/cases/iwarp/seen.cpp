@@ -163,8 +163,8 @@ Expectation a_fin() { return of_kind(Seen::Kind::fin, "a FIN"); }
 Expectation a_reset() { return of_kind(Seen::Kind::reset, "a reset of TCP"); }
 Expectation a_refusal() {
   return {"a Terminate, or the end of TCP", [](const Seen& seen) {
-            const bool told = any_terminate().judge(seen) == Match::yes;
-            return told ? Match::yes : stream_closed().judge(seen);
+            const bool terminated = any_terminate().judge(seen) == Match::yes;
+            return terminated ? Match::yes : stream_closed().judge(seen);
           }};
 }
 Expectation stream_closed() {

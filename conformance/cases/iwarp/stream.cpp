@@ -30,9 +30,9 @@ std::string tcp_text(Bytes frame) {
 }  // namespace
 
 ByteVector mpa_frame(std::string_view key, std::uint8_t flags, std::uint8_t revision, const std::string& private_data,
-                     int told) {
+                     int pd_length) {
   ByteVector frame(key.begin(), key.end());
-  const std::size_t length = told < 0 ? private_data.size() : static_cast<std::size_t>(told);
+  const std::size_t length = pd_length < 0 ? private_data.size() : static_cast<std::size_t>(pd_length);
   frame.insert(frame.end(),
                {flags, revision, static_cast<std::uint8_t>(length >> 8), static_cast<std::uint8_t>(length)});
   frame.insert(frame.end(), private_data.begin(), private_data.end());

@@ -26,16 +26,16 @@ struct Framing {
   bool crc = true;
 };
 
-/// An MPA frame with literal flags and revision. `told`: a PD_Length that differs from the data. RFC 5044, 7.1.1.
+/// An MPA frame with literal flags and revision. `pd_length`: a PD_Length that differs from the data. RFC 5044, 7.1.1.
 ByteVector mpa_frame(std::string_view key, std::uint8_t flags, std::uint8_t revision,
-                     const std::string& private_data = {}, int told = -1);
+                     const std::string& private_data = {}, int pd_length = -1);
 inline ByteVector mpa_request(std::uint8_t flags, std::uint8_t revision, const std::string& private_data = {},
-                              int told = -1) {
-  return mpa_frame(mpa::request_key, flags, revision, private_data, told);
+                              int pd_length = -1) {
+  return mpa_frame(mpa::request_key, flags, revision, private_data, pd_length);
 }
 inline ByteVector mpa_reply(std::uint8_t flags, std::uint8_t revision, const std::string& private_data = {},
-                            int told = -1) {
-  return mpa_frame(mpa::reply_key, flags, revision, private_data, told);
+                            int pd_length = -1) {
+  return mpa_frame(mpa::reply_key, flags, revision, private_data, pd_length);
 }
 namespace mpa_flag {
 inline constexpr std::uint8_t markers = 0x80, crc = 0x40, reject = 0x20, enhanced = 0x10;

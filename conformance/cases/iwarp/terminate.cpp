@@ -124,10 +124,11 @@ void quotes_its_segment(IwarpBench& bench, Connected& qp, const Stimulus& wrong,
   const std::string all = quoted(drawn.terminate);
   bench.require(all.size() >= 2 + header, fmt::format("a length and {} bytes of DDP header", header),
                 fmt::format("{} bytes", all.size()));
-  const auto told = static_cast<std::uint32_t>(load_be<2>(reinterpret_cast<const std::uint8_t*>(all.data())));
+  const auto announced = static_cast<std::uint32_t>(load_be<2>(reinterpret_cast<const std::uint8_t*>(all.data())));
   const auto length = static_cast<std::uint32_t>(load_be<2>(drawn.said.data()));
   if (!bit_by_bit)
-    return bench.require(told == length, fmt::format("DDP Segment Length {}", length), fmt::format("{}", told));
+    return bench.require(announced == length, fmt::format("DDP Segment Length {}", length),
+                         fmt::format("{}", announced));
   const std::string right = segment_of(drawn.said, header);
   bench.require(all.substr(2, header) == right, "the DDP header " + hex(right), hex(all.substr(2, header)));
 }
@@ -208,7 +209,7 @@ void local_catastrophe_quotes_nothing(IwarpBench& bench) {
   // A local catastrophic error: the device's completion queue overflows.
   Connected& qp = bench.connect({.receives = 8, .receive_bytes = 64, .completions = 1});
   const std::uint32_t holds = qp.cq.entries();
-  if (holds > 6) end_case(Verdict::inconclusive, fmt::format("the completion queue holds {} at least", holds));
+  if (holds > 6) end_case(Verdict::inconclusive, fmt::format("the completion queue holds at least {} entries", holds));
   for (std::uint32_t msn = 1; msn <= holds + 2; ++msn) qp >> send(msn, pattern_bytes(4));
   for (;;) {
     const auto seen = qp.next();
@@ -363,10 +364,11 @@ void application_is_notified(IwarpBench& bench) {
   qp.opens();
   qp >> terminate(0, 2, 0x05);
   const peer::CmEvent event = bench.expect_event(qp, "disconnected");
-  const auto told = event.body.find("stream_error");
-  if (told == event.body.end()) end_case(Verdict::unsupported, "the device's verbs cannot report layer, type and code");
+  const auto stream_error = event.body.find("stream_error");
+  if (stream_error == event.body.end())
+    end_case(Verdict::unsupported, "the device's verbs cannot report layer, type and code");
   const nlohmann::json right = {{"layer", 0}, {"type", 2}, {"code", 5}, {"by", "peer"}};
-  bench.require(*told == right, "application notified: " + right.dump(), told->dump());
+  bench.require(*stream_error == right, "application notified: " + right.dump(), stream_error->dump());
 }
 
 // ---- TRM-016, TRM-018: closed gracefully, and only once
