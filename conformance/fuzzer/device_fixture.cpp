@@ -39,7 +39,7 @@ Enum clamped(std::int64_t value, Enum last) {
 DeviceFixture::DeviceFixture(std::uint64_t seed, const device::Faults& faults) {
   device_ = std::make_unique<Device>(device::reference_options(seed));
   Device& d = *device_;
-  d.faults() = faults;
+  d.set_faults(faults);
   const device::Port tester = tester_port(d.port());
   for (const device::GidEntry& entry : tester.gids) d.port().learn(entry.gid, tester.mac);
   pd_ = *d.alloc_pd();

@@ -148,9 +148,9 @@ class ReferenceTarget final : public Target {
       all.push_back(fault->fault);
     }
     const std::lock_guard lock(reference_->wire().mutex());
-    device::Faults& faults = reference_->device().faults();
-    faults.clear();
+    device::Faults faults;
     for (const device::Fault fault : all) faults.set(fault);
+    reference_->device().set_faults(faults);
     return {};
   }
   [[nodiscard]] std::vector<std::string> faults() override {

@@ -11,6 +11,7 @@
 #include "conformance/device/roce/cm.hpp"
 #include "conformance/device/roce/completion_queue.hpp"
 #include "conformance/device/roce/counters.hpp"
+#include "conformance/device/roce/decisions.hpp"
 #include "conformance/device/roce/faults.hpp"
 #include "conformance/device/roce/local_memory.hpp"
 #include "conformance/device/roce/memory.hpp"
@@ -52,6 +53,7 @@ struct Core {
   DeviceOptions options;
   Port port;
   Faults faults;
+  Decisions decisions;  ///< with the overrides of `faults`
   Random random;
   Memory memory{random, faults};
   Counters counters;

@@ -39,9 +39,9 @@ void receive_datagram(Core& core, QueuePair& qp, const Packet& packet) {
   const auto bytes_there = static_cast<std::uint32_t>(packet.payload.size());
   const auto reaction =
       machines::judge_datagram(*datagram.op, bytes_there, datagram.mtu, next != nullptr, datagram.capacity);
-  const bool stale = core.faults[Fault::checks_ud_psn] && qp.responder.expected_datagram &&
-                     packet.fields.psn != *qp.responder.expected_datagram;
-  if (!stale) qp.responder.expected_datagram = packet.fields.psn + 1;
+  const bool stale = core.faults[Fault::checks_ud_psn] && qp.responder.faults.expected_datagram &&
+                     packet.fields.psn != *qp.responder.faults.expected_datagram;
+  if (!stale) qp.responder.faults.expected_datagram = packet.fields.psn + 1;
   if (reaction == machines::UdReaction::drop || stale) {
     if (!next) ++core.counters.no_receive;
     if (!next && core.faults[Fault::ud_sends_rnr]) answer_not_ready(core, qp, packet);

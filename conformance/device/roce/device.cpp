@@ -50,6 +50,11 @@ Counters Device::counters() const {
   return reported;
 }
 
+void Device::set_faults(const Faults& faults) {
+  core_.faults = faults;
+  core_.decisions = decisions_with(faults);
+}
+
 Result<std::uint32_t> Device::new_object(const char* call) {
   if (objects_ >= core_.options.most_objects)
     return refuse(ENOMEM, fmt::format("{}: the limit of {} objects is reached", call, objects_));

@@ -30,8 +30,9 @@ class Device final : public replay::SimulatedHost, public Verbs {
   [[nodiscard]] std::int64_t wakes() const override;
   void woken(std::int64_t time, replay::SimulatedHostOutput& output) override;
 
-  /// A changed fault set takes effect with the next event.
-  Faults& faults() { return core_.faults; }
+  [[nodiscard]] const Faults& faults() const { return core_.faults; }
+  /// Inject exactly these faults, from the next event on.
+  void set_faults(const Faults& faults);
   [[nodiscard]] Counters counters() const;
   /// Enable or disable congestion management, which is optional: A17.9.
   void set_congestion_control(bool on) { core_.options.congestion_control = on; }

@@ -226,8 +226,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace rdmawire::device;
   Input input({data, std::min<std::size_t>(size, 4096)});
   FuzzFixture fixture;
-  if (const std::uint8_t fault = input.byte(); fault < fault_count)
-    fixture.device.faults().set(static_cast<Fault>(fault));
+  if (const std::uint8_t fault = input.byte(); fault < fault_count) {
+    Faults faults;
+    faults.set(static_cast<Fault>(fault));
+    fixture.device.set_faults(faults);
+  }
   while (!input.empty()) {
     const std::uint8_t what = input.byte();
     if (what >= 250) {

@@ -21,7 +21,9 @@ class Script {
 
   Script(std::uint64_t faults_from, std::uint64_t faults_to, DeviceOptions options = reference_options())
       : device(std::move(options)) {
-    for (std::uint64_t i = faults_from; i < faults_to; ++i) device.faults().set(static_cast<Fault>(i));
+    Faults faults;
+    for (std::uint64_t i = faults_from; i < faults_to; ++i) faults.set(static_cast<Fault>(i));
+    device.set_faults(faults);
     port.mac = {2, 0, 0, 0, 0, 9};
     Gid global = device.port().gids[5].gid;
     global.bytes[15] = 9;

@@ -6,7 +6,7 @@
 
 namespace rdmawire::device {
 
-/// An injectable fault. The code checks it where it decides the affected behavior.
+/// An injectable fault. The files in faults/ contain the decision that it overrides.
 enum class Fault : std::uint16_t {
   // Sent headers
   sends_ip_options,

@@ -113,6 +113,15 @@ struct Response {
   std::uint64_t kept_va = 0;         ///< address of `kept`, if that is not empty
 };
 
+/// State that only faults of the responder use.
+struct ResponderFaultState {
+  bool reported_gap = false;
+  std::uint64_t acknowledgements = 0;
+  std::optional<Psn> unasked{};                                                ///< newest packet without AckReq
+  std::map<std::uint8_t, std::pair<std::uint64_t, std::uint64_t>> operands{};  ///< of atomics, by place of the response
+  std::optional<Psn> expected_datagram{};
+};
+
 /// Responder state.
 struct Responder {
   machines::RcResponder state;
@@ -121,15 +130,9 @@ struct Responder {
   std::optional<ReceiveRequest> receive;  ///< receive request of the message in progress
   std::uint32_t receive_srq = 0;          ///< handle of its SRQ. 0: the queue pair's own queue
   std::uint64_t written = 0;              ///< bytes of the message in progress
-  std::uint64_t gaps = 0;                 ///< number of reported gaps
-  std::uint64_t acknowledgements = 0;     ///< number of acknowledgements
-  Psn unasked{};                          ///< newest packet without AckReq
-  bool has_unasked = false;
-  std::map<std::uint8_t, std::pair<std::uint64_t, std::uint64_t>>
-      operands;            ///< of atomics, by position of the response
-  bool rejecting = false;  ///< a fatal NAK is pending. No more requests are accepted
+  bool rejecting = false;                 ///< a fatal NAK is pending. No more requests are accepted
   machines::UcResponder uc;
-  std::optional<Psn> expected_datagram;  ///< used only by faults
+  ResponderFaultState faults;
 };
 
 struct QueuePair {

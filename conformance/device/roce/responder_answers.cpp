@@ -21,47 +21,6 @@ OutgoingPacket packet_for(Core& core, QueuePair& qp, const Response& response, O
   return packet;
 }
 
-/// Return the payload of a READ response packet, or nothing if the key is no longer valid. 9.7.5.1.3.
-std::optional<std::vector<std::uint8_t>> bytes_of_read(Core& core, const QueuePair& qp, const Response& response,
-                                                       std::uint32_t count) {
-  if (count == 0) return std::vector<std::uint8_t>{};
-  const auto host = core.memory.remote({response.pd, qp.qpn}, response.rkey, response.va, count, access::remote_read);
-  Bytes found = host ? Bytes(core.memory.at(*host, count)) : Bytes{};
-  if (!found.empty() && !response.kept.empty())
-    found = Bytes(response.kept).subspan(response.va - response.kept_va, count);
-  if (found.empty() && core.faults[Fault::stale_read_data]) return std::vector<std::uint8_t>(count, 0);
-  if (found.empty()) return std::nullopt;
-  return std::vector<std::uint8_t>(found.begin(), found.end());
-}
-
-/// Return the next packet of a READ response. Each packet checks the key and reads memory again. Empty if access
-/// failed.
-std::optional<OutgoingPacket> next_of_read(Core& core, QueuePair& qp, Response& response) {
-  const bool first = response.psn == response.request;
-  std::uint32_t mtu = qp.attributes.path_mtu;
-  if (first && response.left > mtu && core.faults[Fault::short_read_packets]) mtu /= 2;
-  const std::uint32_t count = std::min(response.left, mtu);
-  auto found = bytes_of_read(core, qp, response, count);
-  if (!found) return std::nullopt;
-  const bool last = response.left <= mtu;
-  const Position position = first && last ? Position::only
-                            : first       ? Position::first
-                            : last        ? Position::last
-                                          : Position::middle;
-  OutgoingPacket packet = packet_for(core, qp, response, Operation::rdma_read_response, position);
-  packet.payload = std::move(*found);
-  if (position == Position::middle && core.faults[Fault::aeth_in_middle]) {
-    const std::uint32_t aeth = std::uint32_t{response.syndrome} << 24 | response.msn.value();
-    std::uint8_t bytes[4];
-    store_be(bytes, 4, aeth);
-    packet.payload.insert(packet.payload.begin(), bytes, bytes + 4);
-  }
-  response.va += count;
-  response.left -= count;
-  response.psn = response.psn + 1;
-  return packet;
-}
-
 void count_nak(Core& core, std::uint8_t syndrome) {
   if (Syndrome(syndrome).is_nak()) ++core.counters.naks_sent;
   if (Syndrome(syndrome).is_rnr_nak()) ++core.counters.rnr_naks_sent;
@@ -83,58 +42,33 @@ void keep_for_reads(Core& core, QueuePair& qp, Bytes changing) {
   }
 }
 
-std::uint8_t credits(const Core& core, QueuePair& qp) {
-  constexpr std::uint8_t not_used = 31;
-  if (qp.options.srq != 0 || qp.options.type == QpType::xrc_target) return not_used;
-  if (core.faults[Fault::credits_come_and_go] && qp.responder.acknowledgements++ % 2 == 1) return not_used;
-  std::uint8_t code = 0;
-  while (code < 30 && credits_of_code(code + 1U) <= qp.receives.size()) ++code;
-  return code;
-}
-
 void answer(Core& core, QueuePair& qp, Response response) {
   auto& answers = qp.responder.answers;
   if (answers.size() >= most_answers) return;
   if (!Syndrome(response.syndrome).is_ack()) response.msn = qp.responder.state.msn;
   response.pd = qp.responder.pd;
-  auto place = std::ranges::find_if(answers, [&](const Response& waiting) { return waiting.psn - response.psn > 0; });
-  if (core.faults[Fault::later_read_first]) place = answers.end();
-  const bool overtakes = core.faults[Fault::answers_newest_first] || (response.kind == Response::Kind::acknowledge &&
-                                                                      core.faults[Fault::acknowledges_before_reads]);
-  if (overtakes) place = answers.begin();
-  answers.insert(place, response);
+  const auto place = static_cast<std::ptrdiff_t>(core.decisions.responder.place_of(answers, response));
+  answers.insert(answers.begin() + place, response);
 }
 
 void answer_kept(Core& core, QueuePair& qp, const machines::RcAnswer& kept, const machines::RcRequest& request) {
+  const ResponderDecisions& decisions = core.decisions.responder;
   Response response;
   response.psn = response.request = request.psn;
   response.msn = qp.responder.state.msn;
-  response.syndrome = credits(core, qp);
-  switch (kept.operation) {
-    case Operation::rdma_read_request: {
-      response.kind = Response::Kind::read;
-      response.va = request.va;
-      response.rkey = request.rkey;
-      response.left = request.length;
-      if (core.faults[Fault::msn_late_in_read_response]) response.msn = response.msn - 1;
-      // A repeated request replaces a pending response and starts at the requested PSN.
-      const Psn last = kept.psn + (kept.psns - 1);
-      std::erase_if(qp.responder.answers, [&](const Response& waiting) {
-        return waiting.kind == Response::Kind::read && waiting.psn - kept.psn >= 0 && waiting.psn - last <= 0;
-      });
-      break;
-    }
-    case Operation::compare_swap:
-    case Operation::fetch_add:
-      response.kind = Response::Kind::atomic;
-      response.original = kept.original;
-      break;
-    default: {
-      const bool as_ack = core.faults[kept.operation == Operation::flush ? Fault::flush_acknowledged
-                                                                         : Fault::atomic_write_acknowledged];
-      response.kind = as_ack ? Response::Kind::acknowledge : Response::Kind::placed;
-      break;
-    }
+  response.syndrome = decisions.credits(core, qp);
+  response.kind = decisions.kind_of_answer(kept.operation);
+  if (response.kind == Response::Kind::atomic) response.original = kept.original;
+  if (response.kind == Response::Kind::read) {
+    response.va = request.va;
+    response.rkey = request.rkey;
+    response.left = request.length;
+    response.msn = decisions.read_response_msn(qp.responder);
+    // A repeated request replaces a pending response and starts at the requested PSN.
+    const Psn last = kept.psn + (kept.psns - 1);
+    std::erase_if(qp.responder.answers, [&](const Response& waiting) {
+      return waiting.kind == Response::Kind::read && waiting.psn - kept.psn >= 0 && waiting.psn - last <= 0;
+    });
   }
   answer(core, qp, response);
 }
@@ -146,15 +80,16 @@ std::optional<OutgoingPacket> next_answer(Core& core, QueuePair& qp) {
   Operation operation = Operation::acknowledge;
   switch (front.kind) {
     case Response::Kind::read: {
-      auto packet = next_of_read(core, qp, front);
+      auto packet = core.decisions.responder.next_of_read(core, qp, front);
       if (packet) {
         if (front.left == 0) answers.pop_front();
         return packet;
       }
       // The region is no longer valid: a NAK replaces the packet and ends the response.
-      const Psn psn = core.faults[Fault::read_error_at_request] ? front.request : front.psn;
-      front = {
-          .psn = psn, .syndrome = Syndrome::nak(nak_code::remote_access_error).bits(), .msn = front.msn, .fatal = true};
+      front = {.psn = core.decisions.responder.read_error_psn(front),
+               .syndrome = Syndrome::nak(nak_code::remote_access_error).bits(),
+               .msn = front.msn,
+               .fatal = true};
       qp.responder.rejecting = true;
       core.event(EventType::qp_access_error, qp.handle);
       break;
@@ -170,5 +105,64 @@ std::optional<OutgoingPacket> next_answer(Core& core, QueuePair& qp) {
   if (response.fatal) enter_error(core, qp);
   return packet;
 }
+
+namespace conforming {
+
+std::uint8_t credits(const Core& /*core*/, QueuePair& qp) {
+  constexpr std::uint8_t not_used = 31;
+  if (qp.options.srq != 0 || qp.options.type == QpType::xrc_target) return not_used;
+  std::uint8_t code = 0;
+  while (code < 30 && credits_of_code(code + 1U) <= qp.receives.size()) ++code;
+  return code;
+}
+
+std::size_t place_of(const std::deque<Response>& answers, const Response& response) {
+  return static_cast<std::size_t>(
+      std::ranges::find_if(answers, [&](const Response& waiting) { return waiting.psn - response.psn > 0; }) -
+      answers.begin());
+}
+
+Response::Kind kind_of_answer(Operation operation) {
+  if (operation == Operation::rdma_read_request) return Response::Kind::read;
+  return machines::is_atomic(operation) ? Response::Kind::atomic : Response::Kind::placed;
+}
+
+Msn read_response_msn(const Responder& at) { return at.state.msn; }
+
+std::uint32_t read_response_mtu(const QueuePair& qp, const Response& /*response*/) { return qp.attributes.path_mtu; }
+
+std::optional<OutgoingPacket> next_of_read(Core& core, QueuePair& qp, Response& response) {
+  const ResponderDecisions& decisions = core.decisions.responder;
+  const std::uint32_t mtu = decisions.read_response_mtu(qp, response);
+  const std::uint32_t count = std::min(response.left, mtu);
+  auto found = decisions.bytes_of_read(core, qp, response, count);
+  if (!found) return std::nullopt;
+  const bool first = response.psn == response.request, last = response.left <= mtu;
+  const Position position = first && last ? Position::only
+                            : first       ? Position::first
+                            : last        ? Position::last
+                                          : Position::middle;
+  OutgoingPacket packet = packet_for(core, qp, response, Operation::rdma_read_response, position);
+  packet.payload = std::move(*found);
+  response.va += count;
+  response.left -= count;
+  response.psn = response.psn + 1;
+  return packet;
+}
+
+std::optional<std::vector<std::uint8_t>> bytes_of_read(Core& core, const QueuePair& qp, const Response& response,
+                                                       std::uint32_t count) {
+  if (count == 0) return std::vector<std::uint8_t>{};
+  const auto host = core.memory.remote({response.pd, qp.qpn}, response.rkey, response.va, count, access::remote_read);
+  Bytes found = host ? Bytes(core.memory.at(*host, count)) : Bytes{};
+  if (!found.empty() && !response.kept.empty())
+    found = Bytes(response.kept).subspan(response.va - response.kept_va, count);
+  if (found.empty()) return std::nullopt;
+  return std::vector<std::uint8_t>(found.begin(), found.end());
+}
+
+Psn read_error_psn(const Response& response) { return response.psn; }
+
+}  // namespace conforming
 
 }  // namespace rdmawire::device

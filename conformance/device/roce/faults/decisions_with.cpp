@@ -1,0 +1,14 @@
+#include "conformance/device/roce/faults/overrides.hpp"
+
+namespace rdmawire::device {
+
+Decisions decisions_with(const Faults& faults) {
+  Decisions decisions;
+  if (!faults.any()) return decisions;
+  for (const auto& part : {responder_overrides()})
+    for (const FaultOverride& override : part)
+      if (faults[override.fault]) override.add_to(decisions);
+  return decisions;
+}
+
+}  // namespace rdmawire::device

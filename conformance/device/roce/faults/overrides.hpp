@@ -1,0 +1,18 @@
+#pragma once
+/// The overrides of each fault, in the groups of the device's parts.
+
+#include <span>
+
+#include "conformance/device/roce/decisions.hpp"
+
+namespace rdmawire::device {
+
+/// A fault and the function that adds its overrides. A fault can have several entries.
+struct FaultOverride {
+  Fault fault;
+  void (*add_to)(Decisions& decisions);
+};
+
+std::span<const FaultOverride> responder_overrides();
+
+}  // namespace rdmawire::device
