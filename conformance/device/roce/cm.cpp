@@ -88,11 +88,10 @@ Result<void> to_rts(Core& core, const CmConnection& at, QueuePair& qp) {
   }
   if (auto done = modify(core, qp, rtr); !done) return done;
   QueuePairChange rts{.state = QpState::rts};
-  rts.sq_psn = core.faults[Fault::cm_psn_unheeded] ? at.peer.starting_psn ^ 0x100 : at.peer.starting_psn;
+  rts.sq_psn = core.decisions.cm.sending_psn(at);
   if (reliable) {
     const CmSettings& settings = core.options.cm;
-    rts.timeout = at.active ? ack_timeout_code(settings.packet_lifetime, at.peer.ack_delay) : at.peer.ack_timeout;
-    if (core.faults[Fault::cm_timeout_unheeded]) rts.timeout = static_cast<std::uint8_t>(*rts.timeout / 2);
+    rts.timeout = core.decisions.cm.ack_timeout(at, settings);
     rts.retry_count = at.active ? at.own.retry_count : at.peer.retry_count;
     rts.rnr_retry = at.peer.rnr_retry_count;
     rts.max_rd_atomic = std::min<std::uint32_t>(at.own.initiator_depth.value_or(0), core.options.most_rd_atomic);
@@ -102,7 +101,7 @@ Result<void> to_rts(Core& core, const CmConnection& at, QueuePair& qp) {
 
 void stop(Core& core, const CmConnection& at) {
   QueuePair* qp = queue_pair_of(core, at);
-  if (qp && qp->state != QpState::reset && !core.faults[Fault::stays_connected]) enter_error(core, *qp);
+  if (qp && qp->state != QpState::reset) core.decisions.cm.end_queue_pair(core, *qp);
 }
 
 // Outgoing messages
@@ -122,16 +121,15 @@ std::vector<std::uint8_t> message_of(Core& core, CmConnection& at, const CmStep&
                         core.port.gids[at.data_path.sgid_index].gid);
     }
     case CmMessage::mra: return mra_of(at, settings);
-    case CmMessage::rep: return reply_of(at, settings, core.faults);
+    case CmMessage::rep: return core.decisions.cm.reply(at, settings);
     case CmMessage::rtu: return short_of(at, cm_attribute::rtu, at.transaction);
     case CmMessage::dreq: at.last_transaction = new_transaction(core); return disconnect_of(at);
     case CmMessage::drep: return short_of(at, cm_attribute::drep, at.last_transaction);
     case CmMessage::rej: {
       // A REJ for a timeout names no rejected message. The peer's ID is known from an MRA or its REQ.
       const bool gives_up = step.reason == machines::cm_reason::timeout;
-      const bool anonymous = gives_up && core.faults[Fault::rejects_anonymously];
-      return rejection_of(at.id, anonymous ? 0 : at.remote_id, at.transaction, gives_up ? 2 : rejected_message(at),
-                          step.reason, private_data);
+      return rejection_of(at.id, core.decisions.cm.rejected_id(at, step.reason), at.transaction,
+                          gives_up ? 2 : rejected_message(at), step.reason, private_data);
     }
   }
   return {};
@@ -141,8 +139,7 @@ void send_message(Core& core, CmConnection& at, const CmStep& step, Bytes privat
   if (!step.sends) return;
   std::vector<std::uint8_t>& kept = at.sent[static_cast<std::size_t>(*step.sends)];
   if (!step.again || kept.empty()) kept = message_of(core, at, step, private_data);
-  if (step.again && *step.sends == CmMessage::req && core.faults[Fault::new_id_each_request])
-    kept[Mad::size] = static_cast<std::uint8_t>(kept[Mad::size] + 1);
+  if (step.again) core.decisions.cm.repeat(*step.sends, kept);
   send_mad(core, at.way, kept);
 }
 
@@ -248,24 +245,6 @@ const CmListener* listener_for(const Core& core, const CmRequest& request) {
   return nullptr;
 }
 
-/// Return the reason for rejecting a REQ without notifying the application (12.6.7.2), or 0. LIDs are ignored: CA17-35.
-std::uint8_t unacceptable(const Core& core, const Packet& packet, const CmRequest& request,
-                          const CmListener* listener) {
-  constexpr std::uint16_t by_gid = 0xffff;
-  constexpr std::uint8_t no_resources = 3, unknown_service = 8, unknown_transport = 9, gid_rejected = 12,
-                         lid_rejected = 13, mtu_rejected = 26;
-  if (core.faults[Fault::minds_lids] && request.remote_lid != by_gid) return lid_rejected;
-  if (!listener) return unknown_service;
-  if (request.service_type > 1) return unknown_transport;
-  if (!core.port.find(request.remote_gid, packet.type, packet.vlan)) return gid_rejected;
-  if (request.peer.path_mtu == 0 || request.peer.path_mtu > mtu_code(core.port.mtu)) return mtu_rejected;
-  std::size_t waiting = 0;
-  for (const auto& [id, connection] : core.cm.connections)
-    if (connection.listener == listener->handle && connection.machine.waits_for_consumer()) ++waiting;
-  if (waiting >= std::max(listener->backlog, 1U)) return no_resources;
-  return 0;
-}
-
 void receive_request(Core& core, const Packet& packet, const CmIncoming& message) {
   const CmRequest request = read_request(message);
   using machines::CmState;
@@ -284,7 +263,7 @@ void receive_request(Core& core, const Packet& packet, const CmIncoming& message
   }
   const CmListener* listener = listener_for(core, request);
   constexpr std::uint8_t no_resources = 3, mtu_rejected = 26;
-  if (const std::uint8_t reason = unacceptable(core, packet, request, listener)) {
+  if (const std::uint8_t reason = core.decisions.cm.rejection_reason(core, packet, request, listener)) {
     const std::uint8_t largest[] = {mtu_code(core.port.mtu)};
     return reject(core, packet, message, 0, reason, reason == mtu_rejected ? Bytes(largest) : Bytes());
   }
@@ -353,12 +332,12 @@ void receive_unknown(Core& core, const Packet& packet, const CmIncoming& message
 }
 
 /// Store message contents in the connection and return the input for the state machine.
-machines::CmReceived take_in(CmConnection& at, const CmIncoming& message, CmMessage what, const Faults& faults) {
+machines::CmReceived take_in(CmConnection& at, const CmIncoming& message, CmMessage what) {
   machines::CmReceived received{what};
   const std::uint8_t bits = message.body[8];  // MRA, REJ: the message that they refer to
   if (what == CmMessage::mra) {
     received.about = bits >> 6 == 0 ? CmMessage::req : CmMessage::rep;
-    received.service = faults[Fault::ignores_mra] ? 0 : time_of(message.body[9] >> 3);
+    received.service = time_of(message.body[9] >> 3);
   }
   if (what == CmMessage::dreq) at.last_transaction = message.transaction;
   if (what == CmMessage::rep && at.machine.waits_for_reply()) {
@@ -381,8 +360,8 @@ void receive_cm(Core& core, const Packet& packet) {
   if (at && message.attribute == cm_attribute::lap)
     return send_mad(core, way_back(core, packet), response_to_unknown(message, true));
   if (!at || !what) return receive_unknown(core, packet, message);
-  if (*what == CmMessage::mra && core.faults[Fault::ignores_mra]) return;
-  const machines::CmReceived received = take_in(*at, message, *what, core.faults);
+  if (!core.decisions.cm.processes(*what)) return;
+  const machines::CmReceived received = take_in(*at, message, *what);
   const CmStep step = machines::received(at->machine, received, core.now);
   at->machine = step.next;
   std::uint16_t reason = 0;
@@ -399,11 +378,7 @@ void receive_cm(Core& core, const Packet& packet) {
 void cm_timers(Core& core) {
   for (auto& [id, at] : core.cm.connections) {
     if (core.now < at.machine.deadline) continue;
-    if (at.machine.left == 0 && at.machine.waits_for_reply() && core.faults[Fault::one_request_more] && !at.extra) {
-      at.extra = true;
-      at.machine.left = 1;
-    }
-    const CmStep step = machines::timed_out(at.machine, core.now);
+    const CmStep step = core.decisions.cm.time_out(at, core.now);
     at.machine = step.next;
     send_message(core, at, step);
     handle_notification(core, at, step.told);
@@ -533,5 +508,42 @@ void cm_forget(Core& core, CmConnection& at) {
   }
   sweep(core);
 }
+
+namespace conforming {
+
+std::uint32_t sending_psn(const CmConnection& at) { return at.peer.starting_psn; }
+
+std::uint8_t ack_timeout(const CmConnection& at, const CmSettings& settings) {
+  return at.active ? ack_timeout_code(settings.packet_lifetime, at.peer.ack_delay) : at.peer.ack_timeout;
+}
+
+void end_queue_pair(Core& core, QueuePair& qp) { enter_error(core, qp); }
+
+std::vector<std::uint8_t> reply(const CmConnection& at, const CmSettings& settings) { return reply_of(at, settings); }
+
+std::uint32_t rejected_id(const CmConnection& at, std::uint16_t /*reason*/) { return at.remote_id; }
+
+void repeat(CmMessage /*message*/, std::vector<std::uint8_t>& /*mad*/) {}
+
+std::uint8_t rejection_reason(const Core& core, const Packet& packet, const CmRequest& request,
+                              const CmListener* listener) {
+  constexpr std::uint8_t no_resources = 3, unknown_service = 8, unknown_transport = 9, gid_rejected = 12,
+                         mtu_rejected = 26;
+  if (!listener) return unknown_service;
+  if (request.service_type > 1) return unknown_transport;
+  if (!core.port.find(request.remote_gid, packet.type, packet.vlan)) return gid_rejected;
+  if (request.peer.path_mtu == 0 || request.peer.path_mtu > mtu_code(core.port.mtu)) return mtu_rejected;
+  std::size_t waiting = 0;
+  for (const auto& [id, connection] : core.cm.connections)
+    if (connection.listener == listener->handle && connection.machine.waits_for_consumer()) ++waiting;
+  if (waiting >= std::max(listener->backlog, 1U)) return no_resources;
+  return 0;
+}
+
+bool processes(CmMessage /*message*/) { return true; }
+
+CmStep time_out(CmConnection& at, std::int64_t now) { return machines::timed_out(at.machine, now); }
+
+}  // namespace conforming
 
 }  // namespace rdmawire::device

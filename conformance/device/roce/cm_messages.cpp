@@ -190,11 +190,11 @@ std::vector<std::uint8_t> request_of(const CmConnection& at, const CmSettings& s
   return mad_of(mad_method::send, cm_attribute::req, at.transaction, req, data);
 }
 
-std::vector<std::uint8_t> reply_of(const CmConnection& at, const CmSettings& settings, const Faults& faults) {
+std::vector<std::uint8_t> reply_of(const CmConnection& at, const CmSettings& settings) {
   constexpr std::uint8_t failover_not_supported = 1;
   const auto rep = Value<CmRep>()
                        .set<"local_comm_id">(at.id)
-                       .set<"remote_comm_id">(faults[Fault::rep_names_another] ? at.remote_id ^ 1 : at.remote_id)
+                       .set<"remote_comm_id">(at.remote_id)
                        .set<"local_qpn">(at.own.qpn)
                        .set<"starting_psn">(at.starting_psn)
                        .set<"responder_resources">(at.own.responder_resources.value_or(0))

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "conformance/device/roce/cm.hpp"
-#include "conformance/device/roce/faults.hpp"
 #include "dissectors/protocol/bits.hpp"
 
 namespace rdmawire::device {
@@ -47,7 +46,7 @@ CmPeer read_reply(const CmIncoming& message);
 // Each function returns a complete management datagram of 256 bytes.
 std::vector<std::uint8_t> request_of(const CmConnection& at, const CmSettings& settings, std::uint8_t mtu_code,
                                      bool reliable, const Gid& own);
-std::vector<std::uint8_t> reply_of(const CmConnection& at, const CmSettings& settings, const Faults& faults);
+std::vector<std::uint8_t> reply_of(const CmConnection& at, const CmSettings& settings);
 /// RTU and DREP have the same format.
 std::vector<std::uint8_t> short_of(const CmConnection& at, std::uint16_t attribute, std::uint64_t transaction);
 std::vector<std::uint8_t> disconnect_of(const CmConnection& at);

@@ -4,18 +4,6 @@ namespace rdmawire::device {
 
 namespace {
 
-void overflow(Core& core, CompletionQueue& queue) {
-  if (core.faults[Fault::overflow_unnoticed]) return;
-  queue.overflowed = true;
-  core.event(EventType::cq_error, queue.handle);
-  for (auto& [qpn, qp] : core.qps) {
-    const bool uses = qp.options.send_cq == queue.handle || qp.options.recv_cq == queue.handle;
-    if (!uses || qp.state == QpState::reset || qp.state == QpState::err) continue;
-    core.event(EventType::qp_fatal, qp.handle);
-    enter_error(core, qp);
-  }
-}
-
 CompletionOpcode opcode_of(WorkOpcode opcode) {
   switch (opcode) {
     case WorkOpcode::write:
@@ -39,21 +27,18 @@ void complete(Core& core, std::uint32_t cq, const Completion& completion, bool s
   if (found == core.cqs.end() || found->second.overflowed) return;
   CompletionQueue& queue = found->second;
   if (queue.entries.size() >= queue.capacity) {
-    overflow(core, queue);
+    core.decisions.completions.overflow(core, queue);
     return;
   }
   queue.entries.push_back(completion);
-  const bool notifies = queue.armed == Notify::next ||
-                        (queue.armed == Notify::solicited && (solicited || completion.status != Status::success));
-  if (!notifies || core.faults[Fault::never_notifies_cq]) return;
+  if (!core.decisions.completions.notifies(queue, completion, solicited)) return;
   queue.armed = Notify::nothing;
   const auto channel = core.channels.find(queue.channel);
   if (channel != core.channels.end()) channel->second.notified.push_back(queue.handle);
 }
 
 void complete_send(Core& core, QueuePair& qp, const SendRequest& request, Status status, std::uint32_t bytes) {
-  const bool reported = status != Status::success && !core.faults[Fault::hides_unsignaled_failure];
-  if (!reported && !request.signaled && !qp.options.all_signaled) return;
+  if (!core.decisions.completions.reports(qp, request, status)) return;
   complete(core, qp.options.send_cq,
            {.id = request.id, .status = status, .opcode = opcode_of(request.opcode), .bytes = bytes, .qpn = qp.qpn},
            false);
@@ -71,5 +56,29 @@ void complete_receive(Core& core, QueuePair& qp, const ReceiveRequest& request, 
   }
   complete(core, cq, completion, solicited);
 }
+
+namespace conforming {
+
+void overflow(Core& core, CompletionQueue& queue) {
+  queue.overflowed = true;
+  core.event(EventType::cq_error, queue.handle);
+  for (auto& [qpn, qp] : core.qps) {
+    const bool uses = qp.options.send_cq == queue.handle || qp.options.recv_cq == queue.handle;
+    if (!uses || qp.state == QpState::reset || qp.state == QpState::err) continue;
+    core.event(EventType::qp_fatal, qp.handle);
+    enter_error(core, qp);
+  }
+}
+
+bool notifies(const CompletionQueue& queue, const Completion& completion, bool solicited) {
+  return queue.armed == Notify::next ||
+         (queue.armed == Notify::solicited && (solicited || completion.status != Status::success));
+}
+
+bool reports(const QueuePair& qp, const SendRequest& request, Status status) {
+  return status != Status::success || request.signaled || qp.options.all_signaled;
+}
+
+}  // namespace conforming
 
 }  // namespace rdmawire::device

@@ -41,14 +41,7 @@ void Device::woken(std::int64_t time, replay::SimulatedHostOutput& output) {
   send_out(output);
 }
 
-Counters Device::counters() const {
-  Counters reported = core_.counters;
-  if (core_.faults[Fault::cnp_counters_stand]) reported.ecn_marked = reported.cnps_sent = reported.cnps_handled = 0;
-  if (core_.faults[Fault::transport_counters_stand])
-    reported.duplicate_request = reported.out_of_sequence = reported.rnr_naks_sent = reported.rnr_naks_received =
-        reported.naks_sent = reported.naks_received = reported.timeouts = reported.retries_exceeded = 0;
-  return reported;
-}
+Counters Device::counters() const { return core_.decisions.verbs.reported_counters(core_.counters); }
 
 void Device::set_faults(const Faults& faults) {
   core_.faults = faults;
@@ -130,11 +123,7 @@ Result<void> Device::modify_qp(std::uint32_t handle, const QueuePairChange& chan
 Result<void> Device::destroy_qp(std::uint32_t handle) {
   const auto qp = find_qp(handle, "destroy_qp");
   if (!qp) return tl::unexpected(qp.error());
-  if ((*qp)->groups != 0 && !core_.faults[Fault::destroys_attached])  // o10-2.2.3
-    return refuse(EBUSY, fmt::format("destroy_qp: queue pair {} is attached to {} groups", handle, (*qp)->groups));
-  // o10-2.2.5: bound windows do not prevent destruction.
-  if (core_.memory.windows_of((*qp)->qpn) != 0 && core_.faults[Fault::windows_keep_queue_pairs])
-    return refuse(EBUSY, fmt::format("destroy_qp: windows are bound to queue pair {}", handle));
+  if (auto may = core_.decisions.verbs.may_destroy(core_, **qp); !may) return may;
   core_.memory.unbind_windows_of((*qp)->qpn);
   for (Group& group : core_.groups) std::erase(group.qpns, (*qp)->qpn);
   const QueuePair gone = std::move(**qp);
@@ -151,9 +140,7 @@ Result<void> Device::post_send(std::uint32_t handle, SendRequest request) {
   if (!found) return tl::unexpected(found.error());
   QueuePair& qp = **found;
   using machines::PostAnswer;
-  PostAnswer answer = machines::post_send(qp.options.type, qp.state);
-  if (answer == PostAnswer::refused && core_.faults[Fault::posts_sends_early]) answer = PostAnswer::queued;
-  if (answer == PostAnswer::flushed && core_.faults[Fault::refuses_posts_in_error]) answer = PostAnswer::refused;
+  const PostAnswer answer = core_.decisions.verbs.post_send(qp);
   if (answer == PostAnswer::refused)
     return refuse(EINVAL, fmt::format("post_send: not allowed in state {}", machines::to_string(qp.state)));
   if (qp.requester.queue.size() >= qp.options.max_send_wr)
@@ -207,9 +194,7 @@ Result<void> Device::post_recv(std::uint32_t handle, ReceiveRequest request) {
   if (!found) return tl::unexpected(found.error());
   QueuePair& qp = **found;
   using machines::PostAnswer;
-  PostAnswer answer = machines::post_receive(qp.options.type, qp.state);
-  if (answer == PostAnswer::refused && core_.faults[Fault::posts_receives_in_reset]) answer = PostAnswer::queued;
-  if (answer == PostAnswer::flushed && core_.faults[Fault::refuses_posts_in_error]) answer = PostAnswer::refused;
+  const PostAnswer answer = core_.decisions.verbs.post_receive(qp);
   if (qp.options.srq != 0 || answer == PostAnswer::refused)
     return refuse(EINVAL, qp.options.srq != 0
                               ? "post_recv: the queue pair uses a shared receive queue"
@@ -226,5 +211,22 @@ Result<void> Device::post_recv(std::uint32_t handle, ReceiveRequest request) {
   qp.receives.push_back(std::move(request));
   return {};
 }
+
+namespace conforming {
+
+Counters reported_counters(const Counters& counters) { return counters; }
+
+Result<void> may_destroy(const Core& /*core*/, const QueuePair& qp) {
+  if (qp.groups == 0) return {};
+  return refuse(EBUSY, fmt::format("destroy_qp: queue pair {} is attached to {} groups", qp.handle, qp.groups));
+}
+
+machines::PostAnswer post_send(const QueuePair& qp) { return machines::post_send(qp.options.type, qp.state); }
+
+machines::PostAnswer post_receive(const QueuePair& qp) { return machines::post_receive(qp.options.type, qp.state); }
+
+bool uses_cq(const QueuePair& qp, std::uint32_t cq) { return qp.options.send_cq == cq || qp.options.recv_cq == cq; }
+
+}  // namespace conforming
 
 }  // namespace rdmawire::device

@@ -174,7 +174,7 @@ void management(FuzzFixture& fixture, Input& input) {
   OutgoingPacket out;
   switch (input.byte() % 8) {
     case 0: out.payload = request_of(end, settings, 1, true, fixture.tester.gids[0].gid); break;
-    case 1: out.payload = reply_of(end, settings, none); break;
+    case 1: out.payload = reply_of(end, settings); break;
     case 2: out.payload = short_of(end, cm_attribute::rtu, end.transaction); break;
     case 3: out.payload = disconnect_of(end); break;
     case 4: out.payload = short_of(end, cm_attribute::drep, end.transaction); break;

@@ -115,7 +115,7 @@ Result<std::uint32_t> Device::create_cq(std::uint32_t capacity, std::uint32_t ch
 Result<void> Device::destroy_cq(std::uint32_t cq) {
   if (!core_.cqs.contains(cq)) return no_such("destroy_cq", "cq", cq);
   for (const auto& [qpn, qp] : core_.qps)
-    if ((qp.options.send_cq == cq || qp.options.recv_cq == cq) && !core_.faults[Fault::destroys_used_cq])  // C11-17
+    if (core_.decisions.verbs.uses_cq(qp, cq))
       return refuse(EBUSY, fmt::format("destroy_cq: queue pair {} uses {}", qp.handle, cq));
   for (const auto& [handle, srq] : core_.srqs)
     if (srq.cq == cq) return refuse(EBUSY, fmt::format("destroy_cq: shared receive queue {} uses {}", handle, cq));

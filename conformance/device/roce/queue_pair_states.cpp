@@ -104,39 +104,6 @@ void apply(QueuePairAttributes& to, const QueuePairChange& from) {
   set(to.rnr_retry, from.rnr_retry);
 }
 
-void reset(const Core& core, QueuePair& qp) {
-  if (core.faults[Fault::reset_keeps_psns])
-    qp.old_psns = std::pair(qp.requester.window.next, qp.responder.state.window);
-  qp.attributes = {};
-  qp.requester = {};
-  qp.responder = {};
-  qp.receives.clear();
-  qp.rate = {};
-  qp.notification = {};
-  qp.next_send = 0;
-  qp.last_wqe_reported = qp.established_reported = false;
-}
-
-/// Ready to receive: the expected PSN is known.
-void begin_receiving(const Core& core, QueuePair& qp) {
-  const Psn psn(qp.attributes.rq_psn);
-  qp.responder = {};
-  qp.responder.state = machines::RcResponder::expecting(psn);
-  if (qp.old_psns) qp.responder.state.window = qp.old_psns->second;
-  if (core.faults[Fault::msn_starts_at_one]) qp.responder.state.msn = Msn(1);
-  qp.responder.uc = machines::UcResponder::expecting(psn);
-}
-
-void begin_sending(const Core& core, QueuePair& qp) {
-  const QueuePairAttributes& with = qp.attributes;
-  const Psn psn = Psn(with.sq_psn) + (core.faults[Fault::starts_at_next_psn] ? 1 : 0);
-  qp.requester = {};
-  qp.requester.window = {psn, psn};
-  qp.requester.highest_sent = psn;
-  if (qp.old_psns) qp.requester.window = {qp.old_psns->first, qp.old_psns->first};
-  qp.requester.retries = {with.retry_count, with.rnr_retry, with.retry_count, with.rnr_retry};
-}
-
 }  // namespace
 
 void enter_error(Core& core, QueuePair& qp) {
@@ -152,19 +119,12 @@ void enter_error(Core& core, QueuePair& qp) {
   qp.responder.receive.reset();
   qp.responder.answers.clear();
   qp.requester.ack_deadline = never;
-  if (core.faults[Fault::flushes_newest_first]) std::ranges::reverse(sends);
-  if (core.faults[Fault::sends_after_error]) qp.requester.queue = sends;
-  const bool flushes = !core.faults[Fault::forgets_to_flush];
-  if (flushes)
-    for (const SendWork& work : sends) complete_send(core, qp, work.request, Status::flushed, 0);
-  const Completion flushed{.status = Status::flushed, .opcode = CompletionOpcode::receive};
+  const QueuePairDecisions& decisions = core.decisions.queue_pairs;
+  decisions.flush_sends(core, qp, std::move(sends));
   qp.responder.receive_srq = open_srq;
-  if (open) complete_receive(core, qp, *open, flushed, false);
-  if (flushes)
-    for (const ReceiveRequest& request : receives) complete_receive(core, qp, request, flushed, false);
-  // o11-5.2.5: the queue pair completes no more requests of the SRQ.
-  const bool shared = qp.options.srq != 0 || qp.options.type == QpType::xrc_target;
-  if (shared && !qp.last_wqe_reported && !core.faults[Fault::no_last_wqe_event]) {
+  if (open) complete_receive(core, qp, *open, {.status = Status::flushed, .opcode = CompletionOpcode::receive}, false);
+  decisions.flush_receives(core, qp, receives);
+  if (decisions.reports_last_wqe(qp) && !qp.last_wqe_reported) {
     qp.last_wqe_reported = true;
     core.event(EventType::last_wqe_reached, qp.handle);
   }
@@ -185,7 +145,7 @@ void check_drained(Core& core, QueuePair& qp) {
   if (qp.state != QpState::sqd || at.drained_reported) return;
   if (std::ranges::any_of(at.queue, [](const SendWork& work) { return work.started; })) return;
   at.drained_reported = true;
-  if (at.draining && !core.faults[Fault::no_drained_event]) core.event(EventType::sq_drained, qp.handle);
+  if (core.decisions.queue_pairs.reports_drained(at)) core.event(EventType::sq_drained, qp.handle);
 }
 
 Result<void> modify(Core& core, QueuePair& qp, const QueuePairChange& change) {
@@ -195,16 +155,9 @@ Result<void> modify(Core& core, QueuePair& qp, const QueuePairChange& change) {
   if (change.current && *change.current != from)
     return refuse(
         fmt::format("modify_qp: cur_state: {} differs from the current state {}", name(*change.current), name(from)));
-  const bool as_sender = qp.options.type == QpType::xrc_target && core.faults[Fault::xrc_target_as_sender];
-  machines::ModifyDecision decision =
-      machines::judge_modify(as_sender ? QpType::rc : qp.options.type, from, to, given_by(change));
-  using machines::ModifyAnswer;
-  const bool overlooked =
-      (decision.answer == ModifyAnswer::illegal_transition && core.faults[Fault::any_transition]) ||
-      (decision.answer == ModifyAnswer::attribute_missing && core.faults[Fault::attributes_optional]);
-  if (overlooked) decision.answer = ModifyAnswer::done;
-  if (change.qkey && (*change.qkey & 0x80000000U) != 0 && !qp.options.privileged &&
-      !core.faults[Fault::anyone_privileged])  // 10.2.5
+  const QueuePairDecisions& decisions = core.decisions.queue_pairs;
+  const machines::ModifyDecision decision = decisions.judge_modify(qp, to, given_by(change));
+  if (change.qkey && !decisions.may_set_qkey(qp, *change.qkey))
     return tl::unexpected(Error{EPERM, fmt::format("modify_qp: qkey: 0x{:x} is privileged", *change.qkey)});
   switch (decision.answer) {
     case machines::ModifyAnswer::done: break;
@@ -226,9 +179,9 @@ Result<void> modify(Core& core, QueuePair& qp, const QueuePairChange& change) {
     return {};
   }
   qp.state = to;
-  if (to == QpState::reset) reset(core, qp);
-  if (from == QpState::init && to == QpState::rtr) begin_receiving(core, qp);
-  if (from == QpState::rtr && to == QpState::rts) begin_sending(core, qp);
+  if (to == QpState::reset) decisions.reset(qp);
+  if (from == QpState::init && to == QpState::rtr) decisions.begin_receiving(qp);
+  if (from == QpState::rtr && to == QpState::rts) decisions.begin_sending(qp);
   if (from != QpState::sqd && to == QpState::sqd) {
     qp.requester.draining = change.sqd_notify.value_or(false);
     qp.requester.drained_reported = false;
@@ -237,5 +190,57 @@ Result<void> modify(Core& core, QueuePair& qp, const QueuePairChange& change) {
   if (to == QpState::rts) qp.requester.draining = false;
   return {};
 }
+
+namespace conforming {
+
+machines::ModifyDecision judge_modify(const QueuePair& qp, QpState to, machines::QueuePairAttributes given) {
+  return machines::judge_modify(qp.options.type, qp.state, to, given);
+}
+
+bool may_set_qkey(const QueuePair& qp, std::uint32_t qkey) {
+  return (qkey & 0x80000000U) == 0 || qp.options.privileged;
+}
+
+void reset(QueuePair& qp) {
+  qp.attributes = {};
+  qp.requester = {};
+  qp.responder = {};
+  qp.receives.clear();
+  qp.rate = {};
+  qp.notification = {};
+  qp.next_send = 0;
+  qp.last_wqe_reported = qp.established_reported = false;
+}
+
+void begin_receiving(QueuePair& qp) {
+  const Psn psn(qp.attributes.rq_psn);
+  qp.responder = {};
+  qp.responder.state = machines::RcResponder::expecting(psn);
+  qp.responder.uc = machines::UcResponder::expecting(psn);
+}
+
+void begin_sending(QueuePair& qp) {
+  const QueuePairAttributes& with = qp.attributes;
+  const Psn psn(with.sq_psn);
+  qp.requester = {};
+  qp.requester.window = {psn, psn};
+  qp.requester.highest_sent = psn;
+  qp.requester.retries = {with.retry_count, with.rnr_retry, with.retry_count, with.rnr_retry};
+}
+
+void flush_sends(Core& core, QueuePair& qp, std::deque<SendWork> sends) {
+  for (const SendWork& work : sends) complete_send(core, qp, work.request, Status::flushed, 0);
+}
+
+void flush_receives(Core& core, QueuePair& qp, const std::deque<ReceiveRequest>& receives) {
+  for (const ReceiveRequest& request : receives)
+    complete_receive(core, qp, request, {.status = Status::flushed, .opcode = CompletionOpcode::receive}, false);
+}
+
+bool reports_last_wqe(const QueuePair& qp) { return qp.options.srq != 0 || qp.options.type == QpType::xrc_target; }
+
+bool reports_drained(const Requester& at) { return at.draining; }
+
+}  // namespace conforming
 
 }  // namespace rdmawire::device

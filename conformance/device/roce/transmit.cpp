@@ -16,7 +16,7 @@ std::optional<OutgoingPacket> next_of(Core& core, QueuePair& qp) {
 }
 
 void pace(Core& core, QueuePair& qp, std::uint64_t bytes) {
-  if (!core.faults[Fault::never_recovers]) qp.rate = machines::passed(qp.rate, core.now, core.options.reaction);
+  qp.rate = core.decisions.congestion.rate_now(core, qp);
   qp.next_send = qp.rate.is_limited() ? core.now + machines::spacing(qp.rate, bytes) : 0;
 }
 

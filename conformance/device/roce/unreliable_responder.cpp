@@ -72,8 +72,7 @@ void deliver_unreliable(Core& core, QueuePair& qp, const Packet& packet) {
   Responder& at = qp.responder;
   const Opcode& op = *packet.op;
   const bool send = op.operation == Operation::send;
-  const bool begins = op.begins_message() || core.faults[Fault::takes_uc_middle_first];
-  if ((send ? begins : op.immediate) && !at.receive) {
+  if ((send ? core.decisions.unreliable.takes_next_receive(op) : op.immediate) && !at.receive) {
     at.receive = take_receive(core, qp, qp.options.srq);
     at.receive_srq = qp.options.srq;
   }
@@ -108,77 +107,44 @@ void deliver_unreliable(Core& core, QueuePair& qp, const Packet& packet) {
 
 }  // namespace
 
-namespace {
-
-/// Fault: send a response, which UC does not have.
-void answer_wrongly(Core& core, QueuePair& qp, Psn psn, std::uint8_t syndrome) {
-  constexpr std::uint8_t acknowledge = 0x11;
-  OutgoingPacket answer = packet_of(core, qp, acknowledge, psn);
-  answer.fields.syndrome = syndrome;
-  if (core.control.size() < Core::most_control) core.control.push_back(std::move(answer));
-}
-
-/// True if the PSN and the headers are valid.
-bool is_in_order(const machines::UcResponder& at, const machines::RcRequest& request, std::uint32_t mtu) {
-  return at.window.accepts(request.psn, request.op->known && request.op->begins_message()) &&
-         machines::well_formed(at, request, mtu);
-}
-
-/// Fault: change the decision about a packet.
-void mistake(Core& core, QueuePair& qp, const machines::RcRequest& request, machines::UcDecision& decision) {
-  const machines::UcResponder& at = qp.responder.uc;
-  const Opcode& op = *request.op;
-  const bool begins = op.known && op.begins_message(), inside = at.sequence.inside;
-  const bool dropped = decision.reaction == machines::UcReaction::drop;
-  const bool in_order = is_in_order(at, request, qp.attributes.path_mtu);
-  const bool takes = op.known && machines::takes_receive(op);
-  const auto take = [&] { decision = {machines::UcReaction::execute, false}; };
-  if (!begins && inside && request.psn != at.window.expected && core.faults[Fault::delivers_with_gap]) take();
-  if (begins && !inside && request.psn != at.window.expected && core.faults[Fault::waits_for_lost_uc])
-    decision = {machines::UcReaction::drop, false};
-  if (!begins && !inside && op.known && op.operation == Operation::send && core.faults[Fault::takes_uc_middle_first])
-    take();
-  if (begins && inside && core.faults[Fault::drops_uc_restart]) decision = {machines::UcReaction::drop, false};
-  if (core.faults[Fault::keeps_shared_receive]) decision.abandons = decision.too_long = false;
-  const bool no_receive = takes && !qp.responder.receive && !next_receive(core, qp, qp.options.srq);
-  if (dropped && no_receive && in_order && core.faults[Fault::uc_sends_rnr])
-    answer_wrongly(core, qp, request.psn, 0x20);
-  if (dropped && in_order && op.operation == Operation::rdma_write && core.faults[Fault::uc_naks_access])
-    answer_wrongly(core, qp, request.psn, 0x62);
-  if (dropped && in_order && op.operation == Operation::send && !no_receive && core.faults[Fault::uc_delivers_long])
-    take();
-  if (!dropped && op.operation == Operation::rdma_write && begins && request.length == 0 &&
-      core.faults[Fault::uc_checks_empty_access] && !core.memory.knows(request.rkey))
-    decision.reaction = machines::UcReaction::drop;
-  if ((!op.known || op.operation == Operation::rdma_read_request) && core.faults[Fault::uc_naks_reads])
-    answer_wrongly(core, qp, request.psn, 0x61);
-}
-
-}  // namespace
-
 void receive_unreliable(Core& core, QueuePair& qp, const Packet& packet) {
   Responder& at = qp.responder;
   const machines::RcRequest request = unreliable_request_of(packet);
-  const bool reuses = at.receive_srq == 0;
-  machines::UcDecision decision =
-      machines::judge(at.uc, request, qp.attributes.path_mtu,
-                      [&](const machines::RcRequest& asked) { return knowledge_of(core, qp, asked, reuses); });
-  if (core.faults.any()) mistake(core, qp, request, decision);
+  const machines::UcDecision decision = core.decisions.unreliable.judge(core, qp, request);
   const bool begins = packet.op->known && packet.op->begins_message();
   if (decision.abandons && (begins || !decision.too_long)) abandon(core, qp);
   if (decision.too_long && decision.reaction == machines::UcReaction::drop) spoil(core, qp);
   if (decision.reaction == machines::UcReaction::drop) {
     if (packet.op->known && machines::takes_receive(*packet.op)) ++core.counters.no_receive;
-    if (!core.faults[Fault::waits_for_lost_uc]) at.uc = machines::dropped(at.uc, request);
+    at.uc = core.decisions.unreliable.after_drop(at.uc, request);
     return;
   }
+  core.decisions.unreliable.execute(core, qp, packet, request);
+}
+
+namespace conforming {
+
+machines::UcDecision judge_unreliable(Core& core, QueuePair& qp, const machines::RcRequest& request) {
+  const bool reuses = qp.responder.receive_srq == 0;
+  return machines::judge(qp.responder.uc, request, qp.attributes.path_mtu,
+                         [&](const machines::RcRequest& asked) { return knowledge_of(core, qp, asked, reuses); });
+}
+
+bool takes_next_receive(const Opcode& op) { return op.begins_message(); }
+
+machines::UcResponder after_drop(const machines::UcResponder& at, const machines::RcRequest& request) {
+  return machines::dropped(at, request);
+}
+
+void execute_unreliable(Core& core, QueuePair& qp, const Packet& packet, const machines::RcRequest& request) {
   if (request.op->operation == Operation::rdma_write && request.payload != 0) {
     const auto to = reach(core, qp, request, false);
     if (to) std::copy_n(packet.payload.begin(), std::min(to->size(), packet.payload.size()), to->begin());
   }
   deliver_unreliable(core, qp, packet);
-  at.uc = machines::executed(at.uc, request);
-  if (core.faults[Fault::acknowledges_uc] && packet.op->ends_message()) answer_wrongly(core, qp, request.psn, 0x1f);
+  qp.responder.uc = machines::executed(qp.responder.uc, request);
 }
+
+}  // namespace conforming
 
 }  // namespace rdmawire::device

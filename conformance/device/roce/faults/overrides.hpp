@@ -14,5 +14,9 @@ struct FaultOverride {
 };
 
 std::span<const FaultOverride> responder_overrides();
+std::span<const FaultOverride> unreliable_overrides();
+std::span<const FaultOverride> congestion_overrides();
+std::span<const FaultOverride> cm_overrides();
+std::span<const FaultOverride> queue_pair_overrides();
 
 }  // namespace rdmawire::device
