@@ -233,11 +233,21 @@ Exit show_mutations(std::uint64_t seed, const std::vector<std::string>& faults) 
   return complete ? Exit::success : Exit::findings;
 }
 
+/// Rejects options that have no effect on the chosen device. Otherwise the reference device would be tested instead of
+/// the intended one.
+void check_device_options(const conformance::TargetOptions& target) {
+  if (!target.wire.empty() && !target.device.starts_with("agent:"))
+    throw UsageError("--wire requires --device agent:ADDRESS");
+  if (target.kernel != conformance::TargetOptions().kernel && !target.device.starts_with("lab:"))
+    throw UsageError("--kernel requires --device lab:rxe or lab:siw");
+}
+
 Exit run(Options& options) {
   conformance::TargetOptions& target = options.run.target;
   if (options.coverage) return show_coverage();
   if (options.list) return list(options);
   if (target.faults == std::vector<std::string>{"list"}) return list_faults();
+  check_device_options(target);
   for (const Case& which : conformance::cases())
     if (conformance::is_chosen(which, options.only)) options.run.cases.push_back(&which);
   options.run.all_cases = options.only.empty();

@@ -221,6 +221,11 @@ def fake_agent(tmp_path):
     server.close()
 
 
+def test_options_without_effect_on_the_device_are_errors():
+    assert "--wire requires --device agent:ADDRESS" in certify("--wire", "null", status=2).stderr
+    assert "--kernel requires --device lab:rxe or lab:siw" in certify("--kernel", "newest", status=2).stderr
+
+
 def test_physical_device_requires_allow(tmp_path, fake_agent):
     refused = certify("--device", f"agent:unix:{fake_agent}", "--wire", "unix:/nowhere/port", status=2).stderr
     assert "refusing to send" in refused and "--allow 10.0.0.2" in refused
