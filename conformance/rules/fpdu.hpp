@@ -166,8 +166,8 @@ inline constexpr auto fpdu_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5044", "8", "codes 2 and 3")},
-     .sentence = "The MPA layer of the receiver shall not close TCP itself after an invalid CRC or a marker mismatch, "
-                 "so that a Terminate can still be sent.",
+     .sentence = "The receiver shall leave TCP open in its MPA layer after an invalid CRC or a marker mismatch, so "
+                 "that a Terminate can still be sent.",
      .stimulus = "an invalid CRC, a marker that disagrees"},
     {.id = "fpdu.tester.stream.begins-in-the-middle",
      .alias = "FPD-022",

@@ -88,8 +88,8 @@ inline constexpr auto terminate_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5041", "7.1", "item 2"), rfc("RFC 5040", "4.8", "figure 9")},
-     .sentence = "The sender of the Terminate shall report an RDMA Write to a buffer without write access as an RDMAP "
-                 "access violation or a DDP tagged-buffer error, and shall place no data.",
+     .sentence = "The sender shall report, in its Terminate, an RDMA Write to a buffer without write access as an "
+                 "RDMAP access violation or a DDP tagged-buffer error, and shall place no data.",
      .stimulus = "an RDMA Write to a read-only buffer"},
     {.id = "terminate.receiver.message.malformed",
      .alias = "TRM-013",
