@@ -235,19 +235,19 @@ Exit show_mutations(std::uint64_t seed, const std::vector<std::string>& faults) 
 
 /// Rejects options that have no effect on the chosen device. Otherwise the reference device would be tested instead of
 /// the intended one.
-void check_device_options(const conformance::TargetOptions& target) {
-  if (!target.wire.empty() && !target.device.starts_with("agent:"))
+void check_device_options(const conformance::TargetOptions& target, const Given& given) {
+  if (given("--wire") && !target.device.starts_with("agent:"))
     throw UsageError("--wire requires --device agent:ADDRESS");
-  if (target.kernel != conformance::TargetOptions().kernel && !target.device.starts_with("lab:"))
+  if (given("--kernel") && !target.device.starts_with("lab:"))
     throw UsageError("--kernel requires --device lab:rxe or lab:siw");
 }
 
-Exit run(Options& options) {
+Exit run(Options& options, const Given& given) {
   conformance::TargetOptions& target = options.run.target;
   if (options.coverage) return show_coverage();
   if (options.list) return list(options);
   if (target.faults == std::vector<std::string>{"list"}) return list_faults();
-  check_device_options(target);
+  check_device_options(target, given);
   for (const Case& which : conformance::cases())
     if (conformance::is_chosen(which, options.only)) options.run.cases.push_back(&which);
   options.run.all_cases = options.only.empty();
@@ -390,7 +390,7 @@ Command certify_command() {
                       {"2", "usage error"},
                       {"3", "the device could not be reached, or was lost too often"},
                       {"130", "interrupted with Ctrl-C (the report covers the finished cases)"}};
-  command.run = [options](const Given&) { return certify::run(*options); };
+  command.run = [options](const Given& given) { return certify::run(*options, given); };
   return command;
 }
 

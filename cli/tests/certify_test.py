@@ -223,7 +223,9 @@ def fake_agent(tmp_path):
 
 def test_options_without_effect_on_the_device_are_errors():
     assert "--wire requires --device agent:ADDRESS" in certify("--wire", "null", status=2).stderr
-    assert "--kernel requires --device lab:rxe or lab:siw" in certify("--kernel", "newest", status=2).stderr
+    # "debian" is the default of --kernel.
+    for kernel in ("newest", "debian"):
+        assert "--kernel requires --device lab:rxe or lab:siw" in certify("--kernel", kernel, status=2).stderr
 
 
 def test_physical_device_requires_allow(tmp_path, fake_agent):
