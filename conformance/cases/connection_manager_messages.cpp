@@ -7,15 +7,16 @@
 
 #include "conformance/cases/connection_manager.hpp"
 #include "conformance/cases/files.hpp"
+#include "dissectors/machines/cm.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/transport.hpp"
 
 namespace rdmawire::conformance::connection_manager_messages_cases {
 namespace {
 
+namespace cm_reason = machines::cm_reason;
+
 constexpr std::uint32_t accepted_mtu_codes = 5;  // 256 to 4096 bytes
-constexpr std::uint16_t invalid_service_id = 8, primary_lid_rejected = 13, alternate_lid_rejected = 19,
-                        application_reject = 28;
 
 bool same(Bytes a, const std::array<std::uint8_t, 16>& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
 
@@ -151,7 +152,8 @@ void rejects(Bench& bench, TesterCm& cm, std::uint16_t reason) {
   const Seen seen = cm.hears<CmRej>(
       fmt::format("to the REQ, id {:#x}, no reason of LIDs (13, 19)", cm.local_id()), [&](const View<CmRej>& rej) {
         return rej.get<"remote_comm_id">() == cm.local_id() && rej.get<"message">() == 0 &&
-               rej.get<"reason">() != primary_lid_rejected && rej.get<"reason">() != alternate_lid_rejected;
+               rej.get<"reason">() != cm_reason::primary_lid_rejected &&
+               rej.get<"reason">() != cm_reason::alternate_lid_rejected;
       });
   const std::uint16_t found = seen.stack.get<CmRej>()->get<"reason">();
   bench.require(found == reason, fmt::format("reason {}", reason), fmt::format("reason {}", found),
@@ -161,7 +163,7 @@ void no_listener(Bench& bench) {
   TesterCm cm(bench);
   static_cast<void>(cm.device_listens());  // checks that the device has a CM; the listener is closed immediately
   bench >> with_lids(cm.req(cm.port()), 0x0007);
-  rejects(bench, cm, invalid_service_id);
+  rejects(bench, cm, cm_reason::invalid_service_id);
 }
 void the_application_rejects(Bench& bench) {
   TesterCm cm(bench);
@@ -169,7 +171,7 @@ void the_application_rejects(Bench& bench) {
   bench >> with_lids(cm.req(listener.port()), 0x0007);
   const peer::CmConnection connection = cm.requested(listener);
   bench.take(connection.reject(), "the device's application refuses");
-  rejects(bench, cm, application_reject);
+  rejects(bench, cm, cm_reason::consumer);
 }
 // CA17-37: an alternate path is never rejected for its LIDs.
 void an_alternate_path_of_lids(Bench& bench) {

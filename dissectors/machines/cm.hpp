@@ -40,9 +40,11 @@ enum class CmNotification : std::uint8_t {
   timewait_exit,
 };
 
-/// Reasons of REJs that the state machine generates. 12.6.7.2.
+/// Reasons of REJs. 12.6.7.2.
 namespace cm_reason {
-inline constexpr std::uint8_t timeout = 4, stale_connection = 10, consumer = 28;
+inline constexpr std::uint8_t no_resources = 3, timeout = 4, invalid_service_id = 8, invalid_transport_type = 9,
+                              stale_connection = 10, primary_gid_rejected = 12, primary_lid_rejected = 13,
+                              alternate_lid_rejected = 19, invalid_path_mtu = 26, consumer = 28;
 }
 
 /// Times of a connection in nanoseconds.

@@ -15,6 +15,7 @@ namespace rdmawire::device {
 
 namespace {
 
+namespace cm_reason = machines::cm_reason;
 using machines::CmMessage;
 using machines::CmNotification;
 using machines::CmStep;
@@ -127,7 +128,7 @@ std::vector<std::uint8_t> message_of(Core& core, CmConnection& at, const CmStep&
     case CmMessage::drep: return short_of(at, cm_attribute::drep, at.last_transaction);
     case CmMessage::rej: {
       // A REJ for a timeout names no rejected message. The peer's ID is known from an MRA or its REQ.
-      const bool gives_up = step.reason == machines::cm_reason::timeout;
+      const bool gives_up = step.reason == cm_reason::timeout;
       return rejection_of(at.id, core.decisions.cm.rejected_id(at, step.reason), at.transaction,
                           gives_up ? 2 : rejected_message(at), step.reason, private_data);
     }
@@ -259,16 +260,15 @@ void receive_request(Core& core, const Packet& packet, const CmIncoming& message
     }
     // 12.9.8.3 (clause number not verified): the queue pair belongs to an older connection.
     if (at.peer.qpn == request.peer.qpn && at.machine.state != CmState::timewait)
-      return reject(core, packet, message, 0, machines::cm_reason::stale_connection);
+      return reject(core, packet, message, 0, cm_reason::stale_connection);
   }
   const CmListener* listener = listener_for(core, request);
-  constexpr std::uint8_t no_resources = 3, mtu_rejected = 26;
   if (const std::uint8_t reason = core.decisions.cm.rejection_reason(core, packet, request, listener)) {
     const std::uint8_t largest[] = {mtu_code(core.port.mtu)};
-    return reject(core, packet, message, 0, reason, reason == mtu_rejected ? Bytes(largest) : Bytes());
+    return reject(core, packet, message, 0, reason, reason == cm_reason::invalid_path_mtu ? Bytes(largest) : Bytes());
   }
   CmConnection* made = new_connection(core);
-  if (!made) return reject(core, packet, message, 0, no_resources);
+  if (!made) return reject(core, packet, message, 0, cm_reason::no_resources);
   CmConnection& at = *made;
   at.remote_id = message.local_id;
   at.listener = listener->handle;
@@ -501,7 +501,7 @@ void cm_forget(Core& core, CmConnection& at) {
     }
   // An active endpoint that gives up sends a REJ for a timeout.
   if (at.machine.waits_for_reply()) {
-    CmStep step{at.machine, CmMessage::rej, false, machines::cm_reason::timeout};
+    CmStep step{at.machine, CmMessage::rej, false, cm_reason::timeout};
     step.next.state = machines::CmState::idle;
     at.machine = step.next;
     send_message(core, at, step);
@@ -527,16 +527,14 @@ void repeat(CmMessage /*message*/, std::vector<std::uint8_t>& /*mad*/) {}
 
 std::uint8_t rejection_reason(const Core& core, const Packet& packet, const CmRequest& request,
                               const CmListener* listener) {
-  constexpr std::uint8_t no_resources = 3, unknown_service = 8, unknown_transport = 9, gid_rejected = 12,
-                         mtu_rejected = 26;
-  if (!listener) return unknown_service;
-  if (request.service_type > 1) return unknown_transport;
-  if (!core.port.find(request.remote_gid, packet.type, packet.vlan)) return gid_rejected;
-  if (request.peer.path_mtu == 0 || request.peer.path_mtu > mtu_code(core.port.mtu)) return mtu_rejected;
+  if (!listener) return cm_reason::invalid_service_id;
+  if (request.service_type > 1) return cm_reason::invalid_transport_type;
+  if (!core.port.find(request.remote_gid, packet.type, packet.vlan)) return cm_reason::primary_gid_rejected;
+  if (request.peer.path_mtu == 0 || request.peer.path_mtu > mtu_code(core.port.mtu)) return cm_reason::invalid_path_mtu;
   std::size_t waiting = 0;
   for (const auto& [id, connection] : core.cm.connections)
     if (connection.listener == listener->handle && connection.machine.waits_for_consumer()) ++waiting;
-  if (waiting >= std::max(listener->backlog, 1U)) return no_resources;
+  if (waiting >= std::max(listener->backlog, 1U)) return cm_reason::no_resources;
   return 0;
 }
 

@@ -67,8 +67,8 @@ constexpr FaultOverride cm_rows[] = {
        d.cm.rejection_reason.override_with([](const auto& next, const Core& core, const Packet& packet,
                                               const CmRequest& request, const CmListener* listener) {
          constexpr std::uint16_t by_gid = 0xffff;
-         constexpr std::uint8_t lid_rejected = 13;
-         return request.remote_lid != by_gid ? lid_rejected : next(core, packet, request, listener);
+         return request.remote_lid != by_gid ? machines::cm_reason::primary_lid_rejected
+                                             : next(core, packet, request, listener);
        });
      }},
 };
