@@ -2,7 +2,7 @@
 /// Decisions of the reference devices, and faults that override them.
 ///
 /// A device makes each decision through a small named function. A fault replaces the function in a file of its own, so
-/// that the device contains only what the specification states.
+/// that the device reads like the specification.
 
 #include <cstddef>
 #include <utility>

@@ -1,6 +1,6 @@
 #pragma once
 /// Decisions of the device that faults can override. The device calls them through Core::decisions. The functions in
-/// `conforming` are what the specification states. The files in faults/ contain the overrides.
+/// `conforming` follow the specification. The files in faults/ contain the overrides.
 
 #include <cstddef>
 #include <deque>
@@ -103,10 +103,10 @@ std::uint32_t read_response_mtu(const QueuePair& qp, const Response& response);
 /// Return the next packet of a READ response. Each packet checks the key and reads memory again. Empty if access
 /// failed.
 std::optional<OutgoingPacket> next_of_read(Core& core, QueuePair& qp, Response& response);
-/// Return the payload of a READ response packet, or nothing if the key is no longer valid. 9.7.5.1.3.
+/// Return the payload of a READ response packet. Empty if the key is no longer valid. 9.7.5.1.3.
 std::optional<std::vector<std::uint8_t>> bytes_of_read(Core& core, const QueuePair& qp, const Response& response,
                                                        std::uint32_t count);
-/// Return the PSN of the NAK that replaces a READ response packet: the PSN of that packet.
+/// Return the PSN of the NAK that replaces a READ response packet: that packet's PSN.
 Psn read_error_psn(const Response& response);
 
 // Unreliable connections: unreliable_responder.cpp
@@ -173,7 +173,7 @@ void flush_sends(Core& core, QueuePair& qp, std::deque<SendWork> sends);
 void flush_receives(Core& core, QueuePair& qp, const std::deque<ReceiveRequest>& receives);
 /// True if the Error state raises the event that the queue pair completes no more requests of the SRQ: o11-5.2.5.
 bool reports_last_wqe(const QueuePair& qp);
-/// True if a drained send queue raises an event: if the application asked for it.
+/// True if a drained send queue raises an event: if the application requested it.
 bool reports_drained(const Requester& at);
 
 // Verbs: device.cpp
@@ -182,8 +182,9 @@ Counters reported_counters(const Counters& counters);
 /// Return EBUSY for a queue pair that is attached to a multicast group: o10-2.2.3. Bound windows do not prevent
 /// destruction: o10-2.2.5.
 Result<void> may_destroy(const Core& core, const QueuePair& qp);
-/// Return the decision about a posted request in the state of the queue pair.
+/// Return whether a send request is executed, queued, flushed or refused in the state of the queue pair. C10-96.
 machines::PostAnswer post_send(const QueuePair& qp);
+/// Return whether a receive request is queued, flushed or refused in the state of the queue pair. C10-97.2.1.
 machines::PostAnswer post_receive(const QueuePair& qp);
 /// True if the queue pair prevents the destruction of a completion queue. C11-17.
 bool uses_cq(const QueuePair& qp, std::uint32_t cq);

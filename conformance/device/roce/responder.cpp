@@ -92,7 +92,7 @@ void acknowledge_again(Core& core, QueuePair& qp, const Packet& packet, const Rc
           .msn = qp.responder.state.msn});
 }
 
-/// Send the stored response of a duplicate again.
+/// Retransmit the stored response of a duplicate.
 void answer_again(Core& core, QueuePair& qp, const Packet& packet, const RcRequest& request, std::uint8_t slot) {
   const ResponderDecisions& decisions = core.decisions.responder;
   machines::RcAnswer& kept = qp.responder.state.answers[slot];
