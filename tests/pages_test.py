@@ -1,8 +1,10 @@
 """README.md and the pages in docs/ show the output of the program: every console block is run and compared.
 
 A block marked `console` runs in the root of the repository. A block marked `console lab` boots virtual machines: it runs if
-RDMAWIRE_LAB is set. The C++ of README.md must compile. RDMAWIRE_PAGES=write rewrites the blocks instead.
+RDMAWIRE_LAB is set. RDMAWIRE_PAGES=write rewrites the blocks instead. The C++ of README.md must compile. The keys and columns of
+docs/reference/analyze-report.md are compared with the schema and the files.
 """
+import json
 import os
 import pathlib
 import re
@@ -50,6 +52,52 @@ def test_console_blocks_equal_the_output(page):
         page.write_text(current)
         return
     assert current == text
+
+
+REPORT_PAGE = ROOT / "docs" / "reference" / "analyze-report.md"
+# Words of the JSON blocks that are no keys, besides texts in parentheses and quotes.
+NO_KEYS = set("above and code columns direction each native of one per rnr roce_v2 row s shortest tables the with".split())
+
+
+def without_remarks(text):
+    """Return the text without quoted texts and (nested) parentheses."""
+    text = re.sub(r'"[^"]*"', "", text)
+    while (shorter := re.sub(r"\([^()]*\)", "", text)) != text:
+        text = shorter
+    return text
+
+
+def keys_of(schema):
+    """Yield the names of all properties of a JSON schema."""
+    if isinstance(schema, dict):
+        yield from schema.get("properties", {})
+        for value in schema.values():
+            yield from keys_of(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from keys_of(value)
+
+
+def test_keys_of_the_report_page_are_those_of_the_schema():
+    schema = json.loads((REPORT_PAGE.parent / "schemas" / "analyze.schema.json").read_text())
+    sections = REPORT_PAGE.read_text().split("\n## HTML page\n")[0]
+    blocks = re.findall(r"^```\n(.*?)^```$", sections, re.M | re.S)
+    assert len(blocks) == 2, "one block for a report, one for capture points"
+    documented = set(re.findall(r"\b[a-z][a-z0-9_]*\b", without_remarks("".join(blocks))))
+    assert documented - set(keys_of(schema)) == NO_KEYS
+    assert set(schema["properties"]) - {"capture_points"} <= documented
+
+
+@pytest.mark.skipif(not (BIN / "rdmawire").exists(), reason=f"requires the rdmawire command in {BIN}")
+def test_columns_of_the_report_page_are_those_of_the_files(tmp_path):
+    subprocess.run([BIN / "rdmawire", "analyze", ROOT / "captures" / "samples" / "rping.pcap", "--csv", tmp_path,
+                    "--csv-packets"], check=True, stdout=subprocess.DEVNULL)
+    rows = re.findall(r"^\| `(\w+\.csv)` \| (.*) \|$", REPORT_PAGE.read_text(), re.M)
+    assert {file for file, _ in rows} == {"messages.csv", "packets.csv"}
+    for file, columns in rows:
+        documented = [column.strip() for column in without_remarks(columns).split(",")]
+        assert documented == (tmp_path / file).read_text().splitlines()[0].split(",")
+    assert "merged_from" in (tmp_path / "connections.csv").read_text().splitlines()[0].split(",")
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="requires g++")

@@ -58,6 +58,21 @@ def test_check_layering_reports_forbidden_includes(tmp_path, path, line, message
         assert f"{path}:2: " in done.stdout and message in done.stdout
 
 
+@pytest.mark.parametrize("path, forbidden", [("responder.cpp", True), ("faults/responder.cpp", False),
+                                             ("fault_table.cpp", False), ("device_test.cpp", False)])
+def test_check_layering_reports_faults_in_the_decisions_of_the_device(tmp_path, path, forbidden):
+    write(tmp_path, f"conformance/device/roce/{path}", "if (core.faults[Fault::never_acknowledges]) return;\n")
+    done = run(ROOT / "scripts" / "check-layering", tmp_path)
+    assert done.returncode == forbidden
+    assert (f"conformance/device/roce/{path}:1: " in done.stdout) == forbidden
+
+
+def test_check_layering_reports_a_converted_source_that_is_still_excepted(tmp_path):
+    write(tmp_path, "conformance/device/roce/memory.cpp", "int decision();\n")
+    done = run(ROOT / "scripts" / "check-layering", tmp_path)
+    assert done.returncode == 1 and "remove it from CHECKS_FAULTS" in done.stdout
+
+
 def test_fuzz_parses_the_last_progress_line():
     fuzz = load("fuzz")
     output = "\n".join([
