@@ -209,7 +209,7 @@ follow_apt() {
       locked { lock = $0; sub(/^.*held by/, "waiting for", lock); sub(/\.\.\..*/, "", lock) }
       END {
         if (locked) print lock " to release the package database"
-        else if (unpacked >= total && ready) print "set up " ready " of " total " packages"
+        else if (unpacked >= total && ready) print "set up " (ready < total ? ready : total) " of " total " packages"
         else if (unpacked) print "unpacked " unpacked " of " total " packages"
         else if (total && fetched) print "downloaded " fetched " files (" size " in all)"
       }')
