@@ -2,6 +2,7 @@
 #
 #   rdmawire_component(NAME
 #     COLD                      compile it quickly: no user waits for its code, unlike for decoding or analysis
+#     NO_PRECOMPILED            compile it without the precompiled headers, because it does not link {fmt}'s library
 #     SOURCES file...           sources of the library rdmawire_NAME (alias rdmawire::NAME)
 #     USES target...            packages and components above this one, public
 #     TESTS file_test.cpp...    one GoogleTest program for the component: NAME_test
@@ -97,7 +98,7 @@ function(rdmawire_generated name)
 endfunction()
 
 function(rdmawire_component name)
-  cmake_parse_arguments(COMPONENT "COLD" "" "SOURCES;USES;TESTS;TEST_USES;BENCHMARKS;BENCHMARK_USES;FUZZERS" ${ARGN})
+  cmake_parse_arguments(COMPONENT "COLD;NO_PRECOMPILED" "" "SOURCES;USES;TESTS;TEST_USES;BENCHMARKS;BENCHMARK_USES;FUZZERS" ${ARGN})
   set(target rdmawire_${name})
   add_library(${target} STATIC ${COMPONENT_SOURCES})
   add_library(rdmawire::${name} ALIAS ${target})
@@ -110,6 +111,13 @@ function(rdmawire_component name)
   if(COMPONENT_COLD)
     rdmawire_cold(${target})
   endif()
+  if(NOT COMPONENT_NO_PRECOMPILED)
+    if(COMPONENT_COLD AND CMAKE_BUILD_TYPE STREQUAL Release)
+      rdmawire_precompiled(${target} standard_cold)
+    else()
+      rdmawire_precompiled(${target} standard)
+    endif()
+  endif()
   set_property(GLOBAL APPEND PROPERTY RDMAWIRE_COMPONENTS ${target})
 
   if(RDMAWIRE_TESTS AND COMPONENT_TESTS)
@@ -117,6 +125,9 @@ function(rdmawire_component name)
     target_link_libraries(${name}_test PRIVATE ${target} rdmawire_flags GTest::gtest GTest::gmock GTest::gtest_main
                                                ${COMPONENT_TEST_USES})
     target_include_directories(${name}_test PRIVATE ${RDMAWIRE_TEST_INCLUDE})
+    if(NOT COMPONENT_NO_PRECOMPILED)
+      rdmawire_precompiled(${name}_test standard_test)
+    endif()
     gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST)
   endif()
 
