@@ -385,8 +385,8 @@ Command analyze_command() {
   command.group("Analysis");
   command.option(
       "--counters", "FILE", options->counters,
-      "Compare with host counters (output of \"rdma statistic\" or \"ethtool -S\"). Two files contain the counters "
-      "before and after the capture.");
+      "Compare with host counters (output of \"rdma statistic\" or \"ethtool -S\"). If specified twice, the first file "
+      "contains the counters from before the capture, the second file those from after it.");
   command
       .parsed(
           "--ignore", "SOURCE",
@@ -425,7 +425,7 @@ Command analyze_command() {
   command
       .choice<bool>("--clocks", "MODE", options->synchronized,
                     {{"estimated", false, "from the packets"}, {"synchronized", true}},
-                    "Set the relation of the capture points' clocks.")
+                    "Estimate the clock offsets of the capture points, or treat their clocks as synchronized.")
       .needs("--capture-points");
   command.option("--order", "FILES", options->order, "List the capture files in path order, separated by commas.")
       .by_default("inferred from the packets")

@@ -377,8 +377,10 @@ Command certify_command() {
   command.flag("--list", options->list, "List the cases with their rules and clauses.");
   command.flag("--coverage", options->coverage,
                "Print the page docs/reference/coverage.md: cases, monitors and faults of each rule.");
-  command.flag("--mutations", options->mutations,
-               "Run every case against every fault of the reference device and print a page. This takes minutes.");
+  command.flag(
+      "--mutations", options->mutations,
+      "Print the page docs/reference/mutations.md: the faults of the reference devices and the cases that detect "
+      "them. Runs every case against every fault, which takes minutes.");
   command.examples = {
       {"rdmawire certify --device lab:rxe --report out", "Test Linux's rxe in a virtual machine."},
       {"rdmawire certify --only 'RSP-*' --only rc.requester.psn.wraps -v", "Run some cases and print every step."},

@@ -450,11 +450,12 @@ void add_play_options(Command& command, PlayOptions& o) {
 
   command.group("Safety");
   command.choice<PlayerOptions::Snapped>("--truncated", "ACTION", o.snapped,
-                                         {{"refuse", PlayerOptions::Snapped::refuse},
+                                         {{"skip", PlayerOptions::Snapped::skip, "and report as an error"},
                                           {"pad", PlayerOptions::Snapped::pad, "with zeros and a valid ICRC"},
                                           {"send", PlayerOptions::Snapped::send, "the captured bytes"}},
                                          "Handle frames truncated by the capture.");
-  command.choice<bool>("--too-long", "ACTION", o.truncate, {{"refuse", false}, {"truncate", true}},
+  command.choice<bool>("--too-long", "ACTION", o.truncate,
+                       {{"skip", false, "and report as an error"}, {"truncate", true}},
                        "Handle frames that exceed the wire's maximum length.");
   command.flag("--allow-multicast", o.allow_multicast, "Send frames to broadcast and multicast addresses.");
   command.option("--allow-target", "NAME", o.allowed, "Allow sending to the interface or device NAME.");

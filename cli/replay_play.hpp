@@ -37,7 +37,7 @@ struct PlayOptions {
   std::string faults_file;
   std::optional<std::uint64_t> seed;
 
-  replay::PlayerOptions::Snapped snapped = replay::PlayerOptions::Snapped::refuse;
+  replay::PlayerOptions::Snapped snapped = replay::PlayerOptions::Snapped::skip;
   bool truncate = false, allow_multicast = false, preload = false;
   std::vector<std::string> allowed;
   std::optional<std::uint64_t> rate_cap;

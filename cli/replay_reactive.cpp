@@ -77,7 +77,7 @@ void add_reactive_options(Command& command, ReactiveOptions& options) {
   add_device_options(command, target);
   command.option("--connection", "N", options.connection, "Replay the capture's Nth connection.")
       .positive()
-      .by_default("the one with most bytes");
+      .by_default("the one with the most bytes");
   command.choice<std::string>("--side", "SIDE", options.side, {{"a", "a"}, {"b", "b"}}, "Emulate this endpoint.")
       .by_default("the one that sent more bytes");
   command.option("-O,--output", "FILE", options.output, "Record sent and received packets (pcap or pcapng).");

@@ -17,7 +17,7 @@ struct ReactiveOptions {
   std::string faults_file;            ///< file with such lines. Empty: none
   std::string output;                 ///< capture file. Empty: none
   std::uint64_t seed = 1;
-  std::uint32_t connection = 0;                 ///< ordinal in the capture. 0: the one with most bytes
+  std::uint32_t connection = 0;                 ///< ordinal in the capture. 0: the one with the most bytes
   std::string side;                             ///< "a", "b". Empty: the one that sent more bytes
   double retry_after = 0.5, step_timeout = 10;  ///< seconds
   bool reactive = false, dry_run = false, json = false;

@@ -47,7 +47,7 @@ class Output {
 /// not.
 class Progress {
  public:
-  /// `with_output`: also if standard output is a terminal. Then call clear() before each line of output.
+  /// `with_output`: even if standard output is a terminal. Then call clear() before each line of output.
   explicit Progress(bool with_output = false);
   ~Progress();
   Progress(const Progress&) = delete;

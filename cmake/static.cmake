@@ -40,7 +40,7 @@ function(rdmawire_link_static_verbs target)
   target_link_libraries(${target} PRIVATE "$<LINK_GROUP:RESCAN,${archives}>")
 endfunction()
 
-# rdmawire_link_static_pcap(TARGET): libpcap.a without its D-Bus monitor, which would need libdbus and libsystemd.
+# rdmawire_link_static_pcap(TARGET): links libpcap.a without its D-Bus monitor, which would need libdbus and libsystemd.
 function(rdmawire_link_static_pcap target)
   target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/packaging/static/pcap.cpp)
   # Loads these functions before the linker reaches those of libpcap.a.

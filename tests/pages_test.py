@@ -55,7 +55,7 @@ def test_console_blocks_equal_the_output(page):
 
 
 REPORT_PAGE = ROOT / "docs" / "reference" / "analyze-report.md"
-# Words of the JSON blocks that are no keys, besides texts in parentheses and quotes.
+# Words of the JSON blocks that are no keys, in addition to texts in parentheses and quotes.
 NO_KEYS = set("above and code columns direction each native of one per rnr roce_v2 row s shortest tables the with".split())
 
 

@@ -26,7 +26,7 @@ struct Boundary {
   [[nodiscard]] Boundary from_origin(std::int64_t origin) const;
 };
 
-/// Input of a run.
+/// Input of a scan.
 struct ScanOptions {
   std::vector<std::string> files;  ///< read in the order of their first packets' times ("-": standard input)
   Boundary from, to;

@@ -13,7 +13,7 @@
 namespace rdmawire::captures::analysis {
 
 struct DetailsOptions {
-  std::size_t connections = 50;         ///< connections with findings, worst first, then those with most bytes
+  std::size_t connections = 50;         ///< connections with findings, worst first, then those with the most bytes
   std::size_t points = 20'000;          ///< maximum per connection, sampled evenly
   std::size_t points_in_all = 400'000;  ///< maximum over all connections
   std::size_t findings = 100;           ///< findings with a sequence diagram, worst first

@@ -538,7 +538,7 @@ void add_capture_wide(std::vector<Finding>& findings, const Analysis& analysis, 
       meaning += " The capture contains both RoCEv1 and RoCEv2: check for endpoints with different GID indexes.";
     findings.push_back(of_capture(
         all ? Severity::info : Severity::warning, "one_way", analysis.one_way.connections, analysis.one_way.first_frame,
-        fmt::format("{} without the other direction",
+        fmt::format("{} with packets in one direction only",
                     counted(analysis.one_way.connections, "connection", "connections")),
         meaning,
         all ? "Capture both directions. If this port should carry both, compare GID index, RoCE version and routes of "
@@ -644,7 +644,7 @@ std::vector<Finding> findings_of(const Analysis& analysis, const InputFacts& inp
   }
   add_capture_wide(findings, analysis, input);
   std::sort(findings.begin(), findings.end(), before);
-  // These come first because they affect the interpretation of the other findings.
+  // These findings precede the others, because they affect the interpretation of the others.
   if (twice) findings.insert(findings.begin(), captured_twice_finding(analysis, by_kind[{duplicate, Cause::none}]));
   if (input.overlapping_files)
     findings.insert(

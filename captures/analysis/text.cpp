@@ -194,7 +194,7 @@ class Printer : TextPage {
     std::string frames;
     if (f.at("first_frame").is_number()) {
       const std::uint64_t first = number(f.at("first_frame")), last = number(f.at("last_frame"));
-      frames = first == last ? fmt::format(" Frame {}.", first)
+      frames = first == last ? fmt::format(" See frame {}.", first)
                              : fmt::format(" First frame {}, last frame {}.", first, last);
     }
     const std::string cause = word(f.at("cause"));

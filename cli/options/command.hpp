@@ -195,7 +195,7 @@ struct Command {
     added.default_value.clear();
     return added;
   }
-  /// An option with one of some words.
+  /// An option that accepts one of several names.
   template <class T, class Variable>
   Option& choice(std::string names, std::string placeholder, Variable& value, std::vector<Choice<T>> choices,
                  std::string help) {

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import struct
 import subprocess
 from pathlib import Path
@@ -137,6 +138,24 @@ def test_iwarp_segments_are_matched(tmp_path):
     hops = rdma(report)
     assert hops and sum(hop["seen"] for hop in hops) > 100
     assert sum(outcomes(hop).get("missed_downstream", 0) for hop in hops) == 1
+
+
+def test_frames_of_a_finding_name_their_captures(tmp_path):
+    header, packets = records(SEND)
+    sends = [n for n, p in enumerate(packets, 1) if len(p[3]) > 1000]
+    gone = set(sends[10:16])
+    text = run(SEND, other_point(tmp_path / "b.pcap", SEND, without=gone)).stdout.decode()
+    listed = ", ".join(map(str, sorted(gone)[:4]))
+    assert f"frames  {listed}, … of rc-send" in text
+
+    def other_dscp(content):
+        content = bytearray(content)
+        if content[12:14] == b"\x08\x00" and content[23] == 17:
+            content[15] = 8 << 2
+        return content
+
+    text = run(SEND, other_point(tmp_path / "c.pcap", SEND, change=other_dscp)).stdout.decode()
+    assert re.search(r"frames  (\d+ → \d+, ){4}… of (rc-send → c|c → rc-send)\n", text), text
 
 
 def test_unrelated_capture_is_a_finding(tmp_path):

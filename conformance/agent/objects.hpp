@@ -20,8 +20,8 @@ using Asked = nlohmann::json;
 /// Handle of an object: unique within its session, never reused.
 using Handle = std::uint64_t;
 
-/// An object that the session must release. Derived classes define `static constexpr std::string_view name`, the
-/// protocol name of the kind.
+/// An object that the session must release. Derived classes define `static constexpr std::string_view name`: the name
+/// of the object kind in the protocol.
 class Object {
  public:
   Object() = default;

@@ -26,7 +26,7 @@ Announced announced_by(const Seen& req) {
   return {cm_time(header.get<"remote_cm_response_timeout">()), header.get<"max_cm_retries">()};
 }
 
-/// Checks that the same REQ is retried, no sooner than announced. The upper bound is unspecified because it includes
+/// Checks that the same REQ is retried, no earlier than announced. The upper bound is unspecified because it includes
 /// network delays, so the tester waits four times as long.
 Seen expect_retry(Bench& bench, const Seen& before) {
   const Announced announced = announced_by(before);

@@ -125,7 +125,7 @@ peer::CmEvent DeviceBench::expect_event(const peer::CmConnection& connection, co
 }
 
 void DeviceBench::no_sooner(std::int64_t earlier, std::int64_t later, std::int64_t least, const std::string& what) {
-  story_.require(later - earlier >= least, fmt::format("{} no sooner than after {:.3f} ms", what, milliseconds(least)),
+  story_.require(later - earlier >= least, fmt::format("{} no earlier than after {:.3f} ms", what, milliseconds(least)),
                  fmt::format("after {:.3f} ms", milliseconds(later - earlier)));
 }
 

@@ -20,7 +20,7 @@ class Stimulus {
  public:
   Stimulus(Frame frame, std::string text) : frame_(std::move(frame)), text_(std::move(text)) {}
 
-  /// Sets a field. Lengths and CRCs are computed afterwards.
+  /// Returns a copy with the field set. encode() computes lengths and CRCs that are not set.
   template <class H, FixedString Name>
   [[nodiscard]] Stimulus with(std::uint64_t value, std::string_view words) const {
     constexpr const Field& field = *info<H>.find(Name.view());

@@ -498,7 +498,7 @@ class RemoteTarget final : public AgentTarget {
   bool unread_ = false;    ///< memory is no longer compared
   std::optional<RemoteConnections> connections_;
   std::array<Outcome::Drawn, 2> drawn_{};  ///< from its communication manager
-  bool managed_ = false;                   ///< the communication manager was used in this execution
+  bool managed_ = false;                   ///< the communication manager was used in this script
   bool loose_ = false;  ///< after a mutated CM message: check only that the device responds and that protected memory
                         ///< is unchanged
   std::vector<std::uint8_t>

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t max_clean_scripts = 24;
 constexpr std::uint64_t most_for_a_warning = 4;  // restarts for minimization
 constexpr std::string_view warning = "WARNING", device_gone = "device gone", kernel_message = "kernel message";
-constexpr std::uint64_t watched_executions = 4;  // one of this many executions is watched by the monitors
+constexpr std::uint64_t watched_scripts = 4;  // the monitors watch one of this many scripts
 
 std::optional<Alarm> custom(const Step& step, const Outcome& outcome,
                             const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle) {
@@ -171,7 +171,7 @@ void Session::load_state(const fs::path& path) {
   statistics_ = *statistics;
   statistics_.corpus = corpus;
   options_.seed = number("seed");
-  next_execution_ = statistics_.lives;
+  next_script_ = statistics_.lives;
   kept_ = std::max<std::uint64_t>(number("kept"), kept_);
   const auto edges = [&](const char* name, EdgeMap& map) {
     for (const auto& edge : list(name))
@@ -186,7 +186,7 @@ void Session::save_state() {
   if (options_.corpus.empty() || trouble_) return;
   nlohmann::ordered_json json = saved(statistics_);
   json["seed"] = options_.seed;
-  json["lives"] = next_execution_;
+  json["lives"] = next_script_;
   json["kept"] = kept_;
   json["edges"] = answers_.all();
   json["code"] = target_->code();
@@ -220,8 +220,8 @@ void Session::keep(const Script& script) {
   if (!file) trouble_ = fmt::format("{}: cannot write file", path.string());
 }
 
-/// Save the results of the finished execution.
-void Session::finish_execution() {
+/// Save the results of the finished script.
+void Session::finish_script() {
   if (watched_) {
     const std::uint64_t before = states_.count();
     view_.end();
@@ -236,12 +236,12 @@ void Session::finish_execution() {
   alarmed_ = false;
 }
 
-std::optional<std::string> Session::start_execution() {
-  finish_execution();
+std::optional<std::string> Session::start_script() {
+  finish_script();
   over_ = false;
-  const std::uint64_t execution = next_execution_++;
+  const std::uint64_t number = next_script_++;
   ++statistics_.lives;
-  const std::uint64_t seed = mix(options_.seed, execution);
+  const std::uint64_t seed = mix(options_.seed, number);
   chance_ = Rng(seed);
   planned_.clear();
   script_ = {.family = target_->family(), .seed = seed & 0xffffffff};
@@ -253,8 +253,8 @@ std::optional<std::string> Session::start_execution() {
     std::ranges::reverse(planned_);
   }
   model_ = target_->create_model(script_.seed, chance_);
-  // Monitors double the cost of an execution with an in-process device. For other devices the cost is negligible.
-  watched_ = is_counted(&Feedback::monitors) && (!target_->tolerance().exact || execution % watched_executions == 0);
+  // Monitors double the time of a script with an in-process device. For other devices the cost is negligible.
+  watched_ = is_counted(&Feedback::monitors) && (!target_->tolerance().exact || number % watched_scripts == 0);
   if (watched_) view_.begin(states_);
   target_->trace(is_counted(&Feedback::code) ? &code_ : nullptr);
   return target_->start(script_.seed);
@@ -388,7 +388,7 @@ std::optional<std::string> Session::run(const Budget& budget, const std::functio
       }
     }
     if (over_) {
-      lost = start_execution();
+      lost = start_script();
       if (lost && target_->gone()) {
         ++statistics_.restarts;
         lost = target_->revive();

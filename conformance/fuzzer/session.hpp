@@ -128,9 +128,9 @@ class Session {
   [[nodiscard]] const std::optional<std::string>& trouble() const { return trouble_; }
 
  private:
-  std::optional<std::string> start_execution();
+  std::optional<std::string> start_script();
   std::optional<std::string> one_step();
-  void finish_execution();
+  void finish_script();
   [[nodiscard]] bool perform(const Step& step);
   [[nodiscard]] bool is_counted(bool Feedback::*kind) const { return options_.count_all || options_.feedback.*kind; }
   void report_edges();
@@ -153,7 +153,7 @@ class Session {
   bool over_ = true;           ///< the execution is finished
   bool novel_ = false;         ///< the execution reached a new edge
   bool alarmed_ = false;       ///< an oracle reported an alarm in the execution
-  std::uint64_t next_execution_ = 0;
+  std::uint64_t next_script_ = 0;
   Outcome actual_;
   bool offers_code_ = false;
   bool watched_ = false;  ///< the monitors watch this execution

@@ -725,9 +725,9 @@ void StepGenerator::mutate(Step& step, const QueuePair* qp) {
 /// Invalidate the key of a READ in progress.
 Step StepGenerator::revoke(std::int64_t at) {
   Step step{.kind = StepKind::invalidate, .at = at, .mutated = true};
-  const auto read = std::ranges::find_if(history_.rbegin(), history_.rend(), [&](const SentStep& add_to_history) {
-    const Opcode& op = opcode(static_cast<std::uint8_t>(add_to_history.step.opcode));
-    return add_to_history.step.at == at && op.known && op.operation == Operation::rdma_read_request;
+  const auto read = std::ranges::find_if(history_.rbegin(), history_.rend(), [&](const SentStep& sent) {
+    const Opcode& op = opcode(static_cast<std::uint8_t>(sent.step.opcode));
+    return sent.step.at == at && op.known && op.operation == Operation::rdma_read_request;
   });
   step.key = read == history_.rend() ? key_of(Key::everything) : read->step.key;
   if (step.key < key_of(Key::window)) step.kind = StepKind::deregister;

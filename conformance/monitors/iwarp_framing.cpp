@@ -66,7 +66,7 @@ void IwarpMonitor::framing(const IwarpPacketContext& here, const tracking::Pdu& 
   const Bytes pad = pdu.stack.bytes_of(pdu.stack.pad);
   const bool zero = std::all_of(pad.begin(), pad.end(), [](std::uint8_t byte) { return byte == 0; });
   here.check("fpdu.sender.format.length-pad-crc", zero, [&] {
-    return Statement{"a pad of zeros", fmt::format("a pad of {} bytes with nonzero bytes", pad.size()), {}};
+    return Statement{"a pad of zeros", fmt::format("a pad of {} bytes, not all 0", pad.size()), {}};
   });
 }
 

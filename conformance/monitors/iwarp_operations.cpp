@@ -85,7 +85,7 @@ void IwarpMonitor::check_message(const IwarpPacketContext& here, const Segment& 
 void IwarpMonitor::requested(const IwarpPacketContext& here, const Segment& s) {
   IwarpDirection& mine = direction(here.place.end);
   const bool atomic = s.operation == RdmapOperation::atomic_request;
-  // A request that had been acknowledged before it was captured may have been answered, too.
+  // If the capture contains the TCP acknowledgement before the request, the response may also precede the request.
   const bool late = s.pdu.stream_end <= mine.acknowledged;
   IwarpDirection::PendingRequest pending{
       .atomic = atomic, .stale = late, .msn = s.ddp.msn, .frame = here.packet.number};

@@ -22,8 +22,10 @@ void RcExchange::check_order(const MonitoredPacket& watch, std::int32_t gap) con
                                 ? RuleResult::pass()
                                 : RuleResult::violation().unless(!watch.sees_all_of(watch.from), Reason::capture_lost);
   const auto describe = [&] {
-    return Statement{fmt::format("the PSN after the last one, {} earlier", gap),
-                     fmt::format("{} PSNs are skipped", gap),
+    const std::int32_t expected = next_ - first_;
+    return Statement{fmt::format("relative PSN {}", expected),
+                     fmt::format("relative PSN {}: {} skipped", expected + gap,
+                                 gap == 1 ? "1 PSN is" : fmt::format("{} PSNs are", gap)),
                      {sent_.empty() ? 0 : sent_.back().frame}};
   };
   watch.report("rc.requester.psn.increments", result, watch.from, describe);
@@ -232,8 +234,8 @@ void RcExchange::check_recovery(const MonitoredPacket& watch, const SeenRequest*
                                                                   : RuleId("rc.requester.retry.go-back-n");
       watch.report(rule, RuleResult::violation().unless(!watch.sees_all_of(watch.from), Reason::capture_lost),
                    watch.from, [&] {
-                     return Statement{fmt::format("relative PSN {} next", recovery_.next - first_),
-                                      fmt::format("{} PSNs are skipped in the recovery", t.psn - recovery_.next),
+                     return Statement{fmt::format("relative PSN {}", recovery_.next - first_),
+                                      fmt::format("relative PSN {}: PSNs of the recovery are skipped", t.psn - first_),
                                       {recovery_.frame}};
                    });
     } else {
@@ -328,7 +330,7 @@ void RcExchange::check_recovery_start(const MonitoredPacket& watch, const SeenRe
       const RuleResult result = RuleResult::of(t.time - since >= timeout - limits::clock_error(timeout))
                                     .unless(!complete, Reason::capture_lost);
       const auto statement = [&] {
-        return Statement{fmt::format("no sooner than {:.3f} ms", static_cast<double>(timeout) / 1e6),
+        return Statement{fmt::format("no earlier than {:.3f} ms", static_cast<double>(timeout) / 1e6),
                          fmt::format("after {:.3f} ms, without a NAK", static_cast<double>(t.time - since) / 1e6),
                          {known->last_frame}};
       };
@@ -378,7 +380,9 @@ void RcExchange::end_recovery(const MonitoredPacket& watch) {
   watch.report("rc.requester.retry.go-back-n",
                RuleResult::violation().unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from, [&] {
                  return Statement{
-                     "all PSNs up to the last one sent", fmt::format("{} PSNs are skipped", left), {recovery_.frame}};
+                     fmt::format("a recovery up to relative PSN {}, the last one sent", next_ - first_ - 1),
+                     fmt::format("the recovery ends before relative PSN {}", recovery_.next - first_),
+                     {recovery_.frame}};
                });
 }
 

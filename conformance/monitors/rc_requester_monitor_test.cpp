@@ -353,6 +353,18 @@ INSTANTIATE_TEST_SUITE_P(Rules, Requester, ::testing::ValuesIn(examples), [](con
   return name;
 });
 
+TEST(RequesterMonitor, SkippedPsnsAreReportedByNumber) {
+  Watched link({.bench = true});
+  link.sends(0);
+  link.sends(4);
+  link.finish();
+  ASSERT_FALSE(link.monitors.evaluator().violations().empty());
+  const Violation& skipped = link.monitors.evaluator().violations().front();
+  EXPECT_EQ(skipped.of().alias, "REQ-001");
+  EXPECT_EQ(skipped.statement.expected, "relative PSN 1");
+  EXPECT_EQ(skipped.statement.actual, "relative PSN 4: 3 PSNs are skipped");
+}
+
 TEST(RequesterMonitor, PayloadChangeOnRetransmissionIsInconclusive) {
   Watched link;
   link.sends(0);

@@ -41,16 +41,19 @@ void UnreliableSender::packet(const MonitoredPacket& watch) {
     const bool continues = back == 0 && sequence_.inside && !t.op->begins_message();
     watch.report(continues ? RuleId("uc.requester.psn.increments") : RuleId("uc.requester.completion.when-sent"),
                  RuleResult::violation(), watch.from, [&] {
-                   return Statement{"no retransmission", fmt::format("the PSN of {} packets before", back + 1), {}};
+                   return Statement{fmt::format("relative PSN {}", next_ - first_),
+                                    fmt::format("relative PSN {} for the second time", t.psn - first_),
+                                    {}};
                  });
     return;
   }
   if (ahead > 0) {
-    watch.report(
-        "uc.requester.psn.increments",
-        RuleResult::violation().unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from, [&] {
-          return Statement{"the PSN after the last one", fmt::format("{} PSNs are skipped", ahead), {last_frame_}};
-        });
+    watch.report("uc.requester.psn.increments",
+                 RuleResult::violation().unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from, [&] {
+                   return Statement{fmt::format("relative PSN {}", next_ - first_),
+                                    fmt::format("relative PSN {}: PSNs are skipped", t.psn - first_),
+                                    {last_frame_}};
+                 });
     sequence_known_ = false;
   } else {
     watch.pass("uc.requester.psn.increments");

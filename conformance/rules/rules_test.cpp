@@ -68,7 +68,7 @@ TEST(Rules, MalformedRuleIsRejected) {
   EXPECT_FALSE(follows_catalog(std::span(xrc_rules).subspan(1), "XRC", 8)) << "the first alias is not 001";
 }
 
-// The counts are those of the catalog.
+// Number of rules per alias prefix, as declared with follows_catalog() in rules.cpp.
 TEST(Rules, CountsMatchCatalog) {
   const std::size_t with_alias = std::ranges::count_if(rules, [](const Rule& rule) { return !rule.alias.empty(); });
   EXPECT_EQ(with_alias, 404U);

@@ -39,7 +39,7 @@ constexpr bool is_alias(std::string_view alias) {
          std::ranges::all_of(alias.substr(hyphen + 1), is_digit);
 }
 
-/// Checks for a capital letter or digit at the start and exactly one full stop, at the end.
+/// Returns whether the text starts with no lowercase letter or space, ends with ".", and has no ". " or "  " inside.
 constexpr bool is_sentence(std::string_view text) {
   return text.size() > 1 && !(text.front() >= 'a' && text.front() <= 'z') && text.front() != ' ' &&
          text.ends_with('.') && text.find(". ") == std::string_view::npos && text.find("  ") == std::string_view::npos;

@@ -111,7 +111,7 @@ TEST(RcRequester, Naks) {
   Sender sender;
   RcProgress got = sender.acknowledge(11, nak);
   EXPECT_EQ(got, (RcProgress{.step = RcStep::go_back, .through = Psn(11), .restart = Psn(11)}));
-  got = sender.acknowledge(14, nak);  // after a READ without a response
+  got = sender.acknowledge(14, nak);  // while the responses of the READ (PSNs 11 to 13) are missing
   EXPECT_EQ(got.restart.value(), 11U);
   EXPECT_TRUE(got.implied);
   EXPECT_EQ(sender.acknowledge(10, rnr).step, RcStep::wait);

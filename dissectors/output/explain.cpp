@@ -308,7 +308,7 @@ std::vector<Topic> find_topics(std::string_view query) {
   if (found.empty()) found = find_header_values(words);
   if (found.empty()) find_sibling_values(before, *number, found);
   if (!found.empty()) return found;
-  // "reject reason 28": words of an enumeration's title and of its fields.
+  // "reject reason 28": words of an enumeration's title, and of the names of a field and its header.
   for (const Names* names : all_names()) {
     const Name* entry = names->find(*number);
     if (!entry) continue;
@@ -500,14 +500,19 @@ class Writer {
 
   void entry(const Topic& topic) {
     heading(topic.entry->name, topic.entry->meaning);
-    row("value", fmt::format("{} {} ({:#x})", topic.names->title, topic.entry->value, topic.entry->value));
+    const auto fields = users_of(*topic.names);
+    const std::string number = fmt::format("{} ({:#x})", topic.entry->value, topic.entry->value);
+    if (fields.size() == 1)
+      row("value", fmt::format("{} in {}", number, path_of(*fields[0].header, *fields[0].field)));
+    else
+      row("value", fmt::format("{} {}", topic.names->title, number));
     row("specified", topic.names->section);
-    users(*topic.names);
-    for (const FieldRef& user : users_of(*topic.names)) {
+    if (fields.size() > 1) users(*topic.names);
+    for (const FieldRef& user : fields) {
       wholes(user, topic.entry->value);
       for (const Field* part : parts_that_follow(user, topic.entry->value))
-        row("valid part", fmt::format("{}, {}{}", path_of(*user.header, *part), part->meaning,
-                                      part->names ? fmt::format(" (explain {})", slug(part->names->title)) : ""));
+        row("also defined", fmt::format("{}, {}{}", path_of(*user.header, *part), part->meaning,
+                                        part->names ? fmt::format(" (explain {})", slug(part->names->title)) : ""));
     }
     if (topic.names == &opcode_names) operation(opcode(static_cast<std::uint8_t>(topic.entry->value)));
   }

@@ -349,7 +349,7 @@ Resolved resolve(std::string_view name) {
       found.derived = &d;
       return found;
     }
-  // The prefix of Wireshark's names ("infiniband", "infiniband.aeth") matches the headers with such fields.
+  // A prefix of Wireshark's field names, such as "infiniband.aeth", matches every header with a field of that prefix.
   for (const HeaderInfo* header : all_headers())
     for (const Field& field : header->fields)
       if (const auto aliases = field.aliases();

@@ -30,7 +30,7 @@ constexpr EndpointFields endpoint_fields[] = {
     endpoints<Grh>("sgid", "dgid"), endpoints<Ethernet>("src", "dst"),
 };
 
-/// Color of a header's summary: of an operation by its direction, and by success or error.
+/// Color of a header's summary. For BTH and RDMAP it depends on the direction, and errors have their own color.
 TextStyle operation_ink(const HeaderInfo& which, const std::uint8_t* header, const HeaderStack& stack) {
   if (&which == &info<Bth>) {
     const Opcode& op = opcode(View<Bth>(header).get<"opcode">());

@@ -518,8 +518,8 @@ struct CmSidrRep {
   };
 };
 
-/// Header of RDMA's IP communication manager before the private data of a REQ and a SIDR_REQ: the IP addresses and
-/// the source port of the connection.
+/// Header of the RDMA IP CM Service (IBTA annex A11) at the start of the private data of a REQ or SIDR_REQ: the IP
+/// addresses and the source port of the connection.
 struct RdmaCm {
   static constexpr std::string_view name = "rdmacm", title = "RDMA IP CM private data header",
                                     section = "IBTA vol 1, A11.6.2 (clause number not verified)";

@@ -69,7 +69,7 @@ CrcCheck check_icrc(const HeaderStack& stack);
 std::uint16_t compute_vcrc(const HeaderStack& stack);
 CrcCheck check_vcrc(const HeaderStack& stack);
 
-/// ICRC and VCRC are sent low byte first. Values are printed in wire order, as in Wireshark and the specification.
+/// Reads an ICRC in wire order, as Wireshark and the specification print it. On the wire, the low byte is first.
 inline std::uint32_t load_icrc(const std::uint8_t* p) { return static_cast<std::uint32_t>(load_be<4>(p)); }
 /// Stores a value of compute_icrc().
 inline void store_icrc(std::uint8_t* p, std::uint32_t computed) { store_le(p, 4, computed); }

@@ -276,7 +276,7 @@ TEST(Decode, FirstFragmentHasNeitherPadNorIcrc) {
   EXPECT_EQ(Frame::of(stack).encode(), bytes);
 }
 
-// A packet in a tunnel over native InfiniBand has its own wire.
+// `wire` is the format of the inner packet (RoCEv1), although the outer packet is native InfiniBand.
 TEST(Decode, RoceInTunnelOverInfiniBand) {
   Frame mirrored = Value<Lrh>().set<"length">(32) / Value<Ipv6>() / Value<Gre>() / Value<Ethernet>() / Value<Grh>();
   mirrored /= Value<Bth>().set<"opcode">(0x04).set<"psn">(7);

@@ -154,7 +154,7 @@ std::vector<std::uint8_t> Frame::encode() const {
     at += static_cast<std::uint32_t>(layer.bytes().size());
   }
   layout.payload_bytes = static_cast<std::uint32_t>(payload.size());
-  // Zeros up to the size that a header requires, unless trailing bytes are set.
+  // Zeros fill the payload up to the size that a header requires (256 bytes for a MAD), unless `pad` is set.
   if (!pad)
     for (std::size_t i = 0; i < layers.size(); ++i) {
       const std::uint32_t headers = at - layout.offsets[i], demanded = layers[i].header().whole;

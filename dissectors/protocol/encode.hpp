@@ -70,12 +70,12 @@ struct FrameLayout {
   std::size_t transport = SIZE_MAX;  ///< index of the BTH, if there is one
 
   [[nodiscard]] HeaderValue& at(std::size_t index) { return layers[index]; }
-  /// Bytes from layer `index`, inclusive, to the end. For an upper layer after the BTH, to the end of the
+  /// Number of bytes from layer `index`, inclusive, to the end. For an upper layer after the BTH, to the end of the
   /// payload.
   [[nodiscard]] std::uint32_t bytes_from(std::size_t index) const {
     return (index > transport ? payload_end : end) - offsets[index];
   }
-  /// Bytes after layer `index`.
+  /// Number of bytes after layer `index`.
   [[nodiscard]] std::uint32_t bytes_after(std::size_t index) const {
     return bytes_from(index) - static_cast<std::uint32_t>(layers[index].bytes().size());
   }

@@ -83,8 +83,8 @@ Step decode_authentication(Cursor& c) {
   return step_for_protocol(c, protocol);
 }
 
-// Sets the number of the next header. Keeps the current value if the next header is unsupported. A new packet that
-// ends here gets "none".
+// Fills the protocol number of the next layer, unless the user set it. Without a next layer, the current value stays.
+// If it is 0 and no bytes follow, it becomes 59 (no next header).
 void announce(FrameLayout& frame, std::size_t index, std::string_view field) {
   HeaderValue& header = frame.at(index);
   const HeaderInfo* next = frame.next(index);

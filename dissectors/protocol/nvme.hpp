@@ -221,7 +221,7 @@ struct NvmeRange {
   static constexpr std::size_t size = 24;
   static constexpr std::array fields{
       field("start", 0, 64, "first logical block").le().alias("nvme.cmd.slba"),
-      field("blocks", 64, 16, "number of logical blocks, less one").le(),
+      field("blocks", 64, 16, "number of logical blocks, minus 1").le(),
       field("blocks.count", 64, 16, "number of logical blocks")
           .le()
           .means([](std::uint64_t raw) { return raw + 1; })
@@ -246,7 +246,7 @@ struct NvmeConnect {
   static constexpr std::array fields{
       field("record_format", 0, 16, "0").le().alias("nvme.fabrics.cmd.connect.recfmt"),
       field("queue_id", 16, 16, "0: the admin queue").le().alias("nvme.fabrics.cmd.connect.qid"),
-      field("queue_size", 32, 16, "entries of the submission queue, less one")
+      field("queue_size", 32, 16, "entries of the submission queue, minus 1")
           .le()
           .alias("nvme.fabrics.cmd.connect.sqsize"),
       field("attributes", 48, 8, "priority class and options").hex().alias("nvme.fabrics.cmd.connect.cattr"),
@@ -480,7 +480,7 @@ struct NvmeCmRequest {
       field("host_receive_size", 32, 16, "entries of the host's RDMA receive queue")
           .le()
           .alias("nvme-rdma.cm.req.hrqsize"),
-      field("host_send_size", 48, 16, "entries of the host's RDMA send queue, less one")
+      field("host_send_size", 48, 16, "entries of the host's RDMA send queue, minus 1")
           .le()
           .alias("nvme-rdma.cm.req.hsqsize"),
       field("controller_id", 64, 16, "controller of an I/O queue").le().hex().alias("nvme-rdma.cm.req.cntlid"),

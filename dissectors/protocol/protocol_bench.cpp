@@ -72,7 +72,7 @@ void mpa_crc32c(benchmark::State& state) {
 }
 BENCHMARK(mpa_crc32c)->Arg(64)->Arg(1024)->Arg(4096);
 
-// For scripts/bench, in the output's "context".
+// Adds the selected CRC implementations to the "context" of the benchmark output. scripts/bench prints them.
 [[maybe_unused]] const bool context = [] {
   const CrcKernels kernels = crc_kernels();
   benchmark::AddCustomContext("crc32", std::string(kernels.crc32));

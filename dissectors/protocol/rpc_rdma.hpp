@@ -183,8 +183,8 @@ struct RpcRdmaPrivate {
       field("version", 32, 8, "version of this format: 1"),
       reserved("reserved", 40, 7),
       field("remote_invalidation", 47, 1, "the sender supports remote invalidation"),
-      field("send_size", 48, 8, "maximum SEND size, in units of 1024 bytes, less one"),
-      field("receive_size", 56, 8, "size of the receive buffers, in units of 1024 bytes, less one"),
+      field("send_size", 48, 8, "maximum SEND size, in units of 1024 bytes, minus 1"),
+      field("receive_size", 56, 8, "size of the receive buffers, in units of 1024 bytes, minus 1"),
   };
 };
 

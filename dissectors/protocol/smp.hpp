@@ -276,7 +276,7 @@ inline constexpr std::array port_info_rows{
     field("port_physical_state", 264, 4, "physical state of the link")
         .of(port_physical_state_names)
         .alias("infiniband.portinfo.portphysicalstate"),
-    field("link_down_default_state", 268, 4, "state of the link after a failure")
+    field("link_down_default_state", 268, 4, "physical state that the port enters when the link goes down")
         .of(link_down_default_names)
         .alias("infiniband.portinfo.linkdowndefaultstate"),
     field("mkey_protect_bits", 272, 2, "read access without the M_Key").alias("infiniband.portinfo.m_keyprotectbits"),

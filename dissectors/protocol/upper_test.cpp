@@ -59,7 +59,7 @@ class Read {
 
 using Names = std::vector<std::string_view>;
 
-// Frame 18 of a recording of nvme-cli: Connect of the admin queue.
+// Frame 18 of a capture of nvme-cli: Connect of the admin queue.
 constexpr std::string_view nvme_connect_frame =
     "52540000000252540000000308004500006c5bd640004011caa60a0000030a000002dc7a12b7005800000400ffff00000011802fff6d"
     "7f40000001000000000000000000000000000000000000000058291b078bffff000400480300004f000000001f0000000000000000000000"

@@ -364,7 +364,7 @@ Evidence::Request Evidence::learn_request(std::uint64_t frame, const CmMessage& 
   request.context.to_listener = true;
   if (request.context.protocol == Upper::nvme && cm.private_data.size() >= NvmeCmRequest::size)
     request.context.admin_queue = View<NvmeCmRequest>(cm.private_data.data()).get<"queue_id">() == 0;
-  // The path from the REQ. A RoCE path has no LIDs.
+  // InfiniBand: the path is the pair of LIDs in the REQ. RoCE: the addresses of the packet, as its REQ has no LIDs.
   const FlowKey path =
       native ? FlowKey{PortAddress::of_lid(cm.local_lid), PortAddress::of_lid(cm.remote_lid), 0} : ports;
   request.to_requester = path.reversed(cm.qp);

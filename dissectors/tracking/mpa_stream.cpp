@@ -76,7 +76,8 @@ struct MpaStream::Context {
   Events& events;
 };
 
-// Copies the first `bytes` of an FPDU without markers. Returns false if some are missing.
+// Copies the first `byte_count` bytes of the FPDU in `bytes` to `out`, with markers removed. Returns false if `bytes`
+// is too short.
 bool MpaStream::Layout::head(std::uint64_t at, Bytes bytes, std::uint32_t byte_count, std::uint8_t* out) const {
   const std::uint64_t raw = span(at, byte_count);
   if (bytes.size() < raw) return false;

@@ -76,26 +76,26 @@ class PairSink {
   virtual void pair(const PairEvidence& evidence) = 0;
   /// A datagram service was resolved (SIDR): sides[1].qp and qkey are known, sides[0].qp is unknown.
   virtual void datagram_service(const PairEvidence& /*evidence*/) {}
-  /// The RTU. Event opened: `frame` the RTU, `origin_frame` the REQ, `cause_frame` the REP, `duration` from REQ
+  /// The RTU. Event opened: `frame` is the RTU, `origin_frame` the REQ, `cause_frame` the REP, `duration` from REQ
   /// to REP, `packets` the number of REQs sent.
   virtual void opened(const PairEvidence& /*evidence*/, const Event&) {}
-  /// Event rejected: `frame` the REJ, `origin_frame` the REQ, `duration` between them, `value` the reason (names:
+  /// Event rejected: `frame` is the REJ, `origin_frame` the REQ, `duration` between them, `value` the reason (names:
   /// cm_rej_reason_names, for a SIDR_REP cm_sidr_status_names). `end` is the sender of the rejected REQ or REP,
   /// `packets` the number of REQs sent. If the REJ precedes any REP, sides[1].qp is unknown and pair() was not
   /// called.
   virtual void rejected(const PairEvidence& /*evidence*/, const Event&, const Rejection&) {}
-  /// A REQ or SIDR_REQ without REP or REJ. Reported by Conversations::finish. Event unanswered: `frame` the
+  /// A REQ or SIDR_REQ without REP or REJ. Reported by Conversations::finish. Event unanswered: `frame` is the
   /// request, `last_frame` its last transmission, `packets` the number of transmissions, `duration` from the
   /// first to the last. pair() was not called.
   virtual void unanswered(const PairEvidence& /*evidence*/, const Event&) {}
   /// An alternate path was negotiated (LAP and APR): `path` is from sides[0] to sides[1] (number 0). Event
-  /// path_change: `frame` the APR, `origin_frame` the LAP, `end` the proposer, `value` the APR's status. 0: the
+  /// path_change: `frame` is the APR, `origin_frame` the LAP, `end` the proposer, `value` the APR's status. 0: the
   /// path is loaded. For other values, `path` is unused.
   virtual void path_changed(const PairEvidence& /*evidence*/, const Event&, const FlowKey& /*path*/) {}
   /// The first DREQ: the QPs can be reused from here on. If the start of the connection was not captured,
   /// sides[0] is the sender of the DREQ, its QP is unknown, and request_frame is 0.
   virtual void closing(const PairEvidence& evidence, std::uint64_t frame, std::int64_t time) = 0;
-  /// Event closed: `frame` the DREQ, `last_frame` the DREP, `duration` between them, `end` the sender of the
+  /// Event closed: `frame` is the DREQ, `last_frame` the DREP, `duration` between them, `end` the sender of the
   /// DREQ, `packets` the number of DREQs sent. Conversations::finish reports a DREQ without DREP: cause unknown,
   /// `last_frame` its last transmission.
   virtual void closed(const PairEvidence& /*evidence*/, const Event&) {}

@@ -84,7 +84,7 @@ class QueuePairs final : public PairSink {
   struct PortPairHash {
     std::size_t operator()(const PortPair& p) const { return FlowKey{p.low, p.high, 0}.hash(); }
   };
-  /// Unpaired directions between two ports: from the lower address, from the higher.
+  /// Unpaired directions between two ports. `from[0]`: sent by the lower address, `from[1]`: sent by the higher.
   struct UnpairedDirections {
     std::vector<Index> from[2];
   };

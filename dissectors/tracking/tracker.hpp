@@ -44,8 +44,8 @@ class Tracker {
   /// Pairs two QPs that the caller connected, like a CM exchange, with JoinedBy::caller. Their earlier connections
   /// have ended.
   void pair(const PairEvidence& evidence);
-  /// Adds addresses of a packet that need not be passed to add(): candidates for restoring a rewritten address.
-  /// Unnecessary if TrackerOptions::notes_addresses is set.
+  /// Notes a packet's addresses, from which rewritten addresses are restored. Call it for each packet of the capture
+  /// that another tracker processes. add() calls it if TrackerOptions::notes_addresses is set.
   void note_addresses(const PortAddress& from, const PortAddress& to);
   /// Reports all waiting items and connections. Call after the last packet.
   void finish() { finish({}); }

@@ -294,7 +294,7 @@ void show_analysis(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Se
     proto_item* heading = root.heading(Own::analysis);
     where = proto_item_add_subtree(heading, subtree_id(Subtree::analysis));
   }
-  // Events come first.
+  // Events precede the other results.
   if (facts.retransmission && facts.retransmission->frame != frame) {
     const Event& round = *facts.retransmission;
     expert_add_info_format(pinfo, where, &expert_of(round.kind),

@@ -231,7 +231,7 @@ void show(tvbuff_t* tvb, packet_info* pinfo, proto_item* item, const Session& se
     if (wire != Wire::none)
       proto_item_set_generated(proto_tree_add_uint(root, field_id(Own::wire), tvb, 0, 0, static_cast<guint32>(wire)));
   }
-  // The analysis comes first.
+  // The analysis precedes the headers.
   show_analysis(tvb, pinfo, root, session, packet.number, facts);
   if (root) {
     for (std::size_t i = 0; i < stack.layers().size(); ++i)

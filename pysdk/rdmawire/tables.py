@@ -29,7 +29,7 @@ class ColumnInfo(NamedTuple):
     meaning: str
     """Description from the header tables, or empty."""
     words: tuple[str, ...] | None = None
-    """All words of an enumeration in order, if the values are such words. None: any text."""
+    """All names of an enumeration in order, if the values are such names. None: any text."""
 
 
 class Table:

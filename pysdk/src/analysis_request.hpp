@@ -23,7 +23,7 @@ struct AnalysisRequest {
 };
 
 /// Returns a request without files and boundaries. Raises UsageError if the filter is invalid or uses unverified CRCs,
-/// or if `ignore` contains an unknown word.
+/// or if `ignore` contains an unknown name.
 AnalysisRequest analysis_request(const std::string& filter, std::uint64_t connection,
                                  const std::vector<std::string>& ignore, std::uint16_t roce_port, bool verify_crcs);
 

@@ -31,7 +31,7 @@ constexpr std::size_t nak_codes = std::tuple_size_v<decltype(tracking::Sent::nak
 
 std::string_view name_of(Wire wire) { return wire == Wire::none ? "other" : output::wire_name(wire); }
 
-/// The words of an enumeration in order. `name(i)` returns each word, and "" or "?" after the last one.
+/// The names of an enumeration in order. `name(i)` returns each name, and "" or "?" after the last one.
 template <class NameOf>
 std::shared_ptr<const Words> words_of(NameOf name, std::size_t most = 256) {
   std::vector<std::string_view> words;

@@ -63,7 +63,7 @@ void begin_schema(Schema& out, const char* format, std::string name, std::int64_
   ++live;
 }
 
-/// Exports the type of a column. Columns of words are dictionary-encoded: codes and the type of the words.
+/// Exports the type of a column. Columns of names are dictionary-encoded: codes and the type of the names.
 void begin_schema(Schema& out, const ColumnInfo& info) {
   const std::int64_t flags = info.optional ? nullable : 0;
   if (!info.words) return begin_schema(out, format_of(info.type), info.name, flags);
@@ -76,7 +76,7 @@ void begin_schema(Schema& out, const ColumnInfo& info) {
 /// Memory of an array.
 struct ArrayMemory {
   std::vector<std::uint8_t> validity, values;
-  std::vector<std::int32_t> offsets;  ///< codes in columns of words
+  std::vector<std::int32_t> offsets;  ///< codes in columns of names
   std::vector<const void*> buffers;
   std::vector<Array> children;
   std::vector<Array*> pointers;
@@ -124,7 +124,7 @@ const void* buffer_of(const Container& container) {
   return container.empty() ? static_cast<const void*>(&empty) : container.data();
 }
 
-/// Exports all words. All batches share their memory.
+/// Exports all names. All batches share their memory.
 void export_words(const std::shared_ptr<const Words>& words, Array& out) {
   auto memory = std::make_unique<ArrayMemory>();
   memory->words = words;

@@ -36,15 +36,15 @@ struct TextHash {
   std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
 };
 
-/// A closed set of words: the names of an enumeration, each once, in order. The code of a word is its position.
+/// The names of an enumeration, each once, in order. The code of a name is its position.
 class Words {
  public:
   explicit Words(const std::vector<std::string_view>& words);
 
   [[nodiscard]] const std::vector<std::string>& texts() const { return texts_; }
-  /// Returns the code of `word`. Throws std::logic_error for an unknown word.
+  /// Returns the code of the name `word`. Throws std::logic_error for an unknown name.
   [[nodiscard]] std::int32_t code(std::string_view word) const;
-  /// All words concatenated, and the offset of each word and of the end, as in Arrow.
+  /// All names concatenated, and the offset of each name and of the end, as in Arrow.
   [[nodiscard]] const std::string& characters() const { return characters_; }
   [[nodiscard]] const std::vector<std::int32_t>& offsets() const { return offsets_; }
 
@@ -61,7 +61,7 @@ struct ColumnInfo {
   ColumnType type = ColumnType::uint64;
   bool optional = true;  ///< values can be missing
   std::string meaning;   ///< one sentence. May be empty
-  /// All words of an enumeration, if the values are words. Null: any text.
+                         /// All names of an enumeration, if the values are such names. Null: any text.
   std::shared_ptr<const Words> words{};
 };
 
@@ -71,7 +71,7 @@ unsigned width_of(ColumnType type);
 /// One column.
 ///
 /// Each distinct text is stored once; `codes` index the texts. The thing that a text describes (an address, a number)
-/// can be passed as a key, and is converted to text only when it is new. The codes of a closed set of words are the
+/// can be passed as a key, and is converted to text only when it is new. The codes of an enumeration's names are the
 /// same in each batch.
 class Column {
  public:

@@ -32,7 +32,7 @@ unsigned bits_of(const Names& names) {
 
 bool is_number(FilterType type) { return type == FilterType::number || type == FilterType::flag; }
 
-/// Returns the words of enumerations.
+/// Returns the names of all values of the enumerations.
 std::shared_ptr<const Words> words_of(const std::vector<const Names*>& enumerations) {
   std::vector<std::string_view> words;
   for (const Names* const names : enumerations)

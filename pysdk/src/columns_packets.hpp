@@ -16,7 +16,7 @@ namespace rdmawire::python {
 /// The values read from each packet, one per column.
 ///
 /// A name is a filter name (docs/reference/filters.md), or the name of an enumerated field followed by `_name`. The
-/// latter returns the specification's word as `dissect --json` does. The name of a header returns whether the packet
+/// latter returns the specification's name as `dissect --json` does. The name of a header returns whether the packet
 /// contains it.
 ///
 /// If a packet contains a header several times, the first one from the link layer is used, as in Frame. PDUs that end
@@ -38,7 +38,7 @@ class PacketColumns {
     number,   ///< unchanged
     time,     ///< a derived time. The sign bit is inverted
     there,    ///< whether the value exists
-    name,     ///< the word of the enumeration
+    name,     ///< the name of the enumerated value
     text,     ///< formatted text
     bytes,    ///< bytes of a header field
     derived,  ///< bytes or text of a derived value

@@ -203,11 +203,11 @@ class Player {
       player_.exclude = filter("exclude", option.text());
     else if (name == "truncated")
       player_.snapped = choice<PlayerOptions::Snapped>(name, option.text(),
-                                                       {{"refuse", PlayerOptions::Snapped::refuse},
+                                                       {{"skip", PlayerOptions::Snapped::skip},
                                                         {"pad", PlayerOptions::Snapped::pad},
                                                         {"send", PlayerOptions::Snapped::send}});
     else if (name == "too_long")
-      player_.truncate = choice<bool>(name, option.text(), {{"refuse", false}, {"truncate", true}});
+      player_.truncate = choice<bool>(name, option.text(), {{"skip", false}, {"truncate", true}});
     else
       return (name == "limit" && option.to(player_.most_frames)) ||
              (name == "max_bytes" && option.to(player_.max_bytes)) || (name == "dry_run" && option.to(player_.dry)) ||

@@ -47,7 +47,7 @@ struct FaultAction {
   enum class Region : std::uint8_t { frame, header, payload, icrc, field };
 
   Kind kind = Kind::drop;
-  std::int64_t time = 0;  ///< delay: duration, hold: maximum duration, in nanoseconds
+  std::int64_t time = 0;  ///< delay: duration; hold: maximum duration; in nanoseconds
   std::uint32_t count =
       0;  ///< hold: number of frames to let pass; duplicate: additional copies; truncate: remaining bytes
   Region region = Region::frame;

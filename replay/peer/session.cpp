@@ -446,7 +446,8 @@ void Session::write_some() {
     lose(
         peer_error(PeerError::Kind::lost, errno, fmt::format("the connection to the agent: {}", std::strerror(errno))));
   } else if (errno == EPIPE || errno == ECONNRESET) {
-    // Received data is still read. The end of the connection follows.
+    // The agent closed the connection: discard unsent data. Data that the agent sent before is still read, and then the
+    // end of the stream.
     outgoing_.clear();
   }
 }

@@ -308,7 +308,7 @@ bool FramePipeline::check(const Rewritten& rewritten, Slot& slot, bool snapped) 
   } else if (options_.lanes == PlayerOptions::Lanes::by_file) {
     slot.lane = static_cast<std::uint32_t>(std::min(source_.file(), wires_.size() - 1));
   }
-  if (snapped && options_.snapped == PlayerOptions::Snapped::refuse)
+  if (snapped && options_.snapped == PlayerOptions::Snapped::skip)
     return skip(Skip::snapped, fmt::format("{} of {} bytes", record_.bytes.size(), record_.wire_length)), false;
   const WireCapabilities& wire = wires_[slot.lane]->capabilities();
   if (record_.link != wire.link)

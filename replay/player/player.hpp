@@ -69,7 +69,7 @@ struct PlayerOptions {
   std::uint64_t most_frames = 0, max_bytes = 0;  ///< frames and bytes to send. 0: unlimited
   std::int64_t most_time = 0;                    ///< nanoseconds since the first frame. 0: unlimited
 
-  enum class Snapped : std::uint8_t { refuse, pad, send } snapped = Snapped::refuse;
+  enum class Snapped : std::uint8_t { skip, pad, send } snapped = Snapped::skip;
   bool truncate = false;     ///< truncate frames that are too long for the wire
   bool allow_groups = true;  ///< send frames to group addresses
   bool preload = false;      ///< prepare all frames before the first one is sent

@@ -469,17 +469,17 @@ TEST_F(PlayerTest, TruncatedCaptureFileIsReplayedUpToItsEnd) {
   EXPECT_THAT(report.trouble, HasSubstr("requests.pcapng"));
 }
 
-TEST_F(PlayerTest, TruncatedFramesAreRefusedPaddedOrSent) {
+TEST_F(PlayerTest, TruncatedFramesAreSkippedPaddedOrSent) {
   ByteVector cut = frames::request(100);
   const auto whole = static_cast<std::uint32_t>(cut.size());
   cut.resize(whole - 6);
   PlayerOptions options;
   options.files = {capture("cut.pcapng", {{begin, cut, whole}})};
-  Recorder refusing;
-  const ReplayReport refused = run(options, refusing);
-  EXPECT_EQ(refused.sent, 0U);
-  EXPECT_EQ(refused.skip(Skip::snapped).frames, 1U);
-  EXPECT_EQ(refused.unable(), 1U);
+  Recorder skipping;
+  const ReplayReport skipped = run(options, skipping);
+  EXPECT_EQ(skipped.sent, 0U);
+  EXPECT_EQ(skipped.skip(Skip::snapped).frames, 1U);
+  EXPECT_EQ(skipped.unable(), 1U);
   options.snapped = PlayerOptions::Snapped::pad;
   Recorder padding;
   EXPECT_EQ(run(options, padding).padded, 1U);

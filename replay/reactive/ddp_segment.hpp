@@ -9,7 +9,7 @@
 
 namespace rdmawire::replay::reactive {
 
-/// Refers to the bytes of the ULPDU.
+/// `payload` points into the ULPDU, which must outlive the segment.
 struct DdpSegment {
   RdmapOperation operation = RdmapOperation::send;
   bool tagged = false, last = false;

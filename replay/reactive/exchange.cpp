@@ -46,7 +46,7 @@ bool can_be_played(const Connection& connection) {
 /// The maximum is half of the PSN space.
 constexpr std::uint32_t most_psns = Psn::half - 1;
 
-/// Number of bytes an endpoint sent or requested.
+/// Message bytes plus request packets of an endpoint. The packets decide between endpoints without payload.
 std::uint64_t weight(const Connection& connection, Side end) {
   return connection.by(end).message_bytes + connection.by(end).requests;
 }

@@ -178,7 +178,7 @@ def compared_fields():
 
 
 def tshark_values(path):
-    """Return the field values of each frame by Wireshark's names."""
+    """Return the field values of each frame, keyed by Wireshark's field names."""
     names = sorted(compared_fields())
     command = ["tshark", "-r", str(path), *TSHARK_OPTIONS, "-T", "fields", "-E", "occurrence=a",
                "-E", f"aggregator={AGGREGATOR}", "-E", "separator=/t"]

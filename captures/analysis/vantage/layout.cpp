@@ -6,7 +6,8 @@
 namespace rdmawire::captures::vantage {
 namespace {
 
-/// Minimum number of samples from which their absence in another capture is significant.
+/// A capture with at least this many sampled packets of a direction, none of which is in another capture, is not on the
+/// path of that capture.
 constexpr std::size_t few_samples = 20;
 
 std::pair<PortAddress, PortAddress> ends_of(const FlowKey& direction) {
@@ -151,7 +152,8 @@ void Layout::compare(const std::vector<Survey>& surveys, std::size_t i, std::siz
     if (nearer != 0) order = {nearer, OrderBy::end_point};
   }
 
-  // The specified order determines which capture comes first. Other evidence must determine the direction.
+  // `--order` gives the order of the captures along the path, but not which endpoint is at its start. The evidence
+  // above decides that. Without evidence, the direction with more packets is assumed to follow the specified order.
   if (!options_.order.empty()) {
     const auto place = [&](std::size_t capture) {
       return std::find(options_.order.begin(), options_.order.end(), capture) - options_.order.begin();

@@ -142,18 +142,7 @@ class Printer : analysis::TextPage {
       page_.put("   ");
     page_.put(ink, title).line();
     labeled("means", word(f.at("meaning")), 10);
-    std::string frames;
-    std::size_t count = 0;
-    for (const Json& pair : f.at("frames")) {
-      if (count++ == 4) break;
-      frames += frames.empty() ? "" : ", ";
-      for (const auto& [end, other] : {std::pair("upstream", "downstream"), std::pair("downstream", "upstream")}) {
-        if (pair.at(end).is_null()) continue;
-        frames += fmt::format("{}{}", number(pair.at(end)), count == 1 ? " of " + name(f.at(end)) : "");
-        if (end == std::string_view("upstream") && pair.at(other).is_number()) frames += " → ";
-      }
-    }
-    if (!frames.empty()) labeled("frames", frames + (f.at("frames").size() > 4 ? " …" : ""), 10);
+    labeled_frames(f);
     std::string worst;
     for (const Json& row : f.at("worst"))
       worst += word(f.at("kind")) == "delayed" ? fmt::format("{}{}", worst.empty() ? "" : "; ", word(row.at("flow")))
@@ -161,6 +150,34 @@ class Printer : analysis::TextPage {
                                                              word(row.at("flow")), number(row.at("packets")));
     if (!worst.empty()) labeled(word(f.at("kind")) == "delayed" ? "also" : "flows", worst, 10);
     labeled("next", word(f.at("next")), 10);
+  }
+
+  /// "932, 933 of leaf1" for frames of one capture, "932 → 931, 933 → 932 of leaf1 → leaf2" for frames of both.
+  void labeled_frames(const Json& f) {
+    constexpr std::size_t shown = 4;
+    const Json& frames = f.at("frames");
+    std::string text;
+    for (std::size_t i = 0; i < frames.size();) {
+      // A group of frames that are in the same captures.
+      const auto captures_of = [&](std::size_t at) {
+        return std::pair(!frames[at].at("upstream").is_null(), !frames[at].at("downstream").is_null());
+      };
+      const auto [upstream, downstream] = captures_of(i);
+      std::string names = upstream ? name(f.at("upstream")) : "";
+      if (downstream) names += (upstream ? " → " : "") + name(f.at("downstream"));
+      std::size_t end = i;
+      for (; end < std::min(frames.size(), shown) && captures_of(end) == std::pair(upstream, downstream); ++end) {
+        text += text.empty() ? "" : ", ";
+        if (upstream) text += std::to_string(number(frames[end].at("upstream")));
+        if (upstream && downstream) text += " → ";
+        if (downstream) text += std::to_string(number(frames[end].at("downstream")));
+      }
+      if (end == shown && frames.size() > shown) text += ", …";
+      text += " of " + names;
+      if (end == shown) break;
+      i = end;
+    }
+    if (!text.empty()) labeled("frames", text, 10);
   }
 
   /// Prints a table with one row per hop of RDMA traffic.

@@ -150,7 +150,7 @@ void across_the_base(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   refused(qp, write(qp.stag(), qp.to() - 1, pattern_bytes(8)), a_terminate(1, 1, 0x01));
 }
-void send_after_close(IwarpBench& bench) {
+void after_the_end(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   refused(qp, write(qp.stag(), qp.to(end), pattern_bytes(8)), a_terminate(1, 1, 0x01), end - 64);
 }
@@ -229,7 +229,7 @@ std::span<const Case> all() {
        .run = another_streams_window},
       {.rule = "ddp.data-sink.access.bounds", .variant = "below the base", .run = below_the_base},
       {.rule = "ddp.data-sink.access.bounds", .variant = "across the base", .run = across_the_base},
-      {.rule = "ddp.data-sink.access.bounds", .variant = "after the end", .run = send_after_close},
+      {.rule = "ddp.data-sink.access.bounds", .variant = "after the end", .run = after_the_end},
       {.rule = "ddp.data-sink.access.bounds", .variant = "far after the end", .run = far_after_the_end},
       {.rule = "ddp.data-sink.access.bounds", .variant = "across the end by one", .run = across_the_end_by_one},
       {.rule = "ddp.data-sink.access.bounds", .variant = "across an odd end", .run = across_an_odd_end},

@@ -28,7 +28,7 @@ Atomic on(const Connected& qp, std::uint8_t operation, std::uint64_t data, std::
 /// Consecutive operations on the first word. Each response contains the preceding value.
 class Word {
  public:
-  explicit Word(Connected& on_the) : qp_(on_the) {}
+  explicit Word(Connected& qp) : qp_(qp) {}
 
   [[nodiscard]] Connected& qp() { return qp_; }
   Word& does(std::uint64_t original, const Atomic& what) {

@@ -113,7 +113,7 @@ void across_the_end(IwarpBench& bench) {
   refused(
       bench, [](const Connected& qp) { return of(qp, 8, end - 7); }, 0x01);
 }
-void send_after_close(IwarpBench& bench) {
+void after_the_end(IwarpBench& bench) {
   refused(
       bench, [](const Connected& qp) { return of(qp, 8, end); }, 0x01);
 }
@@ -425,12 +425,14 @@ std::span<const Case> all() {
       {.rule = "rdmap.responder.read.zero-length",
        .variant = "another protection domain",
        .run = nothing_of_another_domain},
-      {.rule = "rdmap.responder.read.zero-length", .variant = "after one of 8 bytes", .run = nothing_after_something},
+      {.rule = "rdmap.responder.read.zero-length",
+       .variant = "after a Read of 8 bytes",
+       .run = nothing_after_something},
       {.rule = "rdmap.responder.read.access", .variant = "unknown STag", .run = an_unknown_stag},
       {.rule = "rdmap.responder.read.access", .variant = "lowest bit of the STag", .run = another_key_of_the_stag},
       {.rule = "rdmap.responder.read.access", .variant = "deregistered", .run = a_stag_that_is_gone},
       {.rule = "rdmap.responder.read.access", .variant = "across the end by one", .run = across_the_end},
-      {.rule = "rdmap.responder.read.access", .variant = "after the end", .run = send_after_close},
+      {.rule = "rdmap.responder.read.access", .variant = "after the end", .run = after_the_end},
       {.rule = "rdmap.responder.read.access", .variant = "below the base", .run = below_the_base},
       {.rule = "rdmap.responder.read.access", .variant = "2^32 - 1 bytes", .run = longer_than_the_region},
       {.rule = "rdmap.responder.read.access", .variant = "without the right", .run = without_the_right},

@@ -44,7 +44,7 @@ struct Connecting : ::testing::Test {
     EXPECT_EQ(static_cast<int>(event->type), static_cast<int>(type));
     return *event;
   }
-  /// Establish the connection up to the request at b.
+  /// Start a connection from a, and return the connect request event of b.
   CmEvent requested(CmParameters with = {}) {
     caller = call(std::move(with));
     expect_event(a.device, CmEventType::addr_resolved);

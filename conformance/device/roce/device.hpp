@@ -106,7 +106,7 @@ class Device final : public replay::SimulatedHost, public Verbs {
   Result<void> cm_reject(std::uint32_t cm_id, Bytes private_data) override;
   Result<void> cm_disconnect(std::uint32_t cm_id) override;
   Result<void> cm_destroy(std::uint32_t cm_id) override;
-  /// Return and remove the next event. A request is rejected if no handle is available for it.
+  /// Return and remove the next CM event. A connect request that exceeds the object limit is rejected and skipped.
   std::optional<CmEvent> get_cm_event() override;
   [[nodiscard]] const CmService& connections() const { return core_.cm; }
 

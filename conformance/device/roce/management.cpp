@@ -1,4 +1,4 @@
-/// QP 1 when no application owns it: the general services of the device. IBTA vol 1, 9.6.1.4.1, C9-42, chapter 13.
+/// QP 1 (GSI) of the device, while no application owns it. IBTA vol 1, 9.6.1.4.1, C9-42, chapter 13.
 
 #include "conformance/device/roce/cm_messages.hpp"
 #include "conformance/device/roce/core.hpp"

@@ -154,11 +154,13 @@ class Statistics:
     """Scripts that were run, each with new queue pairs."""
     connections: int
     edges: int
-    """State of the queue pair × step × response."""
+    """Number of distinct combinations of the queue pair's state, the step and the response."""
     code_edges: int | None
-    """Pairs of consecutive basic blocks of the device's code. None: not counted, or not reported by the target."""
+    """Number of distinct pairs of consecutive basic blocks of the device's code. None: not counted, or not reported by
+    the target."""
     monitor_edges: int | None
-    """State of the monitors of ``rdmawire.check`` × frame × next state, and results of rules. None: not counted."""
+    """Number of distinct monitor edges: state changes of a monitor of ``rdmawire.check`` with the opcode that caused
+    them, tracker events with their causes, and results of rules. None: not counted."""
     corpus: int
     findings: int
     alarms: int
@@ -222,7 +224,7 @@ class Session:
 
     - ``target``: ``reference``, ``reference:FAULT``, ``reference:iwarp``, ``reference:iwarp:FAULT``, ``lab:rxe``,
       ``lab:siw``, or ``agent:ADDRESS`` with ``wire`` and ``allow``.
-    - ``seed``: sessions with the same seed and corpus are identical.
+    - ``seed``: sessions with the same seed, corpus and number of executions produce the same results.
     - ``plain``: send random bytes in frames that are valid at the start of a connection, for comparison.
     - ``max_findings``: maximum number of stored findings. Further findings are only counted.
     - ``corpus``: directory for scripts that reach new edges. ``resume`` continues the last session of the corpus.

@@ -114,7 +114,7 @@ int check_memory(QueuePair& pair, const ibv_sge& piece, bool written) {
   const auto begin = reinterpret_cast<std::uintptr_t>(region.addr);
   if (region.pd != pair.qp_base.pd) return refuse(EINVAL, "lkey 0x%x belongs to another protection domain", piece.lkey);
   if (piece.addr < begin || piece.length > region.length || piece.addr - begin > region.length - piece.length)
-    return refuse(EINVAL, "%u bytes at 0x%llx are outside of the memory region with lkey 0x%x", piece.length,
+    return refuse(EINVAL, "%u bytes at 0x%llx are outside the memory region with lkey 0x%x", piece.length,
                   static_cast<unsigned long long>(piece.addr), piece.lkey);
   // The handle contains the access flags.
   if (written && !(region.handle & IBV_ACCESS_LOCAL_WRITE))
@@ -447,7 +447,7 @@ int ibv_destroy_qp(ibv_qp* qp) {
   QueuePair& pair = fake_verbs::pair_of(qp);
   Context& context = context_of(qp->context);
   const std::lock_guard lock(context.mutex);
-  if (!pair.flows.empty()) return refuse(EBUSY, "QP with %zu flows is destroyed", pair.flows.size());
+  if (!pair.flows.empty()) return refuse(EBUSY, "cannot destroy a QP with %zu attached flows", pair.flows.size());
   for (ibv_cq* cq : {qp->send_cq, qp->recv_cq}) {
     Queue& queue = queue_of(cq);
     std::erase(queue.pairs, &pair);

@@ -2,9 +2,9 @@
 
 Matching
 --------
-1. The frame `connection` of a reported event identifies its connection in the manifest. For events of a single frame
-   (crc_bad, truncated, ecn_marked, pkey_mismatch, qkey_mismatch), and without `connection`, it is `frame`. Endpoint a
-   is that of connections.csv. Without this table, it is the sender of the frame `connection`.
+1. An event belongs to the connection of the manifest that contains its frame `connection`. Events of a single frame
+   (crc_bad, truncated, ecn_marked, pkey_mismatch, qkey_mismatch) and events without `connection` use `frame` instead.
+   Endpoint a is the one in connections.csv, or without that file the sender of the frame `connection`.
 2. A reported event *matches* an expected one if it has the same connection and kind, one of the accepted causes, and
    each given value: end, `psn`, `last_frame`, `origin_frame`, `cause_frame`, `value`, and `frame`, `packets` and
    `observed` in their ranges.
