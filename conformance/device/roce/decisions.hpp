@@ -1,10 +1,14 @@
 #pragma once
 /// Decisions of the device that faults can override. The device calls them through Core::decisions. The functions in
-/// `conforming` follow the specification. The files in faults/ contain the overrides.
+/// `conforming` follow the specification: IBTA vol 1, with the annexes A14 (XRC), A17 (RoCEv2) and A19 (FLUSH, ATOMIC
+/// WRITE). conformance/rules states which clause numbers were verified. The files in faults/ contain the overrides.
+///
+/// Decisions about the headers of frames are in frame_decisions.hpp, about memory in memory_decisions.hpp.
 
 #include <cstddef>
 #include <deque>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "conformance/device/common/overridable.hpp"
@@ -12,6 +16,8 @@
 #include "conformance/device/roce/completion_queue.hpp"
 #include "conformance/device/roce/counters.hpp"
 #include "conformance/device/roce/faults.hpp"
+#include "conformance/device/roce/frame_decisions.hpp"
+#include "conformance/device/roce/memory_decisions.hpp"
 #include "conformance/device/roce/packet.hpp"
 #include "conformance/device/roce/port.hpp"
 #include "conformance/device/roce/queue_pair.hpp"
@@ -20,6 +26,8 @@ namespace rdmawire::device {
 
 struct CmRequest;
 struct Core;
+struct Group;
+struct WireOperation;
 
 /// Decision about a request.
 struct Decision {
@@ -29,7 +37,50 @@ struct Decision {
 
 namespace conforming {
 
-// Requests: responder_decision.cpp
+// Received packets: validation.cpp
+/// Drop a frame that is not a valid packet, and count it. CA17-24.
+void drop_frame(Core& core, const Packet& packet, Refusal refusal);
+/// True if the destination is a group, or an address of the port with the version and VLAN of the packet. CA17-41.
+bool is_own_address(const Core& core, const Packet& packet);
+/// True if the version of the transport header is 0. 9.6.1 (clause number not verified).
+bool accepts_header_version(const Packet& packet);
+/// True if the number 0xFFFFFF is used for groups, and for nothing else. 9.6.1 (clause number not verified).
+bool accepts_destination_qpn(const Packet& packet);
+/// True if the headers are acceptable for any queue pair. Reserved bits, FECN and BECN are ignored: C9-6, CA17-29. Both
+/// values of MigReq are accepted: 17.2.8.
+bool accepts_headers(const Core& core, const Packet& packet);
+/// Drop a packet to a queue pair that does not exist. CA17-33 (QP 0), 9.6.1.
+void drop_unknown(Core& core, const Packet& packet);
+/// Return the queue pairs that receive a multicast packet: all members of the group. 11.3.1, A17.5.6.
+std::vector<std::uint32_t> receivers_of(const Group& group);
+/// Receive a packet if the state, service, peer, P_Key and Q_Key of the queue pair permit it. 9.6.1.
+void receive_for(Core& core, QueuePair& qp, const Packet& packet);
+/// True if the state of the queue pair accepts packets: requests from RTR on, also in SQD and SQE. 10.3.1.
+bool accepts_packets(const QueuePair& qp);
+/// Drop a packet that the state of the queue pair does not accept.
+void drop_in_state(Core& core, QueuePair& qp, const Packet& packet);
+/// True if the source is the peer of a connected queue pair. Datagrams have any source. 9.6.1.2.3, A17.4.4.2.
+bool accepts_source(const QueuePair& qp, const Packet& packet);
+/// True if the RoCE version is that of the GID of a connected queue pair. Datagrams have any version. CA17-40, CA17-43.
+bool accepts_version(const Core& core, const QueuePair& qp, const Packet& packet);
+/// True if the destination is the GID of a connected queue pair. Datagrams have any address of the port. 9.6.1.2.3.
+bool accepts_destination(const Core& core, const QueuePair& qp, const Packet& packet);
+/// True if the P_Key matches that of the queue pair. QP 1 accepts any P_Key of the port's table. C9-42, C9-43.
+bool accepts_pkey(const Core& core, const QueuePair& qp, std::uint16_t pkey);
+/// True if a datagram has the Q_Key of the queue pair. 9.6.1.4.1.
+bool accepts_qkey(const QueuePair& qp, std::uint32_t qkey);
+/// Increment a 16-bit port counter, which stops at 0xffff. 16.1.3.5.
+void count_violation(std::uint64_t& counter);
+
+// QP 1: management.cpp
+/// True if any entry of the port's table matches the P_Key. C9-42.
+bool accepts_gsi_pkey(const Core& core, std::uint16_t pkey);
+/// True for the Q_Key of QP 1. 9.6.1.4.1.
+bool accepts_gsi_qkey(std::uint32_t qkey);
+/// Return the datagram with a MAD, which has 256 bytes: C13-3. It uses the encapsulation of `way`: A17.6.1.
+OutgoingPacket management_datagram(Core& core, const CmPath& way, std::vector<std::uint8_t> mad);
+
+// Received requests: responder_decision.cpp
 /// Return the settings of the state machine: the MTU and the rights of the queue pair.
 machines::RcResponderSettings responder_settings(const QueuePair& qp);
 /// Return the decision of the state machine about a request. 9.7.3 to 9.7.5.
@@ -41,7 +92,7 @@ bool checks_range(const machines::RcRequest& request);
 /// True if the XRC queue pair may use the SRQ: both are in the same domain. Annex A14 (clause number not verified).
 bool may_use(const QueuePair& qp, const SharedReceiveQueue& srq);
 
-// Execution: responder.cpp
+// Execution of received requests: responder.cpp
 /// Execute, answer or reject a request as decided.
 void react(Core& core, QueuePair& qp, const Packet& packet, const machines::RcRequest& request,
            const Decision& decision);
@@ -70,7 +121,7 @@ machines::RcRequest replayed_part(const machines::RcRequest& request, const mach
 /// Return the PSN that acknowledges a duplicate: the newest acknowledged PSN.
 Psn duplicate_psn(const Responder& at, const machines::RcRequest& request);
 
-// Errors: responder.cpp
+// Errors of received requests: responder.cpp
 /// Report a gap in the PSNs with a NAK.
 void report_gap(Core& core, QueuePair& qp, const Packet& packet, const machines::RcRequest& request);
 /// Return the PSN of the NAK for a gap: the expected PSN.
@@ -88,7 +139,7 @@ void send_rejection(Core& core, QueuePair& qp, const Packet& packet, std::uint8_
 /// Return the NAK of a rejected request. The queue pair enters the Error state after it.
 Response rejection(const Packet& packet, std::uint8_t code);
 
-// Responses: responder_answers.cpp
+// Sent responses: responder_answers.cpp
 /// Return the AETH credits: the number of posted receives, as far as the code can express it. Invalid for an SRQ.
 /// 9.7.7.2.
 std::uint8_t credits(const Core& core, QueuePair& qp);
@@ -109,7 +160,87 @@ std::optional<std::vector<std::uint8_t>> bytes_of_read(Core& core, const QueuePa
 /// Return the PSN of the NAK that replaces a READ response packet: that packet's PSN.
 Psn read_error_psn(const Response& response);
 
-// Unreliable connections: unreliable_responder.cpp
+// Sent requests: requester.cpp
+/// Return what the state of the queue pair sends. SQD only finishes started messages: 10.3.1.5.
+machines::Sending sending(const QueuePair& qp);
+/// Start the oldest request that has not started. False if it has to wait. 9.5.
+bool start_request(Core& core, QueuePair& qp);
+/// True if a message may have this length: at most 2^31 bytes. 9.7.7, C9-94.
+bool allows_length(std::uint64_t bytes);
+/// Return the payload of all packets of a message but the last: the path MTU. 9.4.
+std::uint32_t payload_per_packet(const QueuePair& qp);
+/// Return the number of PSNs of a message: one per packet, for a READ one per packet of the response. 9.7.2.
+std::uint32_t psns_of(const Core& core, const QueuePair& qp, Operation operation, std::uint32_t bytes);
+/// True if the credits of the responder permit the message. Without credits, one message that needs a receive may be
+/// sent. 9.7.7.2.
+bool has_credit(const Requester& at, const WireOperation& operation);
+/// True if a fenced request has to wait: for the responses to earlier READs and atomics (10.8.3.3), or as a local
+/// invalidate for all earlier requests (10.6.5.1).
+bool waits_at_fence(const Requester& at, const SendRequest& request);
+/// Return the maximum number of outstanding READs and atomics. 9.4.4, 11.2.4.2.
+std::uint32_t most_outstanding(const QueuePair& qp);
+/// Return the next packet of a started message. The received part of a READ is not requested again: 9.4.4.
+std::uint32_t next_packet(const Requester& at, const SendWork& work);
+/// Return the opcode of a packet, or nullptr if the service does not define it. Only the last packet has immediate data
+/// or an IETH: 9.4.
+const Opcode* request_opcode(const QueuePair& qp, const SendWork& work, std::uint32_t packet);
+/// Set the fields of the extension headers of a packet. A retry of a READ requests the missing part: 9.4.4.
+void fill_request(const QueuePair& qp, const SendWork& work, std::uint32_t packet, PacketFields& to);
+/// True if the packet requests an acknowledgement: the last packet of a message, if the service is reliable.
+bool requests_acknowledgement(const QueuePair& qp, const Opcode& op);
+/// Append the payload of a packet from the application's memory.
+Status read_payload(Core& core, const QueuePair& qp, const SendWork& work, std::uint32_t packet,
+                    std::vector<std::uint8_t>& to);
+/// Continue after the sent PSNs.
+void move_cursor(Requester& at, const SendWork& work, std::uint32_t psns);
+/// Remove the oldest request, which is complete.
+SendWork remove_oldest(Requester& at);
+/// Complete a request in error. The queue pair enters the Error state, or SQE if the service is unreliable. 10.10.2.2.
+void complete_failed(Core& core, QueuePair& qp, const SendRequest& request, Status status);
+
+// Sent requests of UC and UD: unreliable_requester.cpp
+/// Return the PSN of a packet: one per packet. 9.8.2.
+Psn psn_of(const SendWork& work, std::uint32_t packet);
+/// True if the oldest request, whose last packet was sent, is complete: without an acknowledgement. 9.8.2.
+bool completes_when_sent(const QueuePair& qp);
+/// True if a datagram is discarded and completes successfully: above the MTU of the port. C10-93.1.1.
+bool discards_datagram(const Port& port, std::uint64_t bytes);
+/// Return the Q_Key of a datagram: of the queue pair if that of the request has its high bit set. 10.2.5.
+std::uint32_t datagram_qkey(const QueuePair& qp, const SendRequest& request);
+
+// Received responses: requester_answers.cpp
+/// Return the decision of the state machine about a response. `message`: index in the send queue. 9.7.5.
+machines::RcProgress judge_response(QueuePair& qp, const machines::RcResponse& response);
+/// Ignore a duplicate response, or a response to a PSN that is not outstanding. 9.7.5 (clause number not verified).
+void ignore_response(Core& core, QueuePair& qp, const Packet& packet);
+/// Store the data of a READ or an atomic.
+Status take_payload(Core& core, QueuePair& qp, SendWork& work, const Packet& packet);
+/// Fail the request of a NAK or an invalid response. 9.9.2.2, Table 59.
+void fail_request(Core& core, QueuePair& qp, const Packet& packet, const machines::RcProgress& progress);
+/// Return the completion status of a failed request. 9.9.2.4.2, 10.10.2.2.
+Status failure_status(const Packet& packet, machines::RcFailure failure);
+
+// Retries: requester_answers.cpp
+/// Return the time until the transport timer expires: 1 to 4 times the timeout. 0: no timer. 9.7.6.1.3.
+std::int64_t transport_timeout(const QueuePair& qp);
+/// Return the time before a retry after an RNR NAK. 9.7.5.2.8, Table 45.
+std::int64_t rnr_wait(Syndrome syndrome);
+/// Use one retry for a timeout or a sequence error. False if none is left. 9.7.6.
+bool may_retry(Requester& at);
+/// Use one retry for an RNR NAK. False if none is left. A retry count of 7 has no limit.
+bool may_retry_after_rnr(Requester& at);
+/// Reload the retry counters after progress. 9.7.6.
+void reload_retries(Requester& at);
+/// Retransmit after a sequence error NAK or an implied NAK. 9.7.5.2.
+void recover(Core& core, QueuePair& qp, const machines::RcProgress& progress);
+/// True if the requester already recovers from the loss at this PSN: one loss causes one recovery.
+bool recovers_already(const Requester& at, Psn psn);
+/// Return the PSN from which a recovery retransmits: that of the NAK, or of the missing response.
+Psn restart_psn(const machines::RcProgress& progress);
+/// Continue sending at `psn`: go-back-N.
+void go_back(Requester& at, Psn psn);
+
+// Received requests of UC: unreliable_responder.cpp
 /// Return the decision of the state machine about a packet. 9.8.2.
 machines::UcDecision judge_unreliable(Core& core, QueuePair& qp, const machines::RcRequest& request);
 /// True if a packet of a SEND takes the next receive: the first packet.
@@ -119,7 +250,7 @@ machines::UcResponder after_drop(const machines::UcResponder& at, const machines
 /// Execute a packet. It has no response.
 void execute_unreliable(Core& core, QueuePair& qp, const Packet& packet, const machines::RcRequest& request);
 
-// Datagrams: datagram.cpp
+// Received datagrams: datagram.cpp
 /// Return the maximum payload of a datagram: the MTU of the port.
 std::uint32_t largest_datagram(const Port& port);
 /// True if the PSN of a datagram is acceptable: always, because it is not checked.
@@ -133,6 +264,8 @@ std::ptrdiff_t network_header_offset(const Packet& packet);
 Completion datagram_completion(const QueuePair& qp, const Packet& packet);
 
 // Congestion control: congestion.cpp
+/// React to the congestion marks of a valid packet. A duplicate causes no CNP: CA17-44. FECN is ignored: CA17-29.
+void observe_congestion(Core& core, QueuePair& qp, const Packet& packet);
 /// Return the CNP that answers a packet: CA17-45, figure 6.
 OutgoingPacket cnp(const Core& core, const QueuePair& qp, const Packet& packet);
 /// Send a CNP once.
@@ -179,6 +312,10 @@ bool reports_drained(const Requester& at);
 // Verbs: device.cpp
 /// Return the counters that the application sees.
 Counters reported_counters(const Counters& counters);
+/// Return the name of the type of a GID. CA17-26.
+std::string_view reported_gid_type(const GidEntry& entry);
+/// Return the P_Key table. Entry 0 is the default partition: C10-2.
+std::vector<std::uint16_t> reported_pkeys(const Port& port);
 /// Return EBUSY for a queue pair that is attached to a multicast group: o10-2.2.3. Bound windows do not prevent
 /// destruction: o10-2.2.5.
 Result<void> may_destroy(const Core& core, const QueuePair& qp);
@@ -211,6 +348,34 @@ bool processes(machines::CmMessage message);
 machines::CmStep time_out(CmConnection& at, std::int64_t now);
 
 }  // namespace conforming
+
+/// Decisions about received packets, before the service of the queue pair processes them.
+struct ValidationDecisions {
+  Overridable<void(Core&, const Packet&, Refusal)> drop_frame = conforming::drop_frame;
+  Overridable<bool(const Core&, const Packet&)> is_own_address = conforming::is_own_address;
+  Overridable<bool(const Packet&)> accepts_header_version = conforming::accepts_header_version;
+  Overridable<bool(const Packet&)> accepts_destination_qpn = conforming::accepts_destination_qpn;
+  Overridable<bool(const Core&, const Packet&)> accepts_headers = conforming::accepts_headers;
+  Overridable<void(Core&, const Packet&)> drop_unknown = conforming::drop_unknown;
+  Overridable<std::vector<std::uint32_t>(const Group&)> receivers_of = conforming::receivers_of;
+  Overridable<void(Core&, QueuePair&, const Packet&)> receive_for = conforming::receive_for;
+  Overridable<bool(const QueuePair&)> accepts_packets = conforming::accepts_packets;
+  Overridable<void(Core&, QueuePair&, const Packet&)> drop_in_state = conforming::drop_in_state;
+  Overridable<bool(const QueuePair&, const Packet&)> accepts_source = conforming::accepts_source;
+  Overridable<bool(const Core&, const QueuePair&, const Packet&)> accepts_version = conforming::accepts_version;
+  Overridable<bool(const Core&, const QueuePair&, const Packet&)> accepts_destination = conforming::accepts_destination;
+  Overridable<bool(const Core&, const QueuePair&, std::uint16_t)> accepts_pkey = conforming::accepts_pkey;
+  Overridable<bool(const QueuePair&, std::uint32_t)> accepts_qkey = conforming::accepts_qkey;
+  Overridable<void(std::uint64_t&)> count_violation = conforming::count_violation;
+};
+
+/// Decisions of QP 1.
+struct ManagementDecisions {
+  Overridable<bool(const Core&, std::uint16_t)> accepts_pkey = conforming::accepts_gsi_pkey;
+  Overridable<bool(std::uint32_t)> accepts_qkey = conforming::accepts_gsi_qkey;
+  Overridable<OutgoingPacket(Core&, const CmPath&, std::vector<std::uint8_t>)> datagram =
+      conforming::management_datagram;
+};
 
 /// Decisions of the responder of reliable connections.
 struct ResponderDecisions {
@@ -257,6 +422,50 @@ struct ResponderDecisions {
   Overridable<Psn(const Response&)> read_error_psn = conforming::read_error_psn;
 };
 
+/// Decisions of the requester.
+struct RequesterDecisions {
+  Overridable<machines::Sending(const QueuePair&)> sending = conforming::sending;
+  Overridable<bool(Core&, QueuePair&)> start = conforming::start_request;
+  Overridable<bool(std::uint64_t)> allows_length = conforming::allows_length;
+  Overridable<std::uint32_t(const QueuePair&)> payload_per_packet = conforming::payload_per_packet;
+  Overridable<std::uint32_t(const Core&, const QueuePair&, Operation, std::uint32_t)> psns_of = conforming::psns_of;
+  Overridable<bool(const Requester&, const WireOperation&)> has_credit = conforming::has_credit;
+  Overridable<bool(const Requester&, const SendRequest&)> waits_at_fence = conforming::waits_at_fence;
+  Overridable<std::uint32_t(const QueuePair&)> most_outstanding = conforming::most_outstanding;
+  Overridable<std::uint32_t(const Requester&, const SendWork&)> next_packet = conforming::next_packet;
+  Overridable<const Opcode*(const QueuePair&, const SendWork&, std::uint32_t)> opcode = conforming::request_opcode;
+  Overridable<void(const QueuePair&, const SendWork&, std::uint32_t, PacketFields&)> fill = conforming::fill_request;
+  Overridable<bool(const QueuePair&, const Opcode&)> requests_acknowledgement = conforming::requests_acknowledgement;
+  Overridable<Status(Core&, const QueuePair&, const SendWork&, std::uint32_t, std::vector<std::uint8_t>&)>
+      read_payload = conforming::read_payload;
+  Overridable<void(Requester&, const SendWork&, std::uint32_t)> move_cursor = conforming::move_cursor;
+  Overridable<SendWork(Requester&)> remove_oldest = conforming::remove_oldest;
+  Overridable<void(Core&, QueuePair&, const SendRequest&, Status)> complete_failed = conforming::complete_failed;
+
+  Overridable<Psn(const SendWork&, std::uint32_t)> psn_of = conforming::psn_of;
+  Overridable<bool(const QueuePair&)> completes_when_sent = conforming::completes_when_sent;
+  Overridable<bool(const Port&, std::uint64_t)> discards_datagram = conforming::discards_datagram;
+  Overridable<std::uint32_t(const QueuePair&, const SendRequest&)> datagram_qkey = conforming::datagram_qkey;
+
+  Overridable<machines::RcProgress(QueuePair&, const machines::RcResponse&)> judge_response =
+      conforming::judge_response;
+  Overridable<void(Core&, QueuePair&, const Packet&)> ignore_response = conforming::ignore_response;
+  Overridable<Status(Core&, QueuePair&, SendWork&, const Packet&)> take_payload = conforming::take_payload;
+  Overridable<void(Core&, QueuePair&, const Packet&, const machines::RcProgress&)> fail_request =
+      conforming::fail_request;
+  Overridable<Status(const Packet&, machines::RcFailure)> failure_status = conforming::failure_status;
+
+  Overridable<std::int64_t(const QueuePair&)> transport_timeout = conforming::transport_timeout;
+  Overridable<std::int64_t(Syndrome)> rnr_wait = conforming::rnr_wait;
+  Overridable<bool(Requester&)> may_retry = conforming::may_retry;
+  Overridable<bool(Requester&)> may_retry_after_rnr = conforming::may_retry_after_rnr;
+  Overridable<void(Requester&)> reload_retries = conforming::reload_retries;
+  Overridable<void(Core&, QueuePair&, const machines::RcProgress&)> recover = conforming::recover;
+  Overridable<bool(const Requester&, Psn)> recovers_already = conforming::recovers_already;
+  Overridable<Psn(const machines::RcProgress&)> restart_psn = conforming::restart_psn;
+  Overridable<void(Requester&, Psn)> go_back = conforming::go_back;
+};
+
 /// Decisions of the responder of unreliable connections.
 struct UnreliableDecisions {
   Overridable<machines::UcDecision(Core&, QueuePair&, const machines::RcRequest&)> judge = conforming::judge_unreliable;
@@ -278,6 +487,7 @@ struct DatagramDecisions {
 
 /// Decisions of the notification point and the reaction point.
 struct CongestionDecisions {
+  Overridable<void(Core&, QueuePair&, const Packet&)> observe = conforming::observe_congestion;
   Overridable<OutgoingPacket(const Core&, const QueuePair&, const Packet&)> cnp = conforming::cnp;
   Overridable<void(Core&, OutgoingPacket)> send_cnp = conforming::send_cnp;
   Overridable<bool(const Core&)> notices_marks = conforming::notices_marks;
@@ -311,6 +521,8 @@ struct QueuePairDecisions {
 /// Decisions about verbs calls.
 struct VerbsDecisions {
   Overridable<Counters(const Counters&)> reported_counters = conforming::reported_counters;
+  Overridable<std::string_view(const GidEntry&)> reported_gid_type = conforming::reported_gid_type;
+  Overridable<std::vector<std::uint16_t>(const Port&)> reported_pkeys = conforming::reported_pkeys;
   Overridable<Result<void>(const Core&, const QueuePair&)> may_destroy = conforming::may_destroy;
   Overridable<machines::PostAnswer(const QueuePair&)> post_send = conforming::post_send;
   Overridable<machines::PostAnswer(const QueuePair&)> post_receive = conforming::post_receive;
@@ -333,7 +545,12 @@ struct CmDecisions {
 
 /// All decisions.
 struct Decisions {
+  EncodingDecisions encoding;
+  DecodingDecisions decoding;
+  ValidationDecisions validation;
+  ManagementDecisions management;
   ResponderDecisions responder;
+  RequesterDecisions requester;
   UnreliableDecisions unreliable;
   DatagramDecisions datagrams;
   CongestionDecisions congestion;
@@ -341,6 +558,7 @@ struct Decisions {
   QueuePairDecisions queue_pairs;
   VerbsDecisions verbs;
   CmDecisions cm;
+  MemoryDecisions memory;
 };
 
 /// Return the decisions of a device with these faults.

@@ -101,6 +101,9 @@ constexpr FaultOverride queue_pair_rows[] = {
              qp.requester.queue = sends;
              next(core, qp, std::move(sends));
            });
+       d.requester.sending.override_with([](const auto& next, const QueuePair& qp) {
+         return qp.is_reliable() && qp.state == QpState::err ? machines::Sending::everything : next(qp);
+       });
      }},
     {Fault::no_last_wqe_event,
      [](Decisions& d) {
@@ -143,6 +146,20 @@ constexpr FaultOverride queue_pair_rows[] = {
          reported.rnr_naks_sent = reported.rnr_naks_received = reported.naks_sent = reported.naks_received = 0;
          reported.timeouts = reported.retries_exceeded = 0;
          return reported;
+       });
+     }},
+    {Fault::gid_types_untold,
+     [](Decisions& d) {
+       d.verbs.reported_gid_type.override_with([](const auto& next, const GidEntry& entry) {
+         return entry.gid.is_ipv4() ? next(entry) : std::string_view("ib");
+       });
+     }},
+    {Fault::no_default_pkey,
+     [](Decisions& d) {
+       d.verbs.reported_pkeys.override_with([](const auto& next, const Port& port) {
+         std::vector<std::uint16_t> pkeys = next(port);
+         pkeys[0] = 0x8001;
+         return pkeys;
        });
      }},
     {Fault::destroys_attached,
