@@ -299,8 +299,8 @@ void add_device_options(Command& command, conformance::TargetOptions& target) {
                  "Allow sending to this device address (required for physical devices).");
   command.option("--rate", "PPS", target.frames_per_second,
                  "Send at most PPS frames per second to a physical device. 0 removes the limit.");
-  command.option("--secret-file", "FILE", target.secret_file,
-                 "Authenticate to the agent with the shared secret in FILE.");
+  command.option("--credentials", "FILE", target.secret_file,
+                 "Authenticate to the agent with the key in FILE (see rdmawire-agent --make-credentials).");
   command.option("--kernel", "KERNEL", target.kernel, "Boot this kernel in the lab: debian or newest.").completes([] {
     return std::vector<std::string>{"debian", "newest"};
   });
@@ -384,7 +384,8 @@ Command certify_command() {
   command.examples = {
       {"rdmawire certify --device lab:rxe --report out", "Test Linux's rxe in a virtual machine."},
       {"rdmawire certify --only 'RSP-*' --only rc.requester.psn.wraps -v", "Run some cases and print every step."},
-      {"rdmawire certify --device agent:tcp:10.0.0.2:18515 --secret-file s --wire packet:eth1 --allow 192.0.2.2 "
+      {"rdmawire certify --device agent:tcp:10.0.0.2:18515 --credentials controller.key --wire packet:eth1 --allow "
+       "192.0.2.2 "
        "--report new",
        "Test a physical device through its agent."}};
   command.statuses = {{"0", "all results are as expected"},

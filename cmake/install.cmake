@@ -1,7 +1,7 @@
 # `cmake --install` by component. Those marked * are installed only if named (`--component NAME`).
 #
 #   runtime      the command, its man pages and shell completions
-#   agent        rdmawire-agent and its man page
+#   agent        rdmawire-agent, its man page, and the unit of systemd
 #   development  static libraries, headers below include/rdmawire/ with the paths that the sources use, the CMake package
 #                and the pkg-config file
 #   library   *  the shared library (RDMAWIRE_SHARED)
@@ -70,6 +70,8 @@ endif()
 install(TARGETS rdmawire RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
 if(TARGET rdmawire-agent)
   install(TARGETS rdmawire-agent RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT agent)
+  install(FILES ${PROJECT_SOURCE_DIR}/packaging/systemd/rdmawire-agent.service DESTINATION lib/systemd/system
+    COMPONENT agent)
 endif()
 
 # The target `share` generates man pages and completions below share/ of the build directory.

@@ -90,7 +90,7 @@ rdmawire_package(development libdevel librdmawire-dev librdmawire-devel "RDMA pr
 pkg-config file of librdmawire.")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "librdmawire${soversion} (= ${PROJECT_VERSION})")
 foreach(package libfmt-dev libexpected-dev nlohmann-json3-dev libpugixml-dev libisal-dev libibverbs-dev liblwip-dev
-    libpcap-dev libsodium-dev libzstd-dev zlib1g-dev)
+    libpcap-dev libssl-dev libzstd-dev zlib1g-dev)
   string(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ", ${package}")
 endforeach()
 
@@ -130,7 +130,8 @@ set(CPACK_RPM_PACKAGE_AUTOPROV ON)
 # Directories of the system belong to other packages.
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /usr/share/man /usr/share/man/man1 /usr/share/bash-completion
   /usr/share/bash-completion/completions /usr/share/zsh /usr/share/zsh/site-functions /usr/share/zsh/vendor-completions
-  /usr/share/fish /usr/share/fish/vendor_completions.d /usr/lib64 /usr/share/doc)
+  /usr/share/fish /usr/share/fish/vendor_completions.d /usr/lib64 /usr/share/doc /usr/lib/systemd
+  /usr/lib/systemd/system)
 # The same commit gives the same package on every machine. The libraries in /usr/lib64/rdmawire are private.
 set(CPACK_RPM_SPEC_MORE_DEFINE "%define _buildhost reproducible
 %define use_source_date_epoch_as_buildtime 1

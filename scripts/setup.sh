@@ -22,7 +22,7 @@ demo_rows=(
   "libzstd-dev              libzstd-devel           zstd            zstd"
   "libibverbs-dev           rdma-core-devel         rdma-core       -"
   "librdmacm-dev            rdma-core-devel         rdma-core       -"
-  "libsodium-dev            libsodium-devel         libsodium       libsodium"
+  "libssl-dev               openssl-devel           openssl         openssl@3"
   "liblwip-dev              -                       -               -"
   "libpugixml-dev           pugixml-devel           pugixml         pugixml"
   "pybind11-dev             pybind11-devel          pybind11        pybind11"

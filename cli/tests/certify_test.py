@@ -192,7 +192,7 @@ def fake_agent(tmp_path):
     port = {"port": 1, "state": "active", "link_layer": "ethernet", "netdev": "eth0", "active_mtu": 1024, "max_mtu": 4096, "lid": 0,
             "pkeys": [65535], "gids": [{"index": 1, "gid": "::ffff:10.0.0.2", "type": "roce_v2", "netdev": "eth0"}]}  # fmt: skip
     answers = {
-        "hello": {"protocol": 1, "agent": "stand-in 1", "host": "h", "kernel": "k", "authentication": "none"},
+        "hello": {"protocol": 1, "agent": "stand-in 1", "host": "h", "kernel": "k"},
         "devices": {"devices": [{"name": "mlx5_0", "ports": [port]}]},
         "open": {"device": 1, "comp_vectors": 1},
         "describe": {"name": "mlx5_0", "transport": "ib", "limits": {}, "ports": [port]},

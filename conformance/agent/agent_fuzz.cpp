@@ -28,10 +28,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     settings.most_memory = 1U << 16U;
     settings.threads = false;
     settings.allow_run = false;
-    if ((how & 0x80) != 0) settings.secret = "0123456789abcdef";
     std::size_t said = 0;
     Conversation conversation(loop, settings, [&](const std::string& line) { said += line.size(); });
-    if ((how & 0x40) != 0 && !settings.secret) {
+    if ((how & 0x40) != 0) {
       conversation.receive(
           "{\"id\":0,\"do\":\"hello\",\"protocol\":1}\n{\"id\":0,\"do\":\"open\",\"name\":\"fake0\"}\n");
     }

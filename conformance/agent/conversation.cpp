@@ -42,13 +42,12 @@ void Conversation::receive(std::string_view bytes) {
 
 void Conversation::resume() {
   while (!(busy_ && busy_())) {
-    const std::size_t most = settings_->secret && !authenticated() ? most_strange_line : most_line;
     const std::size_t end = input_.find('\n', searched_);
     if (end == std::string::npos) {
       searched_ = input_.size();
-      if (!skipping_ && input_.size() - done_ > most) {
+      if (!skipping_ && input_.size() - done_ > most_line) {
         skipping_ = true;
-        say_(error_line("null", {EMSGSIZE, fmt::format("the line exceeds {} bytes; the rest is skipped", most)}));
+        say_(error_line("null", {EMSGSIZE, fmt::format("the line exceeds {} bytes; the rest is skipped", most_line)}));
       }
       if (skipping_) done_ = input_.size();
       break;
@@ -57,8 +56,8 @@ void Conversation::resume() {
     const std::size_t next = end + 1;
     if (skipping_) {
       skipping_ = false;
-    } else if (line.size() > most) {
-      say_(error_line("null", {EMSGSIZE, fmt::format("the line limit is {} bytes, not {}", most, line.size())}));
+    } else if (line.size() > most_line) {
+      say_(error_line("null", {EMSGSIZE, fmt::format("the line limit is {} bytes, not {}", most_line, line.size())}));
     } else {
       take(line);
     }
@@ -103,9 +102,6 @@ void Conversation::ask(const Asked& asked, std::string id, const std::string& wh
   }
   if (what == "hello") return begin(asked, std::move(id));
   if (!session_) return say_(error_line(id, {EPROTO, fmt::format("{}: requires hello", what)}));
-  if (!session_->challenge.empty() && what != "authenticate" && what != "bye") {
-    return say_(error_line(id, {EACCES, fmt::format("{}: requires authenticate", what)}));
-  }
   run_command(session_, *command, asked, std::move(id));
   if (session_->said_bye) end();
 }

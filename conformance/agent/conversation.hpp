@@ -12,8 +12,6 @@ namespace rdmawire::agent {
 
 inline constexpr std::uint32_t protocol_version = 1;
 inline constexpr std::size_t most_line = 4U << 20U;
-/// Maximum line length before authentication.
-inline constexpr std::size_t most_strange_line = 4096;
 
 /// Independent of sockets: receive() accepts bytes, and lines are sent with the given function.
 class Conversation {
@@ -34,8 +32,6 @@ class Conversation {
   /// The controller disconnected: ends the session and discards an incomplete line.
   void lost();
 
-  /// True if the controller is authenticated.
-  [[nodiscard]] bool authenticated() const { return session_ && session_->challenge.empty(); }
   [[nodiscard]] const std::shared_ptr<Session>& session() const { return session_; }
 
  private:

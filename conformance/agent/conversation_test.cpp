@@ -1,8 +1,6 @@
-/// Protocol layer: lines, ids, hello, sessions, authentication.
+/// Protocol layer: lines, ids, hello, sessions.
 
 #include "conformance/agent/conversation.hpp"
-
-#include <sodium.h>
 
 #include "conformance/agent/arguments.hpp"
 #include "conformance/agent/testing.hpp"
@@ -16,9 +14,7 @@ TEST_F(Conversing, HelloReturnsIdentification) {
   const Json hello = controller.result("hello", {{"protocol", 1}, {"controller", "test"}});
   EXPECT_EQ(hello["protocol"], 1);
   EXPECT_EQ(hello["agent"], "rdmawire-agent 0");
-  EXPECT_EQ(hello["authentication"], "none");
   EXPECT_TRUE(hello["privileged"].is_boolean());
-  EXPECT_FALSE(hello.contains("challenge"));
 }
 
 TEST_F(Conversing, ResponsesHaveDocumentedForm) {
@@ -168,66 +164,6 @@ TEST_F(Conversing, WaitingCommandsAreLimited) {
   for (int i = 0; i < 1100; ++i) controller.send(R"({"id":"w","do":"poll","cq":3,"timeout_ms":50000})");
   EXPECT_EQ(controller.lines.size(), 1100 - Session::most_waits);
   EXPECT_NE(controller.lines[0].find("EAGAIN"), std::string::npos);
-}
-
-class Authenticating : public AgentTest {
- protected:
-  void SetUp() override {
-    AgentTest::SetUp();
-    ASSERT_GE(sodium_init(), 0);
-    bench.settings.secret = "Jefe";
-  }
-};
-
-TEST_F(Authenticating, SecretIsProven) {
-  const Json hello = controller.result("hello", {{"protocol", 1}});
-  EXPECT_EQ(hello["authentication"], "hmac-sha256");
-  ASSERT_EQ(hello["challenge"].get<std::string>().size(), 64U);
-  EXPECT_EQ(controller.error("open", {{"name", "fake0"}}), "EACCES: open: requires authenticate");
-  // A challenge with a known response: test case 2 of RFC 4231.
-  controller.conversation().session()->challenge = "what do ya want for nothing?";
-  controller.result("authenticate", {{"response", "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"}});
-  controller.result("open", {{"name", "fake0"}});
-  EXPECT_EQ(controller.error("authenticate", {{"response", ""}}),
-            "EISCONN: authenticate: the session requires no authentication, or is authenticated");
-}
-
-TEST_F(Authenticating, ChallengesDiffer) {
-  EXPECT_NE(controller.result("hello", {{"protocol", 1}})["challenge"],
-            controller.result("hello", {{"protocol", 1}})["challenge"]);
-}
-
-TEST_F(Authenticating, GuessingIsSlowAndLimited) {
-  controller.hello();
-  for (int i = 0; i < 3; ++i) {
-    const Loop::Time before = bench.time;
-    const std::string error = controller.error("authenticate", {{"response", std::string(64, '0')}});
-    EXPECT_GE(bench.time - before, 1000 * Loop::millisecond);
-    EXPECT_EQ(error.substr(0, 7), "EACCES:");
-    EXPECT_EQ(error.find("third failed attempt") != std::string::npos, i == 2) << error;
-  }
-  // Even the correct response is rejected.
-  controller.conversation().session()->challenge = "what do ya want for nothing?";
-  EXPECT_NE(
-      controller
-          .error("authenticate", {{"response", "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"}})
-          .find("third failed attempt"),
-      std::string::npos);
-  controller.hello();
-  controller.conversation().session()->challenge = "what do ya want for nothing?";
-  controller.result("authenticate", {{"response", "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"}});
-}
-
-TEST_F(Authenticating, ConcurrentGuessesAreRejected) {
-  controller.hello();
-  controller.send(R"({"id":"a","do":"authenticate","response":"00"})");
-  EXPECT_EQ(controller.error("authenticate", {{"response", "00"}}).substr(0, 8), "EALREADY");
-}
-
-TEST_F(Authenticating, UnauthenticatedLinesAreShort) {
-  controller.hello();
-  controller.send(std::string(5000, ' '));
-  EXPECT_NE(controller.lines.back().find("the line limit is 4096 bytes"), std::string::npos);
 }
 
 }  // namespace

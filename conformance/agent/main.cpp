@@ -1,16 +1,13 @@
 /// rdmawire-agent: executes verbs commands of a controller on the host of a device under test. See
 /// docs/reference/agent-protocol.md.
 
-#include <fcntl.h>
-#include <sodium.h>
+#include <openssl/ssl.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -18,36 +15,19 @@
 #include "cli/options/version.hpp"
 #include "conformance/agent/commands.hpp"
 #include "conformance/agent/server.hpp"
+#include "replay/peer/credentials.hpp"
 
 namespace {
 
 using namespace rdmawire::agent;
 using namespace rdmawire::cli;
-
-constexpr std::size_t min_secret_size = 16;  ///< bytes
+namespace peer = rdmawire::peer;
 
 /// The eventfd that signals make readable.
 int stop_event = -1;
 extern "C" void on_signal(int) {
   const std::uint64_t one = 1;
   static_cast<void>(!::write(stop_event, &one, sizeof one));
-}
-
-/// The contents of a file without trailing white space.
-Result<std::string> read_secret(const std::string& path) {
-  struct stat what {};
-  if (::stat(path.c_str(), &what) != 0) return fail(errno, "{}: {}", path, errno_text(errno));
-  if ((what.st_mode & 077) != 0) {
-    return fail(EPERM, "{}: other users can access this file (mode {:o}); use chmod 600", path, what.st_mode & 0777U);
-  }
-  std::ifstream file(path, std::ios::binary);
-  std::string secret{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open()) return fail(EACCES, "cannot read {}", path);
-  secret.erase(secret.find_last_not_of(" \t\r\n") + 1);
-  if (secret.size() < min_secret_size) {
-    return fail(EINVAL, "{}: expected a secret of at least {} bytes, got {}", path, min_secret_size, secret.size());
-  }
-  return secret;
 }
 
 Exit failed(const std::string& message) {
@@ -57,21 +37,37 @@ Exit failed(const std::string& message) {
 
 struct Options {
   std::vector<std::string> endpoints;
-  std::string secret_file;
+  std::string credentials;
+  std::string new_credentials;  ///< directory
   bool commands = false;
   std::uint64_t memory = 256;  ///< MiB
   Settings settings;
 };
 
+Exit make_credentials(const std::string& directory) {
+  const auto made = peer::make_credentials(directory);
+  if (!made) return failed("--make-credentials: " + made.error());
+  fmt::print("created key {}\n", made->key_id);
+  if (made->earlier_keys > 0)
+    fmt::print("{} earlier keys remain valid until you delete their lines in {}\n", made->earlier_keys,
+               made->agent_file);
+  fmt::print("agent:       rdmawire-agent --listen tcp:0.0.0.0:18515 --credentials {}\n", made->agent_file);
+  fmt::print("controller:  copy {} there, readable only by you, and specify it with --credentials\n",
+             made->controller_file);
+  return Exit::success;
+}
+
 Exit serve(Options& options) {
   Settings& settings = options.settings;
   settings.most_memory = options.memory << 20U;
-  if (sodium_init() < 0) return failed("cannot initialize libsodium");
-  if (!options.secret_file.empty()) {
-    auto secret = read_secret(options.secret_file);
-    if (!secret) return failed("--secret-file: " + secret.error().message);
-    settings.secret = std::move(*secret);
+  if (!options.credentials.empty()) {
+    auto keys = peer::read_keys(options.credentials);
+    if (!keys) return failed("--credentials: " + keys.error());
+    auto tls = peer::TlsContext::make(peer::TlsContext::Side::agent, std::move(*keys));
+    if (!tls) return failed("--credentials: " + tls.error());
+    settings.tls = std::move(*tls);
   }
+  settings.log = [](const std::string& line) { fmt::print(stderr, "rdmawire-agent: {}\n", line); };
 
   std::signal(SIGPIPE, SIG_IGN);
   stop_event = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -96,25 +92,30 @@ Exit serve(Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // The host's configuration of OpenSSL may name modules that a static program cannot load.
+  OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
   Options options;
   options.settings.version = RDMAWIRE_VERSION;
   rdmawire::cli::Command command;
   command.name = "rdmawire-agent";
   command.summary = "Execute verbs commands of a controller on the host of a device under test.";
   command.description = "Runs until SIGTERM or SIGINT. The protocol is described in docs/reference/agent-protocol.md.";
-  command.usage = {"--listen ENDPOINT [OPTIONS]", "--commands"};
+  command.usage = {"--listen ENDPOINT [OPTIONS]", "--make-credentials DIR", "--commands"};
   command.option("--listen", "ENDPOINT", options.endpoints, "Listen at tcp:HOST:PORT, unix:PATH or serial:PATH.");
   command.option(
-      "--secret-file", "FILE", options.secret_file,
-      "Require controllers to authenticate with the shared secret in FILE. Mandatory for TCP addresses other "
+      "--credentials", "FILE", options.credentials,
+      "Protect TCP with TLS 1.3, and accept controllers that have a key in FILE. Mandatory for TCP addresses other "
       "than loopback.");
+  command.option("--make-credentials", "DIR", options.new_credentials,
+                 "Create a key in the files agent.keys and controller.key of DIR, and exit.");
   command.flag("--allow-run", options.settings.allow_run, "Allow controllers to run programs on this host.");
   command.option("--memory", "MIB", options.memory, "Limit the memory regions of each session to MIB MiB.")
       .range(1, 1 << 20);
   command.flag("--commands", options.commands, "Print the commands of the protocol in Markdown.");
   command.examples = {
       {"rdmawire-agent --listen tcp:127.0.0.1:18515", "Serve controllers on this host."},
-      {"rdmawire-agent --listen tcp:0.0.0.0:18515 --secret-file /etc/rdmawire.secret",
+      {"rdmawire-agent --make-credentials /etc/rdmawire", "Create what agent and controllers need."},
+      {"rdmawire-agent --listen tcp:0.0.0.0:18515 --credentials /etc/rdmawire/agent.keys",
        "Serve controllers on other hosts."},
       {"rdmawire-agent --listen serial:/dev/virtio-ports/rdmawire", "Serve the host of a virtual machine."}};
   command.statuses = {{"0", "stopped by a signal"}, {"2", "usage error"}, {"3", "error of an endpoint or a file"}};
@@ -125,7 +126,14 @@ int main(int argc, char** argv) {
       fmt::print("{}", reference());
       return Exit::success;
     }
+    if (!options.new_credentials.empty()) {
+      if (!options.endpoints.empty()) throw UsageError("--make-credentials and --listen exclude each other");
+      return make_credentials(options.new_credentials);
+    }
     if (options.endpoints.empty()) throw UsageError("missing option --listen");
+    if (!options.credentials.empty() &&
+        std::ranges::none_of(options.endpoints, [](const std::string& one) { return one.starts_with("tcp:"); }))
+      throw UsageError("--credentials requires an endpoint tcp:HOST:PORT");
     return serve(options);
   };
   return run(std::move(command), argc, argv);

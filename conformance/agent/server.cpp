@@ -1,5 +1,6 @@
 #include "conformance/agent/server.hpp"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 
 namespace rdmawire::agent {
 namespace {
@@ -44,13 +46,32 @@ std::string name_of(const sockaddr& address, socklen_t length) {
   return address.sa_family == AF_INET6 ? fmt::format("tcp:[{}]:{}", host, port) : fmt::format("tcp:{}:{}", host, port);
 }
 
-/// Queue of outgoing responses.
+/// The part of a peer's address that one host or site controls: an IPv4 address, or an IPv6 /64.
+std::string site_of(const sockaddr_storage& address) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    return ::inet_ntop(AF_INET, &v4.sin_addr, text, sizeof text);
+  }
+  if (address.ss_family == AF_INET6) {
+    in6_addr v6 = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+    std::memset(v6.s6_addr + 8, 0, 8);
+    return ::inet_ntop(AF_INET6, &v6, text, sizeof text);
+  }
+  return "local";
+}
+
+/// Queue of outgoing bytes.
 class Outbox {
  public:
   void add(std::string line) {
-    bytes_ += line.size() + 1;
     line += '\n';
-    lines_.push_back(std::move(line));
+    add_bytes(std::move(line));
+  }
+  void add_bytes(std::string bytes) {
+    if (bytes.empty()) return;
+    bytes_ += bytes.size();
+    lines_.push_back(std::move(bytes));
   }
   /// Writes as much as possible. Returns false if the descriptor fails. `went`: number of written bytes.
   bool write_to(int descriptor, std::size_t& went) {
@@ -86,32 +107,93 @@ class Outbox {
 /// A socket or an open serial channel with its protocol state.
 class Server::Connection {
  public:
-  /// `gone` is called once, when the connection is unusable. It may destroy this object.
-  Connection(Server& server, int descriptor, std::function<void()> gone)
+  /// Address of the peer, as a whole and for Admission.
+  struct From {
+    std::string address, site;
+  };
+  /// `tls`: nullptr for plain text. `gone` is called once, when the connection is unusable. It may destroy this object.
+  Connection(Server& server, int descriptor, From from, std::shared_ptr<const peer::TlsContext> tls,
+             std::function<void()> gone)
       : server_(&server),
         descriptor_(descriptor),
+        from_(std::move(from)),
         gone_(std::move(gone)),
         conversation_(
             *server.loop_, *server.settings_, [this](std::string line) { say(std::move(line)); },
-            [this] { return out_.bytes() >= server_->bounds_.enough_unread; }) {
-    watch_ = server.loop_->add_descriptor(descriptor, POLLIN, [this](short events) { ready(events); });
+            [this] { return ending_ || closing_ || out_.bytes() >= server_->bounds_.enough_unread; }) {
+    if (tls) tls_.emplace(std::move(tls));
+    watch_ = server.loop_->add_descriptor(descriptor, 0, [this](short events) { ready(events); });
   }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
   [[nodiscard]] int descriptor() const { return descriptor_; }
-  [[nodiscard]] bool stranger() const { return server_->settings_->secret && !conversation_.authenticated(); }
+  [[nodiscard]] const std::string& address() const { return from_.address; }
+  [[nodiscard]] const std::string& site() const { return from_.site; }
+  /// Not authenticated, or without a session in plain text.
+  [[nodiscard]] bool stranger() const { return tls_ ? !tls_->established() : conversation_.session() == nullptr; }
+  /// Nothing was read yet, because start() was not called.
+  [[nodiscard]] bool held() const { return held_; }
+  void start() {
+    held_ = false;
+    watch_.set_events(POLLIN);
+  }
   /// Closes the connection if it is not authenticated in time.
   void limit_stranger() {
     stranger_ = server_->loop_->add_timer_in(server_->bounds_.stranger_time, [this] {
-      if (stranger()) end();
+      if (!stranger()) return;
+      if (tls_) server_->log(from_.address, "no authentication in time");
+      end();
     });
   }
 
  private:
+  /// Logs the reason and closes the connection after the pending output.
+  void reject(std::string_view why) {
+    server_->log(from_.address, why);
+    closing_ = true;
+  }
+
+  void receive(std::string_view bytes) {
+    if (!tls_) {
+      if (first_ && peer::looks_like_tls(bytes)) {
+        out_.add(error_line("null", {EPROTO, "the agent uses no TLS; start it with --credentials"}));
+        return reject("the controller uses TLS, but the agent was started without --credentials");
+      }
+      first_ = false;
+      return conversation_.receive(bytes);
+    }
+    const bool stranger = !tls_->established();
+    std::string text;
+    const bool valid = tls_->receive(bytes, text);
+    out_.add_bytes(tls_->take_output());
+    if (stranger && tls_->established()) {
+      server_->admission_.succeed(from_.site);
+      server_->admit();
+    }
+    if (!text.empty()) conversation_.receive(text);
+    if (!valid) {
+      // A controller without TLS reads lines.
+      if (tls_->peer_sends_plain_text())
+        out_.add(error_line("null", {EACCES, "the agent requires TLS; specify the credentials"}));
+      if (!tls_->established()) server_->admission_.fail(from_.site, server_->loop_->now());
+      reject(tls_->error());
+    } else if (tls_->closed()) {
+      end();
+    } else if (!tls_->established() && (handshake_ += bytes.size()) > server_->bounds_.most_handshake) {
+      reject("too many bytes before authentication");
+    }
+  }
+
   void say(std::string line) {
     if (ending_) return;
-    out_.add(std::move(line));
+    if (tls_) {
+      line += '\n';
+      tls_->send(line);
+      out_.add_bytes(tls_->take_output());
+    } else {
+      out_.add(std::move(line));
+    }
     if (out_.bytes() > server_->bounds_.most_unread) return end();
     // Runs at the end of this turn, because the caller may be in the middle of an operation.
     if (!flush_) flush_ = server_->loop_->add_timer_in(0, [this] { flush(); });
@@ -123,6 +205,7 @@ class Server::Connection {
     std::size_t went = 0;
     if (!out_.write_to(descriptor_, went)) return end();
     if (out_.empty()) {
+      if (closing_) return end();
       stalled_.stop();
     } else if (went > 0 || !stalled_) {
       stalled_ = server_->loop_->add_timer_in(server_->bounds_.unread_time, [this] { end(); });
@@ -132,7 +215,7 @@ class Server::Connection {
   }
 
   void listen() {
-    const bool enough = out_.bytes() >= server_->bounds_.enough_unread;
+    const bool enough = closing_ || out_.bytes() >= server_->bounds_.enough_unread;
     watch_.set_events(static_cast<short>((enough ? 0 : POLLIN) | (out_.empty() ? 0 : POLLOUT)));
   }
 
@@ -142,7 +225,8 @@ class Server::Connection {
       std::array<char, 65536> bytes;
       const ssize_t got = ::read(descriptor_, bytes.data(), bytes.size());
       if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return end();
-      if (got > 0) conversation_.receive({bytes.data(), static_cast<std::size_t>(got)});
+      if (got > 0) receive({bytes.data(), static_cast<std::size_t>(got)});
+      if (ending_) return;
       // After a hangup, responses cannot be read.
       if (got < 0 && (events & POLLHUP) != 0) return end();
     }
@@ -164,8 +248,14 @@ class Server::Connection {
 
   Server* server_;
   int descriptor_;
+  From from_;
   std::function<void()> gone_;
+  std::optional<peer::TlsChannel> tls_;
+  bool first_ = true;          ///< nothing was received yet
+  std::size_t handshake_ = 0;  ///< bytes received before authentication
   Outbox out_;
+  bool held_ = true;
+  bool closing_ = false;  ///< ends after the pending output
   bool ending_ = false;
   Loop::Watch watch_, flush_, stalled_, stranger_, end_;
   Conversation conversation_;  // destroyed first, because it may still send
@@ -191,7 +281,9 @@ class Server::Serial {
     if ((descriptor.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0) {
       pause_ = server_->loop_->add_timer_in(server_->bounds_.serial_pause, [this] { look(); });
     } else {
-      connection_ = std::make_unique<Connection>(*server_, descriptor_, [this] { rest(); });
+      connection_ =
+          std::make_unique<Connection>(*server_, descriptor_, Connection::From{}, nullptr, [this] { rest(); });
+      connection_->start();
     }
   }
   /// Deferred, because a channel at its end may report that without POLLHUP.
@@ -207,7 +299,7 @@ class Server::Serial {
 };
 
 Server::Server(Loop& loop, const Settings& settings, Bounds bounds)
-    : loop_(&loop), settings_(&settings), bounds_(bounds) {}
+    : loop_(&loop), settings_(&settings), bounds_(bounds), admission_(bounds.admission) {}
 
 Server::~Server() {
   while (!connections_.empty()) remove(connections_.back().get());
@@ -244,10 +336,10 @@ Result<std::vector<std::string>> Server::listen_tcp(const std::string& endpoint,
     return fail(EINVAL, "{}: {}", endpoint, gai_strerror(wrong));
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> guard(found, freeaddrinfo);
-  if (!settings_->secret) {
+  if (!settings_->tls) {
     for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
       if (is_loopback(*at->ai_addr)) continue;
-      return fail(EACCES, "{}: {} is reachable from other hosts and requires a secret (--secret-file)", endpoint,
+      return fail(EACCES, "{}: {} is reachable from other hosts and requires --credentials", endpoint,
                   name_of(*at->ai_addr, at->ai_addrlen));
     }
   }
@@ -322,28 +414,84 @@ Result<std::vector<std::string>> Server::open_serial(const std::string& path) {
 
 void Server::listen_at(int descriptor, std::string path) {
   auto& listener = listeners_.emplace_back(Listener{descriptor, std::move(path), {}});
-  listener.watch = loop_->add_descriptor(descriptor, POLLIN, [this, descriptor](short) { accept_at(descriptor); });
+  listener.watch = loop_->add_descriptor(
+      descriptor, POLLIN, [this, descriptor, local = !listener.path.empty()](short) { accept_at(descriptor, local); });
 }
 
-void Server::accept_at(int listener) {
-  const int descriptor = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+void Server::accept_at(int listener, bool local) {
+  sockaddr_storage from{};
+  socklen_t length = sizeof from;
+  const int descriptor = ::accept4(listener, reinterpret_cast<sockaddr*>(&from), &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (descriptor < 0) return;
   const auto strangers = static_cast<std::size_t>(
       std::count_if(connections_.begin(), connections_.end(), [](const auto& other) { return other->stranger(); }));
-  if (connections_.size() >= bounds_.most_connections || strangers >= bounds_.most_strangers) {
-    const std::string line =
-        error_line("null", {EUSERS, "the connection limit is reached; close another connection"}) + "\n";
+  const bool full = connections_.size() >= bounds_.most_connections || strangers >= bounds_.most_strangers;
+  const std::string address = local ? "unix" : name_of(reinterpret_cast<const sockaddr&>(from), length);
+  if (full && !drop_stranger()) {
+    // Plain text also with TLS, which is not negotiated yet.
+    const std::string line = error_line("null", {EUSERS, "the connection limit of the agent is reached"}) + "\n";
     static_cast<void>(put(descriptor, line.data(), line.size()));
     ::close(descriptor);
-    return;
+    return log(address, "the connection limit is reached");
   }
   // Fails on Unix sockets, which do not need these options.
   const int yes = 1;
   ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
   ::setsockopt(descriptor, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
   auto& connection = connections_.emplace_back();
-  connection = std::make_unique<Connection>(*this, descriptor, [this, raw = &connection] { remove(raw->get()); });
-  if (settings_->secret) connection->limit_stranger();
+  connection =
+      std::make_unique<Connection>(*this, descriptor, Connection::From{address, site_of(from)},
+                                   local ? nullptr : settings_->tls, [this, raw = &connection] { remove(raw->get()); });
+  connection->limit_stranger();
+  admit();
+}
+
+bool Server::drop_stranger() {
+  std::map<std::string, std::size_t> strangers;
+  for (const auto& connection : connections_) {
+    if (connection->stranger()) ++strangers[connection->site()];
+  }
+  Connection* dropped = nullptr;
+  for (const auto& connection : connections_) {
+    if (!connection->stranger()) continue;
+    if (dropped == nullptr || strangers[connection->site()] > strangers[dropped->site()]) dropped = connection.get();
+  }
+  if (dropped == nullptr) return false;
+  log(dropped->address(), "replaced by a newer connection before authentication");
+  remove(dropped);
+  return true;
+}
+
+void Server::admit() {
+  const Loop::Time now = loop_->now();
+  std::optional<Loop::Time> next;
+  for (auto at = connections_.rbegin(); at != connections_.rend(); ++at) {
+    Connection& connection = **at;
+    if (!connection.held()) continue;
+    const Loop::Time time = admission_.next_attempt(connection.site(), now);
+    if (time <= now) {
+      admission_.start(connection.site(), now);
+      connection.start();
+    } else {
+      next = std::min(next.value_or(time), time);
+    }
+  }
+  admit_.stop();
+  if (next) admit_ = loop_->add_timer(*next, [this] { admit(); });
+}
+
+void Server::log(const std::string& address, std::string_view why) {
+  if (!settings_->log) return;
+  const Loop::Time now = loop_->now();
+  if (now < next_log_) {
+    ++omitted_logs_;
+    return;
+  }
+  next_log_ = now + 1000 * Loop::millisecond;
+  std::string line = fmt::format("{}: rejected: {}", address, why);
+  if (omitted_logs_ > 0) line += fmt::format(" ({} other rejected connections since the last message)", omitted_logs_);
+  omitted_logs_ = 0;
+  settings_->log(std::move(line));
 }
 
 void Server::remove(Connection* connection) {

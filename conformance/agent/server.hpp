@@ -3,9 +3,11 @@
 
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "conformance/agent/admission.hpp"
 #include "conformance/agent/conversation.hpp"
 
 namespace rdmawire::agent {
@@ -15,9 +17,12 @@ class Server {
   /// Limits that protect the agent from controllers, and controllers from each other.
   struct Bounds {
     std::size_t most_connections = 64;
-    /// Limit of unauthenticated connections, if there is a secret.
+    /// Limit of connections whose controller is not authenticated, or has no session in plain text. A new one replaces
+    /// the oldest of the address that has most of them.
     std::size_t most_strangers = 16;
-    Loop::Time stranger_time = 30'000 * Loop::millisecond;  ///< after this time unauthenticated connections are closed
+    Loop::Time stranger_time = 30'000 * Loop::millisecond;  ///< limit of the time from connect to authentication
+    std::size_t most_handshake = 16U << 10U;                ///< received bytes before authentication
+    Admission::Bounds admission = {};
     /// Unread response bytes: at the first limit, no further lines are processed; at the second one, the connection is
     /// closed.
     std::size_t enough_unread = 1U << 20U, most_unread = 32U << 20U;
@@ -34,7 +39,7 @@ class Server {
   ~Server();
 
   /// Opens an endpoint: "tcp:HOST:PORT" (port 0: any port; IPv6 addresses in brackets), "unix:PATH", "serial:PATH".
-  /// Returns the actual endpoints with their ports. EINVAL: malformed. EACCES: not loopback and no secret.
+  /// Returns the actual endpoints with their ports. EINVAL: malformed. EACCES: not loopback and no credentials.
   Result<std::vector<std::string>> listen(const std::string& endpoint);
 
   [[nodiscard]] std::size_t connections() const { return connections_.size(); }
@@ -53,14 +58,24 @@ class Server {
   Result<std::vector<std::string>> listen_unix(const std::string& path);
   Result<std::vector<std::string>> open_serial(const std::string& path);
   void listen_at(int descriptor, std::string path);
-  void accept_at(int descriptor);
+  void accept_at(int descriptor, bool local);
+  /// Logs a rejected connection. Limited to a line per second, with the number of omitted ones.
+  void log(const std::string& address, std::string_view why);
   void remove(Connection* connection);
+  /// Closes a stranger, so that another connection can be accepted. Returns false if there is none.
+  bool drop_stranger();
+  /// Starts the held connections whose address may try again, the newest first.
+  void admit();
 
   Loop* loop_;
   const Settings* settings_;
   Bounds bounds_;
   std::list<Listener> listeners_;
-  std::list<std::unique_ptr<Connection>> connections_;
+  std::list<std::unique_ptr<Connection>> connections_;  ///< the oldest first
+  Admission admission_;
+  Loop::Watch admit_;
+  Loop::Time next_log_ = 0;
+  std::size_t omitted_logs_ = 0;
   std::list<std::unique_ptr<Serial>> serials_;
 };
 

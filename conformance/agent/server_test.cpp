@@ -32,8 +32,21 @@ class Peer {
     if (descriptor_ >= 0) ::close(descriptor_);
     descriptor_ = -1;
   }
-  /// Returns the number of sent bytes.
+  /// Uses TLS with this key.
+  void secure(const peer::Key& key) {
+    tls.emplace(peer::TlsContext::make(peer::TlsContext::Side::controller, {key}).value());
+    flush();
+  }
+  /// Sends the next records of TLS.
+  void flush() { static_cast<void>(put(tls->take_output())); }
+  /// Returns the number of sent bytes. With TLS, requires an established connection.
   std::size_t send(const std::string& line) {
+    if (!tls) return put(line);
+    tls->send(line);
+    flush();
+    return line.size();
+  }
+  std::size_t put(const std::string& line) {
     const ssize_t sent = ::write(descriptor_, line.data(), line.size());
     return sent > 0 ? static_cast<std::size_t>(sent) : 0;
   }
@@ -44,10 +57,16 @@ class Peer {
       const ssize_t got = ::read(descriptor_, bytes, sizeof bytes);
       if (got == 0) return false;
       if (got < 0) return errno == EAGAIN;
-      text.append(bytes, static_cast<std::size_t>(got));
+      if (tls) {
+        static_cast<void>(tls->receive({bytes, static_cast<std::size_t>(got)}, text));
+        flush();
+      } else {
+        text.append(bytes, static_cast<std::size_t>(got));
+      }
     }
   }
   std::string text;
+  std::optional<peer::TlsChannel> tls;
 
  private:
   int descriptor_;
@@ -58,6 +77,7 @@ class Serving : public testing::Test {
   void SetUp() override {
     fake_verbs::reset();
     std::signal(SIGPIPE, SIG_IGN);  // as in the program
+    settings.log = [this](std::string line) { log.push_back(std::move(line)); };
     directory = testing::TempDir() + "agent_server_test." + std::to_string(::getpid());
     std::filesystem::create_directories(directory);
   }
@@ -68,6 +88,20 @@ class Serving : public testing::Test {
     std::filesystem::remove_all(directory);
   }
   void start(Server::Bounds bounds = {}) { server.emplace(loop, settings, bounds); }
+  static peer::Key key(std::string id, std::uint8_t fill) {
+    peer::Key made;
+    made.id = std::move(id);
+    made.bytes.fill(fill);
+    return made;
+  }
+  void use_keys(std::vector<peer::Key> keys) {
+    settings.tls = peer::TlsContext::make(peer::TlsContext::Side::agent, std::move(keys)).value();
+  }
+  bool secured(Peer& peer, const peer::Key& with) {
+    peer.secure(with);
+    return until([&] { return !peer.receive() || peer.tls->established() || !peer.tls->error().empty(); }) &&
+           peer.tls->established();
+  }
 
   int connect_tcp(const std::string& endpoint) {
     const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
@@ -106,6 +140,7 @@ class Serving : public testing::Test {
 
   Loop loop;
   Settings settings;
+  std::vector<std::string> log;
   std::string directory;
   std::optional<Server> server;
 };
@@ -147,11 +182,11 @@ TEST_F(Serving, InvalidEndpointsAreRejected) {
   EXPECT_EQ(error("unix:" + directory + std::string(200, 'x')).find("ENAMETOOLONG: "), 0U);
   EXPECT_EQ(error("serial:" + directory + "/none"),
             "ENOENT: open serial:" + directory + "/none: No such file or directory");
-  const std::string secret_needed = "is reachable from other hosts and requires a secret (--secret-file)";
-  EXPECT_EQ(error("tcp:0.0.0.0:0"), "EACCES: tcp:0.0.0.0:0: tcp:0.0.0.0:0 " + secret_needed);
-  EXPECT_EQ(error("tcp:[::]:0"), "EACCES: tcp:[::]:0: tcp:[::]:0 " + secret_needed);
-  EXPECT_EQ(error("tcp:192.0.2.1:0"), "EACCES: tcp:192.0.2.1:0: tcp:192.0.2.1:0 " + secret_needed);
-  settings.secret = "0123456789abcdef";
+  const std::string credentials_needed = "is reachable from other hosts and requires --credentials";
+  EXPECT_EQ(error("tcp:0.0.0.0:0"), "EACCES: tcp:0.0.0.0:0: tcp:0.0.0.0:0 " + credentials_needed);
+  EXPECT_EQ(error("tcp:[::]:0"), "EACCES: tcp:[::]:0: tcp:[::]:0 " + credentials_needed);
+  EXPECT_EQ(error("tcp:192.0.2.1:0"), "EACCES: tcp:192.0.2.1:0: tcp:192.0.2.1:0 " + credentials_needed);
+  use_keys({key("a", 1)});
   EXPECT_EQ(error("tcp:0.0.0.0:0"), "none");
 }
 
@@ -247,8 +282,7 @@ TEST_F(Serving, SlowReaderReceivesAllResponses) {
   EXPECT_NE(peer.text.find("{\"id\":119,\"result\":{\"bytes\":"), std::string::npos);
 }
 
-TEST_F(Serving, UnauthenticatedConnectionsAreLimited) {
-  settings.secret = "0123456789abcdef";
+TEST_F(Serving, NewConnectionReplacesOldestUnauthenticatedOne) {
   Server::Bounds bounds;
   bounds.most_strangers = 2;
   bounds.stranger_time = 100 * Loop::millisecond;
@@ -256,9 +290,163 @@ TEST_F(Serving, UnauthenticatedConnectionsAreLimited) {
   const std::string path = directory + "/agent";
   ASSERT_TRUE(server->listen("unix:" + path));
   Peer one(connect_unix(path)), two(connect_unix(path)), three(connect_unix(path));
+  EXPECT_TRUE(until([&] { return !one.receive(); }));
+  EXPECT_TRUE(two.receive());
+  three.send(hello);
+  EXPECT_TRUE(says(three, R"({"id":1,"result":)"));
+  // The limit of time is only for connections without a session.
+  EXPECT_TRUE(until([&] { return server->connections() == 1; }));
+  EXPECT_FALSE(two.receive());
+  EXPECT_TRUE(three.receive());
+}
+
+TEST_F(Serving, AddressWithMostUnauthenticatedConnectionsLosesOne) {
+  Server::Bounds bounds;
+  bounds.most_strangers = 3;
+  start(bounds);
+  const std::string path = directory + "/agent";
+  const auto tcp = server->listen("tcp:127.0.0.1:0");
+  ASSERT_TRUE(tcp && server->listen("unix:" + path));
+  Peer slow(connect_unix(path));
+  ASSERT_TRUE(until([&] { return server->connections() == 1; }));
+  std::vector<std::unique_ptr<Peer>> flood;
+  for (int i = 0; i < 20; ++i) {
+    flood.push_back(std::make_unique<Peer>(connect_tcp(tcp->at(0))));
+    loop.turn(1000 * Loop::millisecond);
+    loop.turn(0);
+  }
+  EXPECT_EQ(server->connections(), 3U);
+  slow.send(hello);
+  EXPECT_TRUE(says(slow, R"({"id":1,"result":)"));
+}
+
+TEST_F(Serving, SessionsAreNotReplaced) {
+  Server::Bounds bounds;
+  bounds.most_connections = 2;
+  start(bounds);
+  const std::string path = directory + "/agent";
+  ASSERT_TRUE(server->listen("unix:" + path));
+  Peer one(connect_unix(path)), two(connect_unix(path));
+  one.send(hello);
+  two.send(hello);
+  ASSERT_TRUE(says(one, "result") && says(two, "result"));
+  Peer three(connect_unix(path));
   EXPECT_TRUE(says(three, "\"EUSERS\""));
-  EXPECT_TRUE(until([&] { return server->connections() == 0; }));
-  EXPECT_FALSE(one.receive());
+  EXPECT_TRUE(one.receive() && two.receive());
+}
+
+TEST_F(Serving, TlsProtectsTcpAndNotUnixSockets) {
+  use_keys({key("old", 1), key("new", 2)});
+  start();
+  const std::string path = directory + "/agent";
+  const auto tcp = server->listen("tcp:127.0.0.1:0");
+  ASSERT_TRUE(tcp && server->listen("unix:" + path));
+  Peer old_key(connect_tcp(tcp->at(0))), new_key(connect_tcp(tcp->at(0))), plain(connect_unix(path));
+  ASSERT_TRUE(secured(old_key, key("old", 1)) && secured(new_key, key("new", 2)));
+  plain.send(hello);
+  old_key.send(hello);
+  EXPECT_TRUE(says(plain, R"({"id":1,"result":)"));
+  EXPECT_TRUE(says(old_key, R"({"id":1,"result":)"));
+  const std::string open_and_register = std::string(hello) + open +
+                                        "{\"id\":3,\"do\":\"alloc_pd\",\"device\":1}\n"
+                                        "{\"id\":4,\"do\":\"register\",\"pd\":2,\"length\":1000000}\n"
+                                        "{\"id\":5,\"do\":\"read\",\"mr\":3}\n";
+  new_key.send(open_and_register);
+  EXPECT_TRUE(until([&] {
+    new_key.receive();
+    return new_key.text.size() > 2'000'000;
+  }));
+  EXPECT_EQ(log.size(), 0U);
+}
+
+TEST_F(Serving, PeerWithoutKeyReceivesNoInformation) {
+  use_keys({key("a", 1)});
+  start();
+  const auto tcp = server->listen("tcp:127.0.0.1:0");
+  ASSERT_TRUE(tcp);
+  Peer plain(connect_tcp(tcp->at(0)));
+  plain.send(hello);
+  ASSERT_TRUE(until([&] { return !plain.receive(); }));
+  EXPECT_EQ(plain.text, R"({"id":null,"error":{"errno":13,"name":"EACCES","message":"the agent requires TLS; specify )"
+                        R"(the credentials"}})"
+                        "\n");
+  Peer wrong(connect_tcp(tcp->at(0)));
+  EXPECT_FALSE(secured(wrong, key("a", 2)));
+  ASSERT_TRUE(until([&] { return server->connections() == 0; }));
+  EXPECT_EQ(wrong.text, "");
+}
+
+TEST_F(Serving, ReasonsOfRejectionAreLoggedOncePerSecond) {
+  use_keys({key("a", 1)});
+  start();
+  const auto tcp = server->listen("tcp:127.0.0.1:0");
+  ASSERT_TRUE(tcp);
+  for (int i = 0; i < 3; ++i) {
+    Peer peer(connect_tcp(tcp->at(0)));
+    EXPECT_FALSE(secured(peer, key(i == 0 ? "unknown" : "a", 2)));
+    ASSERT_TRUE(until([&] { return server->connections() == 0; }));
+  }
+  ASSERT_EQ(log.size(), 1U);
+  EXPECT_EQ(log[0].find("tcp:127.0.0.1:"), 0U);
+  EXPECT_NE(log[0].find(": rejected: unknown key ID unknown"), std::string::npos) << log[0];
+  for (const Loop::Time end = loop.now() + 1000 * Loop::millisecond; loop.now() < end;) loop.turn(Loop::millisecond);
+  Peer plain(connect_tcp(tcp->at(0)));
+  plain.send(hello);
+  // The fourth attempt of this address is delayed.
+  ASSERT_TRUE(until([&] { return log.size() == 2; }));
+  EXPECT_NE(log[1].find("the controller uses no TLS; specify its credentials (2 other rejected connections"),
+            std::string::npos)
+      << log[1];
+}
+
+TEST_F(Serving, TlsWithoutCredentialsIsRejectedInPlainText) {
+  start();
+  const auto tcp = server->listen("tcp:127.0.0.1:0");
+  ASSERT_TRUE(tcp);
+  Peer peer(connect_tcp(tcp->at(0)));
+  EXPECT_FALSE(secured(peer, key("a", 1)));
+  EXPECT_EQ(peer.tls->error(), "the agent uses no TLS; start it with --credentials");
+  ASSERT_TRUE(until([&] { return log.size() == 1; }));
+  EXPECT_NE(log[0].find("the controller uses TLS, but the agent was started without --credentials"), std::string::npos);
+}
+
+TEST_F(Serving, BytesBeforeAuthenticationAreLimited) {
+  use_keys({key("a", 1)});
+  Server::Bounds bounds;
+  bounds.most_handshake = 1000;
+  start(bounds);
+  const auto tcp = server->listen("tcp:127.0.0.1:0");
+  ASSERT_TRUE(tcp);
+  Peer peer(connect_tcp(tcp->at(0)));
+  // The start of a valid record, which never ends.
+  peer.put(std::string("\x16\x03\x01\x40\x00\x01", 6) + std::string(2000, '\0'));
+  ASSERT_TRUE(until([&] { return !peer.receive(); }));
+  EXPECT_NE(log.at(0).find("rejected: "), std::string::npos);
+}
+
+TEST_F(Serving, AttemptsOfAnAddressWaitAfterFailures) {
+  use_keys({key("a", 1)});
+  Server::Bounds bounds;
+  bounds.admission.first_delay = bounds.admission.longest_delay = 100 * Loop::millisecond;
+  start(bounds);
+  const auto tcp = server->listen("tcp:127.0.0.1:0");
+  ASSERT_TRUE(tcp);
+  for (int i = 0; i < 3; ++i) {
+    Peer wrong(connect_tcp(tcp->at(0)));
+    EXPECT_FALSE(secured(wrong, key("a", 2)));
+  }
+  const Loop::Time begin = loop.now();
+  Peer early(connect_tcp(tcp->at(0)));
+  ASSERT_TRUE(until([&] { return server->connections() == 1; }));
+  Peer late(connect_tcp(tcp->at(0)));
+  early.secure(key("a", 2));
+  // The newest of the waiting connections is the first.
+  EXPECT_TRUE(secured(late, key("a", 1)));
+  EXPECT_GE(loop.now() - begin, 50 * Loop::millisecond);
+  // Its success ends the delays.
+  const Loop::Time success = loop.now();
+  EXPECT_TRUE(until([&] { return !early.receive() || !early.tls->error().empty(); }));
+  EXPECT_LT(loop.now() - success, 90 * Loop::millisecond);
 }
 
 /// A pseudo terminal. Its master is the controller's end.

@@ -86,7 +86,6 @@ std::size_t Session::reset() {
 void Session::end() {
   if (ended_) return;
   ended_ = true;
-  guess.stop();
   reset();
 }
 

@@ -10,20 +10,21 @@
 #include "conformance/agent/loop.hpp"
 #include "conformance/agent/objects.hpp"
 #include "conformance/agent/slow_calls.hpp"
+#include "replay/peer/tls.hpp"
 
 namespace rdmawire::agent {
 
 /// Settings of the agent.
 struct Settings {
   std::string version = "0";
-  /// Shared secret for authentication. nullopt: no authentication.
-  std::optional<std::string> secret;
+  /// TLS of connections over TCP. nullptr: they are in plain text, and only accepted from this host.
+  std::shared_ptr<const peer::TlsContext> tls;
+  /// Receives one line for each rejected connection.
+  std::function<void(std::string line)> log;
   /// Whether controllers may run programs on this host.
   bool allow_run = false;
   /// Limit for the memory regions of one session, in bytes.
   std::uint64_t most_memory = 256U << 20U;
-  /// Delay of the response to a failed authentication.
-  Loop::Time guess_delay = 1000 * Loop::millisecond;
   /// Make blocking kernel calls in threads. false: in the loop, which blocks.
   bool threads = true;
 };
@@ -88,11 +89,6 @@ class Session : public std::enable_shared_from_this<Session> {
   bool releases_wait = false;  ///< a destroy is deferred. Later ones must not overtake it
   /// Bytes in memory regions.
   std::uint64_t memory = 0;
-  /// Random bytes of the challenge. Empty: authenticated.
-  std::string challenge;
-  unsigned wrong_guesses = 0;
-  /// The delayed response to a failed authentication.
-  Loop::Watch guess;
   /// The session ends after this time without a line. 0: never.
   Loop::Time heartbeat = 0;
   static constexpr std::size_t most_waits = 1024;

@@ -1,7 +1,6 @@
-/// hello, authenticate, ping, objects, destroy, reset, bye.
+/// hello, ping, objects, destroy, reset, bye.
 
 #include <linux/capability.h>
-#include <sodium.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -13,8 +12,6 @@
 
 namespace rdmawire::agent {
 namespace {
-
-constexpr unsigned most_guesses = 3;
 
 /// True if the kernel treats this program as a privileged consumer (IBTA vol 1, 10.2.5): CAP_NET_RAW in the initial
 /// user namespace.
@@ -40,49 +37,11 @@ Result<Json> hello(Session& session, Arguments& arguments) {
 
   utsname name{};
   static_cast<void>(uname(&name));
-  Json result = {{"protocol", protocol_version},  {"agent", "rdmawire-agent " + session.settings().version},
-                 {"host", name.nodename},         {"kernel", name.release},
-                 {"privileged", is_privileged()}, {"authentication", "none"}};
-  if (session.settings().secret) {
-    session.challenge.resize(32);
-    randombytes_buf(session.challenge.data(), session.challenge.size());
-    result["authentication"] = "hmac-sha256";
-    result["challenge"] =
-        to_hex(reinterpret_cast<const std::uint8_t*>(session.challenge.data()), session.challenge.size());
-  }
-  return result;
-}
-
-bool proves(const std::string& secret, const std::string& challenge, const std::vector<std::uint8_t>& response) {
-  if (response.size() != crypto_auth_hmacsha256_BYTES) return false;
-  std::uint8_t expected[crypto_auth_hmacsha256_BYTES];
-  crypto_auth_hmacsha256_state state;
-  crypto_auth_hmacsha256_init(&state, reinterpret_cast<const std::uint8_t*>(secret.data()), secret.size());
-  crypto_auth_hmacsha256_update(&state, reinterpret_cast<const std::uint8_t*>(challenge.data()), challenge.size());
-  crypto_auth_hmacsha256_final(&state, expected);
-  const bool same = sodium_memcmp(expected, response.data(), sizeof expected) == 0;
-  sodium_memzero(expected, sizeof expected);
-  return same;
-}
-
-void authenticate(Session& session, Arguments& arguments, Answer answer) {
-  const auto response = arguments.bytes("response", crypto_auth_hmacsha256_BYTES);
-  if (auto wrong = arguments.wrong()) return answer(tl::unexpected(*wrong));
-  if (session.challenge.empty())
-    return answer(fail(EISCONN, "the session requires no authentication, or is authenticated"));
-  if (session.guess) return answer(fail(EALREADY, "a previous failed attempt is still pending"));
-  if (session.wrong_guesses < most_guesses && proves(*session.settings().secret, session.challenge, response)) {
-    session.challenge.clear();
-    return answer(Json::object());
-  }
-  ++session.wrong_guesses;
-  // Delayed, to slow down guessing.
-  session.guess = session.loop().add_timer_in(session.settings().guess_delay, [&session, answer] {
-    session.guess.stop();
-    answer(session.wrong_guesses < most_guesses
-               ? fail(EACCES, "response: wrong HMAC-SHA256 of the challenge")
-               : fail(EACCES, "response: third failed attempt; send hello for a new challenge"));
-  });
+  return Json{{"protocol", protocol_version},
+              {"agent", "rdmawire-agent " + session.settings().version},
+              {"host", name.nodename},
+              {"kernel", name.release},
+              {"privileged", is_privileged()}};
 }
 
 Result<Json> ping(Session& session, Arguments& arguments) {
@@ -124,9 +83,7 @@ Result<Json> reset(Session& session, Arguments& arguments) {
 std::span<const Command> session_commands() {
   static const Command all[] = {
       {"hello",
-       "Starts a session, and ends the previous one on this channel. If the result contains a `challenge`, "
-       "`authenticate` "
-       "must follow.",
+       "Starts a session, and ends the previous one on this channel.",
        {{"protocol", "number: 1, the version of this protocol"},
         {"controller", "optional text: name of the controller"},
         {"heartbeat_ms",
@@ -137,20 +94,10 @@ std::span<const Command> session_commands() {
         {"kernel", "kernel release"},
         {"privileged",
          "boolean: whether the agent is a privileged consumer (CAP_NET_RAW), which may use Q_Keys "
-         "with the high bit set"},
-        {"authentication", "`none` or `hmac-sha256`"},
-        {"challenge", "bytes, only with `hmac-sha256`"}},
+         "with the high bit set"}},
        R"({"protocol":1,"controller":"certify","heartbeat_ms":5000})",
-       R"({"protocol":1,"agent":"rdmawire-agent 0.1.0","host":"guest","kernel":"6.1.0-30-amd64","privileged":true,"authentication":"none"})",
+       R"({"protocol":1,"agent":"rdmawire-agent 0.1.0","host":"guest","kernel":"6.1.0-30-amd64","privileged":true})",
        &hello},
-      {"authenticate",
-       "Authenticates the controller. The error EACCES for a wrong response is delayed. After three wrong responses, a "
-       "new `hello` is required.",
-       {{"response", "bytes: HMAC-SHA256 (RFC 2104) of the challenge's bytes, with the secret's bytes as the key"}},
-       {},
-       R"({"response":"b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"})",
-       "{}",
-       &authenticate},
       {"ping",
        "Keeps the session alive.",
        {},

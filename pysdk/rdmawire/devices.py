@@ -304,7 +304,7 @@ def open_device(name: str, **options: Any) -> Device:
     """Open a device by its name for ``rdmawire certify --device``: "reference", "lab:rxe", "agent:ADDRESS".
 
     Options of reference devices: seed, faults, family ("roce", "iwarp"). Options of the lab: kernel. Options of an
-    agent: wire, allow, secret_file, multicast, frames_per_second. Raises DeviceError with kind "unreachable" if the
+    agent: wire, allow, credentials, multicast, frames_per_second. Raises DeviceError with kind "unreachable" if the
     device cannot be opened, UsageError for invalid names and options. Ctrl-C cancels the boot of a lab.
     """
     given = {key: value for key, value in options.items() if value is not None}
@@ -342,7 +342,7 @@ def agent(
     *,
     wire: str,
     allow: str | Iterable[str] = (),
-    secret_file: str | os.PathLike[str] | None = None,
+    credentials: str | os.PathLike[str] | None = None,
     multicast: bool = False,
     frames_per_second: int = 10_000,
 ) -> Device:
@@ -357,7 +357,7 @@ def agent(
         f"agent:{address}",
         wire=wire,
         allow=allow,
-        secret_file=None if secret_file is None else os.fspath(secret_file),
+        credentials=None if credentials is None else os.fspath(credentials),
         multicast=multicast,
         frames_per_second=frames_per_second,
     )

@@ -53,7 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="ADDRESS",
         help="Allow sending frames to this address of an agent's device. May be repeated.",
     )
-    group.addoption("--rdma-secret-file", metavar="FILE", help="Read the shared secret of the agent from FILE.")
+    group.addoption("--rdma-credentials", metavar="FILE", help="Authenticate to the agent with the key in FILE.")
     group.addoption(
         "--rdma-kernel",
         default="debian",
@@ -124,7 +124,7 @@ class _Opened:
                 how = {
                     "wire": option("--rdma-wire"),
                     "allow": option("--rdma-allow"),
-                    "secret_file": option("--rdma-secret-file"),
+                    "credentials": option("--rdma-credentials"),
                 }
             opened = devices.open_device(self.name, **how)
             if self.cheap:

@@ -310,7 +310,7 @@ conformance::TargetOptions target_options(const std::string& device, const py::d
       {"wire", to(&How::wire)},
       {"kernel", to(&How::kernel)},
       {"agent", [](How& how, const py::handle& value) { how.agent = py::cast<std::string>(value); }},
-      {"secret_file", to(&How::secret_file)},
+      {"credentials", to(&How::secret_file)},
       {"allow", to(&How::allowed)},
       {"multicast", to(&How::multicast)},
       {"frames_per_second", to(&How::frames_per_second)},

@@ -19,12 +19,12 @@ namespace {
 
 std::unique_ptr<fuzzer::Target> open(const std::string& target, const std::string& wire, const std::string& kernel,
                                      const std::string& agent, const std::vector<std::string>& allow,
-                                     const std::string& secret_file) {
+                                     const std::string& credentials) {
   tl::expected<std::unique_ptr<fuzzer::Target>, fuzzer::OpenError> opened;
   {
     const py::gil_scoped_release others_run;
     opened = fuzzer::open_target(
-        {.name = target, .wire = wire, .kernel = kernel, .agent = agent, .allowed = allow, .secret_file = secret_file});
+        {.name = target, .wire = wire, .kernel = kernel, .agent = agent, .allowed = allow, .secret_file = credentials});
   }
   if (!opened) raise(opened.error().usage ? ErrorClass::usage : ErrorClass::device, opened.error().message);
   return std::move(*opened);
@@ -109,7 +109,7 @@ class FuzzSession {
   FuzzSession(const std::string& target, std::uint64_t seed, bool plain, bool minimize, std::size_t max_findings,
               bool stop_at_first, const std::string& corpus, bool resume, const std::vector<std::string>& feedback,
               bool count_all, py::object mutator, py::object oracle, const std::string& wire, const std::string& kernel,
-              const std::string& agent, const std::vector<std::string>& allow, const std::string& secret_file)
+              const std::string& agent, const std::vector<std::string>& allow, const std::string& credentials)
       : name_(target), mutator_(std::move(mutator)), oracle_(std::move(oracle)) {
     fuzzer::SessionOptions options{.seed = seed,
                                    .plain = plain,
@@ -125,7 +125,7 @@ class FuzzSession {
       options.oracle = [this](const fuzzer::Step& step, const fuzzer::Outcome& outcome) {
         return checked(step, outcome);
       };
-    session_ = std::make_unique<fuzzer::Session>(open(target, wire, kernel, agent, allow, secret_file), options);
+    session_ = std::make_unique<fuzzer::Session>(open(target, wire, kernel, agent, allow, credentials), options);
     if (session_->trouble()) raise(ErrorClass::base, *session_->trouble());
   }
 
@@ -246,9 +246,9 @@ class FuzzSession {
 };
 
 py::dict replay(const std::string& text, const std::string& target, const std::string& wire, const std::string& kernel,
-                const std::string& agent, const std::vector<std::string>& allow, const std::string& secret_file) {
+                const std::string& agent, const std::vector<std::string>& allow, const std::string& credentials) {
   const fuzzer::Script script = script_of(text);
-  const auto device = open(target, wire, kernel, agent, allow, secret_file);
+  const auto device = open(target, wire, kernel, agent, allow, credentials);
   if (script.family != device->family())
     raise(ErrorClass::usage, "the script is for " + std::string(to_string(script.family)) + ", and " + target + " is " +
                                  std::string(to_string(device->family())));
@@ -318,7 +318,7 @@ void bind_fuzz(py::module_& module) {
            py::arg("target"), py::kw_only(), py::arg("seed"), py::arg("plain"), py::arg("minimize"),
            py::arg("max_findings"), py::arg("stop_at_first"), py::arg("corpus"), py::arg("resume"), py::arg("feedback"),
            py::arg("count_all"), py::arg("mutator"), py::arg("oracle"), py::arg("wire"), py::arg("kernel"),
-           py::arg("agent"), py::arg("allow"), py::arg("secret_file"))
+           py::arg("agent"), py::arg("allow"), py::arg("credentials"))
       .def("run", &FuzzSession::run, py::arg("executions"), py::arg("seconds"), py::arg("progress"))
       .def("statistics", &FuzzSession::statistics)
       .def("findings", &FuzzSession::findings)
@@ -331,7 +331,7 @@ void bind_fuzz(py::module_& module) {
       .def_property_readonly("seed", &FuzzSession::seed)
       .def_property_readonly("name", &FuzzSession::name);
   fuzz.def("replay", &replay, py::arg("script"), py::arg("target"), py::arg("wire"), py::arg("kernel"),
-           py::arg("agent"), py::arg("allow"), py::arg("secret_file"));
+           py::arg("agent"), py::arg("allow"), py::arg("credentials"));
   fuzz.def("faults", &faults);
   fuzz.def("texts_of", &texts_of, py::arg("script"));
 }

@@ -24,8 +24,8 @@ def test_missing_library_error_names_library_and_remedy(tmp_path):
     for name in ("__init__.py", "_loading.py"):
         (package / name).write_text(Path(rdmawire.__file__).with_name(name).read_text())
     (package / "_core.py").write_text(
-        "raise ImportError('libsodium.so.23: cannot open shared object file: No such file or directory')"
+        "raise ImportError('libssl.so.3: cannot open shared object file: No such file or directory')"
     )
     done = subprocess.run([sys.executable, "-c", "import rdmawire"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1
-    assert "libsodium.so.23" in done.stderr and "install the wheel" in done.stderr
+    assert "libssl.so.3" in done.stderr and "install the wheel" in done.stderr

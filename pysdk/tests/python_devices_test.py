@@ -324,6 +324,39 @@ def test_missing_agent_is_unreachable():
     assert error.value.kind == "unreachable"
 
 
+@pytest.fixture
+def secure_agent(tmp_path):
+    """The address of an agent with credentials, its controller's key, and the key of another agent."""
+    try:
+        program = devices.agent_program()
+    except DeviceError:
+        pytest.skip("requires rdmawire-agent")
+    for name in ("this", "other"):
+        subprocess.run([program, "--make-credentials", tmp_path / name], check=True, capture_output=True)
+    with subprocess.Popen(
+        [program, "--listen", "tcp:127.0.0.1:0", "--credentials", tmp_path / "this/agent.keys"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as agent:
+        yield agent.stdout.readline().split()[-1], tmp_path / "this/controller.key", tmp_path / "other/controller.key"
+        agent.terminate()
+
+
+def test_agent_requires_the_right_credentials(secure_agent):
+    address, right, wrong = secure_agent
+
+    def message(**options):
+        with pytest.raises(DeviceError) as error:
+            rdmawire.agent(address, wire="null", **options)
+        return str(error.value)
+
+    assert "the agent requires TLS; specify the credentials" in message()
+    assert "the agent rejected the key with the ID" in message(credentials=wrong)
+    # The agent of a host without RDMA devices: an error after the authentication.
+    assert "key" not in message(credentials=right)
+
+
 def test_use_after_close_raises_closed_error():
     device = rdmawire.reference()
     qp = device.rc_qp()

@@ -50,7 +50,15 @@ int connect_until(int socket, const sockaddr* to, socklen_t length, Clock::time_
   }
 }
 
-PeerResult<Descriptor> open_tcp(const std::string& address, std::string_view rest, Clock::time_point deadline) {
+bool is_loopback(const sockaddr& address) {
+  if (address.sa_family == AF_INET)
+    return ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr) >> 24 == 127;
+  return address.sa_family == AF_INET6 &&
+         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
+}
+
+PeerResult<Descriptor> open_tcp(const std::string& address, std::string_view rest, Clock::time_point deadline,
+                                bool only_this_host) {
   const auto colon = rest.rfind(':');
   if (colon == std::string_view::npos || colon == 0 || colon + 1 == rest.size())
     return misspelt(address, "missing host or port");
@@ -65,6 +73,13 @@ PeerResult<Descriptor> open_tcp(const std::string& address, std::string_view res
     return tl::unexpected(peer_error(PeerError::Kind::lost, wrong == EAI_SYSTEM ? errno : EHOSTUNREACH,
                                      fmt::format("connect {}: {}", address, ::gai_strerror(wrong))));
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(found, ::freeaddrinfo);
+  for (const addrinfo* one = found; only_this_host && one != nullptr; one = one->ai_next) {
+    if (is_loopback(*one->ai_addr)) continue;
+    return tl::unexpected(peer_error(
+        PeerError::Kind::usage, EACCES,
+        fmt::format("connect {}: an agent on another host requires credentials (rdmawire-agent --make-credentials)",
+                    address)));
+  }
   int number = EHOSTUNREACH;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
     Descriptor socket(::socket(one->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, one->ai_protocol));
@@ -106,10 +121,11 @@ PeerResult<Descriptor> open_serial(const std::string& address, std::string_view 
 
 }  // namespace
 
-PeerResult<Descriptor> open_channel(const std::string& address, std::chrono::milliseconds timeout) {
+PeerResult<Descriptor> open_channel(const std::string& address, std::chrono::milliseconds timeout,
+                                    bool only_this_host) {
   const auto deadline = Clock::now() + timeout;
   const std::string_view text(address);
-  if (text.starts_with("tcp:")) return open_tcp(address, text.substr(4), deadline);
+  if (text.starts_with("tcp:")) return open_tcp(address, text.substr(4), deadline, only_this_host);
   if (text.starts_with("unix:")) return open_unix(address, text.substr(5), deadline);
   if (text.starts_with("serial:")) return open_serial(address, text.substr(7));
   return misspelt(address, "unknown kind of channel");

@@ -12,7 +12,8 @@ namespace rdmawire::peer {
 using replay::Descriptor;
 
 /// Opens "tcp:HOST:PORT" (IPv6 addresses in brackets), "unix:PATH" or "serial:PATH" (a terminal is set to raw mode. Its
-/// speed is unchanged), non-blocking. Fails after `timeout`.
-PeerResult<Descriptor> open_channel(const std::string& address, std::chrono::milliseconds timeout);
+/// speed is unchanged), non-blocking. Fails after `timeout`. `only_this_host`: TCP addresses must be loopback.
+PeerResult<Descriptor> open_channel(const std::string& address, std::chrono::milliseconds timeout,
+                                    bool only_this_host = false);
 
 }  // namespace rdmawire::peer

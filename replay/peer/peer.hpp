@@ -40,7 +40,7 @@ class Deadline {
 
 struct Options {
   std::string controller = "rdmawire";      ///< name in the agent's log
-  std::string secret_file = {};             ///< empty: no secret
+  std::string secret_file = {};             ///< the key of TLS, see credentials.hpp. Empty: plain text
   std::chrono::milliseconds timeout{5000};  ///< for connecting, and for calls without a deadline
   /// Interval of heartbeats, which keep the session alive. 0: no heartbeats and no detection of a silent agent.
   std::chrono::milliseconds heartbeat{1000};
@@ -56,9 +56,9 @@ struct Options {
 /// agent's behavior, and return at their deadline.
 class Peer {
  public:
-  /// "tcp:HOST:PORT", "unix:PATH" or "serial:PATH". Name resolution may take longer than the timeout.
+  /// "tcp:HOST:PORT", "unix:PATH" or "serial:PATH". Only TCP uses TLS. Name resolution may exceed the timeout.
   static PeerResult<Peer> connect(const std::string& address, const Options& options = {});
-  /// Uses an open stream and takes ownership of it.
+  /// Uses an open stream and takes ownership of it. With a key, uses TLS.
   static PeerResult<Peer> over(Descriptor stream, const Options& options = {});
 
   Peer(Peer&&) noexcept = default;
@@ -66,7 +66,7 @@ class Peer {
   /// Calls close().
   ~Peer();
 
-  /// The response to `hello`: protocol, agent, host, kernel, authentication.
+  /// The response to `hello`: protocol, agent, host, kernel, privileged.
   [[nodiscard]] const nlohmann::json& hello() const;
 
   /// Sends a command and waits. `arguments` is an object or null. Returns the result or the error of the agent.

@@ -10,7 +10,9 @@
 #include <fstream>
 #include <future>
 
+#include "replay/peer/credentials.hpp"
 #include "replay/peer/stub_testing.hpp"
+#include "replay/peer/tls.hpp"
 
 namespace rdmawire::peer {
 namespace {
@@ -33,10 +35,10 @@ bool readable(int descriptor, int milliseconds = 0) {
   return ::poll(&wait, 1, milliseconds) == 1;
 }
 
-/// A temporary file.
+/// A file that only its owner can access, for the duration of a test.
 struct TemporaryFile {
   explicit TemporaryFile(const std::string& content) {
-    std::string name = (std::filesystem::temp_directory_path() / "rdmawire-secret-XXXXXX").string();
+    std::string name = (std::filesystem::temp_directory_path() / "rdmawire-key-XXXXXX").string();
     const Descriptor file(::mkstemp(name.data()));
     path = name;
     std::ofstream(path) << content;
@@ -46,6 +48,70 @@ struct TemporaryFile {
   TemporaryFile& operator=(const TemporaryFile&) = delete;
   std::string path;
 };
+
+/// The agent's side of TLS in front of a scripted agent.
+class SecureAgent {
+ public:
+  SecureAgent(const std::string& keys, std::function<void(Stub&)> script) : played_(std::move(script)) {
+    auto context = TlsContext::make(TlsContext::Side::agent, parse_keys(keys).value());
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+    controller_ = Descriptor(ends[0]);
+    relay_ = std::thread([this, outside = ends[1], context = *context] {
+      relay(Descriptor(outside), played_.stream(), TlsChannel(context));
+    });
+  }
+  ~SecureAgent() {
+    controller_ = Descriptor();
+    relay_.join();
+  }
+  SecureAgent(const SecureAgent&) = delete;
+  SecureAgent& operator=(const SecureAgent&) = delete;
+
+  Descriptor stream() { return std::move(controller_); }
+  std::string error;             ///< of TLS. Read after the connection
+  std::string seen_by_observer;  ///< bytes of the controller
+
+ private:
+  void relay(const Descriptor& outside, const Descriptor& inside, TlsChannel tls) {
+    const auto write = [](const Descriptor& to, std::string_view bytes) {
+      while (!bytes.empty()) {
+        const ssize_t put = ::send(to.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        if (put <= 0) return;
+        bytes.remove_prefix(static_cast<std::size_t>(put));
+      }
+    };
+    for (;;) {
+      std::array<pollfd, 2> wait = {{{outside.get(), POLLIN, 0}, {inside.get(), POLLIN, 0}}};
+      if (::poll(wait.data(), wait.size(), 60'000) <= 0) return;
+      std::array<char, 65536> bytes{};
+      const bool from_controller = wait[0].revents != 0;
+      const ssize_t got = ::read(from_controller ? outside.get() : inside.get(), bytes.data(), bytes.size());
+      if (got <= 0) return;
+      const std::string_view received(bytes.data(), static_cast<std::size_t>(got));
+      std::string text;
+      bool valid = true;
+      if (from_controller) {
+        seen_by_observer += received;
+        valid = tls.receive(received, text);
+        write(inside, text);
+      } else {
+        tls.send(received);
+      }
+      write(outside, tls.take_output());
+      if (!valid) {
+        error = tls.error();
+        return;
+      }
+    }
+  }
+
+  Played played_;
+  Descriptor controller_;
+  std::thread relay_;
+};
+
+const std::string right_key = "test " + std::string(64, '1') + "\n", wrong_key = "test " + std::string(64, '2') + "\n";
 
 TEST(Peer, ExchangesHelloRequestsAndBye) {
   Played agent([](Stub& stub) {
@@ -83,39 +149,90 @@ TEST(Peer, SkipsMessagesOfPreviousSession) {
   EXPECT_FALSE(peer->next_event(0ms).value());
 }
 
-TEST(Peer, ProvesSecretWithoutSendingIt) {
-  const TemporaryFile secret("Jefe\n");
-  Played agent([](Stub& stub) {
-    // "what do ya want for nothing?", RFC 4231, test case 2
-    stub.say(fmt::format(
-        R"({{"id":{},"result":{{"protocol":1,"challenge":"7768617420646f2079612077616e7420666f72206e6f7468696e673f"}}}})",
-        stub.hello()));
-    stub.expect(
-        R"({"id":1,"do":"authenticate","response":"5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"})",
-        R"({"id":1,"result":{}})");
+TEST(Peer, ExchangesRequestsOverTls) {
+  const TemporaryFile key(right_key);
+  const std::string much(1'000'000, 'm');
+  SecureAgent agent(right_key, [&](Stub& stub) {
+    stub.greet();
+    stub.expect(R"({"id":1,"do":"write","data":")" + much + R"("})", R"({"id":1,"result":{"data":")" + much + R"("}})");
     stub.farewell();
   });
   Options options = quiet();
-  options.secret_file = secret.path;
-  const auto peer = Peer::over(agent.stream(), options);
-  EXPECT_TRUE(peer) << peer.error().message;
+  options.secret_file = key.path;
+  {
+    auto peer = Peer::over(agent.stream(), options);
+    ASSERT_TRUE(peer) << peer.error().message;
+    EXPECT_EQ(peer->call("write", {{"data", much}}).value().at("data"), much);
+  }
+  EXPECT_EQ(agent.seen_by_observer.find("hello"), std::string::npos);
+  EXPECT_EQ(agent.seen_by_observer.find("mmmm"), std::string::npos);
 }
 
-TEST(Peer, MissingSecretIsReported) {
+TEST(Peer, WrongKeyIsReported) {
+  const TemporaryFile key(wrong_key);
+  Options options = quiet();
+  options.secret_file = key.path;
+  SecureAgent agent(right_key, [](Stub& stub) { EXPECT_EQ(stub.next(), std::nullopt); });
+  const auto peer = Peer::over(agent.stream(), options);
+  ASSERT_FALSE(peer);
+  EXPECT_EQ(to_string(peer.error()),
+            "the agent rejected the key with the ID test: its credentials do not contain the same key (EACCES)");
+}
+
+TEST(Peer, UnsuitableKeyFilesAreReported) {
   const auto connect = [](const std::string& file) {
-    Played agent([](Stub& stub) {
-      stub.say(fmt::format(R"({{"id":{},"result":{{"protocol":1,"challenge":"00"}}}})", stub.hello()));
-      stub.farewell();
-    });
+    Played agent([](Stub& stub) { EXPECT_EQ(stub.next(), std::nullopt); });
     Options options = quiet();
     options.secret_file = file;
     const auto peer = Peer::over(agent.stream(), options);
     return peer ? "connected" : to_string(peer.error());
   };
-  EXPECT_THAT(connect(""), HasSubstr("specify the secret file (EACCES)"));
-  EXPECT_EQ(connect("/nowhere/secret"), "the agent's secret: cannot read /nowhere/secret (ENOENT)");
-  const TemporaryFile empty(" \n");
-  EXPECT_EQ(connect(empty.path), "the agent's secret: " + empty.path + " is empty (EINVAL)");
+  EXPECT_EQ(connect("/nowhere/key"), "credentials: /nowhere/key: No such file or directory (EINVAL)");
+  const TemporaryFile several(right_key + "other " + std::string(64, '3') + "\n");
+  EXPECT_EQ(connect(several.path),
+            "credentials: " + several.path + ": contains 2 keys; a controller uses one (EINVAL)");
+  const TemporaryFile old("a shared secret of an earlier version\n");
+  EXPECT_EQ(connect(old.path),
+            "credentials: " + old.path + ": line 1: expected a key ID, a space, and 64 hexadecimal digits (EINVAL)");
+}
+
+TEST(Peer, AgentsWithoutTlsAreReported) {
+  const TemporaryFile key(right_key);
+  Options options = quiet();
+  options.secret_file = key.path;
+  const auto error_of = [&](const std::string& line) {
+    Played agent([&](Stub& stub) { stub.say(line); });
+    const auto peer = Peer::over(agent.stream(), options);
+    return peer ? "connected" : to_string(peer.error());
+  };
+  EXPECT_EQ(error_of(R"({"id":null,"error":{"errno":71,"name":"EPROTO","message":"no TLS"}})"),
+            "the agent uses no TLS; start it with --credentials (EACCES)");
+  EXPECT_EQ(error_of("SSH-2.0-OpenSSH_9.2"), "the agent uses no TLS; start it with --credentials (EACCES)");
+  EXPECT_EQ(error_of(R"({"id":null,"error":{"errno":87,"name":"EUSERS","message":"the limit is reached"}})"),
+            "the limit is reached (EACCES)");
+}
+
+TEST(Peer, SilentAgentEndsTheTlsHandshakeAtTheTimeout) {
+  const TemporaryFile key(right_key);
+  Options options = quiet();
+  options.secret_file = key.path;
+  options.timeout = 50ms;
+  std::promise<void> over;
+  Played agent([&](Stub&) { over.get_future().wait(); });
+  const auto peer = Peer::over(agent.stream(), options);
+  over.set_value();
+  ASSERT_FALSE(peer);
+  EXPECT_EQ(to_string(peer.error()), "TLS: no response within 50 ms (ETIMEDOUT)");
+}
+
+TEST(Peer, ReasonOfAnAgentThatDisconnectsIsReported) {
+  Played agent([](Stub& stub) {
+    stub.hello();
+    stub.say(R"({"id":null,"error":{"errno":13,"name":"EACCES","message":"the agent requires TLS"}})");
+  });
+  const auto peer = Peer::over(agent.stream(), quiet());
+  ASSERT_FALSE(peer);
+  EXPECT_EQ(to_string(peer.error()), "the agent requires TLS (EACCES)");
 }
 
 TEST(Peer, OtherProtocolVersionIsAnError) {
@@ -339,6 +456,13 @@ TEST(Peer, ConnectErrorsContainAddress) {
   EXPECT_EQ(failed("serial:/nowhere/tty"), "connect serial:/nowhere/tty: open: No such file or directory (ENOENT)");
   EXPECT_THAT(failed("tcp:127.0.0.1:1"), HasSubstr("no agent responds: Connection refused (ECONNREFUSED)"));
   EXPECT_THAT(failed("tcp:localhost"), HasSubstr("missing host or port"));
+  EXPECT_EQ(failed("tcp:192.0.2.1:18515"),
+            "connect tcp:192.0.2.1:18515: an agent on another host requires credentials (rdmawire-agent "
+            "--make-credentials) (EACCES)");
+  Options options = quiet();
+  options.secret_file = "/nowhere/key";
+  EXPECT_EQ(to_string(Peer::connect("unix:/nowhere/agent", options).error()),
+            "connect unix:/nowhere/agent: only tcp: uses credentials (EINVAL)");
   EXPECT_THAT(failed("localhost:1234"), HasSubstr("expected tcp:HOST:PORT, unix:PATH or serial:PATH (EINVAL)"));
   EXPECT_THAT(failed("unix:" + std::string(200, 'x')), HasSubstr("exceeds 107 bytes"));
 

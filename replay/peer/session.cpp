@@ -10,7 +10,6 @@
 #include <cstring>
 #include <random>
 
-#include "replay/peer/authentication.hpp"
 #include "replay/peer/session_state.hpp"
 
 namespace rdmawire::peer {
@@ -66,9 +65,10 @@ PeerResult<std::string> compose(const json& id, std::string_view command, const 
 
 }  // namespace
 
-Session::Session(Descriptor stream, Options options)
+Session::Session(Descriptor stream, std::optional<TlsChannel> tls, Options options)
     : options_(std::move(options)),
       stream_(std::move(stream)),
+      tls_(std::move(tls)),
       ready_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       last_heard_(Clock::now()),
@@ -117,26 +117,9 @@ PeerResult<void> Session::greet() {
         peer_error(PeerError::Kind::lost, EPROTONOSUPPORT,
                    fmt::format("hello: unsupported protocol version, expected {}: {}", protocol, answer->dump())));
   hello_ = std::move(*answer);
-
-  if (auto proven = prove_secret(); !proven) return proven;
   const std::lock_guard lock(mutex_);
   beating_ = true;
   wake();
-  return {};
-}
-
-PeerResult<void> Session::prove_secret() {
-  const auto challenge = hello_.find("challenge");
-  if (challenge == hello_.end() || challenge->is_null()) return {};
-  if (options_.secret_file.empty())
-    return tl::unexpected(
-        peer_error(PeerError::Kind::usage, EACCES, "hello: the agent requires a secret; specify the secret file"));
-  const auto secret = read_secret(options_.secret_file);
-  if (!secret) return tl::unexpected(secret.error());
-  const auto bytes = challenge->is_string() ? from_hex(challenge->get_ref<const std::string&>()) : std::nullopt;
-  if (!bytes) return tl::unexpected(broken("hello: the challenge is not hexadecimal"));
-  const auto proven = call("authenticate", {{"response", prove(*secret, *bytes)}});
-  if (!proven) return tl::unexpected(proven.error());
   return {};
 }
 
@@ -257,7 +240,12 @@ PeerResult<void> Session::write_line(std::string line) {
     return tl::unexpected(
         peer_error(PeerError::Kind::usage, ENOBUFS,
                    fmt::format("{} bytes wait to be sent; the agent does not read", outgoing_.size())));
-  outgoing_ += line;
+  if (tls_) {
+    tls_->send(line);
+    outgoing_ += tls_->take_output();
+  } else {
+    outgoing_ += line;
+  }
   wake();
   return {};
 }
@@ -311,6 +299,7 @@ void Session::hear(std::string_view line) {
 
 void Session::hear(Answer answer, std::size_t bytes) {
   if (!greeted_) {
+    if (answer.id.is_null() && !answer.result) early_error_ = answer.result.error();
     if (hello_id_.empty() || answer.id != hello_id_) return;
     greeted_ = true;
     hello_answer_ = std::move(answer.result);
@@ -418,13 +407,28 @@ bool Session::read_some() {
 
   const std::lock_guard lock(mutex_);
   if (got <= 0) {
+    if (!greeted_ && early_error_) {
+      lose(std::move(*early_error_));
+      return false;
+    }
     lose(got == 0 ? peer_error(PeerError::Kind::lost, ECONNRESET, "the agent closed the connection")
                   : peer_error(PeerError::Kind::lost, number,
                                fmt::format("the connection to the agent: {}", std::strerror(number))));
     return false;
   }
   last_heard_ = Clock::now();
-  const auto state = lines_.append({bytes.data(), static_cast<std::size_t>(got)});
+  std::string_view received(bytes.data(), static_cast<std::size_t>(got));
+  std::string text;
+  if (tls_) {
+    const bool valid = tls_->receive(received, text);
+    outgoing_ += tls_->take_output();
+    received = text;
+    if (!valid) {
+      lose(broken(tls_->error()));
+      return false;
+    }
+  }
+  const auto state = lines_.append(received);
   while (!lost_) {
     const auto line = lines_.next();
     if (!line) break;

@@ -10,17 +10,18 @@
 #include <thread>
 
 #include "replay/peer/peer.hpp"
+#include "replay/peer/tls.hpp"
 
 namespace rdmawire::peer {
 
 class Session {
  public:
-  Session(Descriptor stream, Options options);
+  Session(Descriptor stream, std::optional<TlsChannel> tls, Options options);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Sends hello and authenticates if required.
+  /// Sends hello and waits for the response.
   PeerResult<void> greet();
 
   PeerResult<nlohmann::json> call(std::string_view command, const nlohmann::json& arguments, Deadline deadline);
@@ -58,8 +59,6 @@ class Session {
   };
   using Questions = std::map<std::uint64_t, Question>;
 
-  PeerResult<void> prove_secret();
-
   // The following functions require mutex_.
   PeerResult<std::uint64_t> ask(std::string_view command, const nlohmann::json& arguments, ReplyDestination wanted);
   PeerResult<void> write_line(std::string line);
@@ -80,6 +79,7 @@ class Session {
 
   const Options options_;
   Descriptor stream_;
+  std::optional<TlsChannel> tls_;
   const Descriptor ready_;  // eventfd for the caller's poll(2)
   const Descriptor wake_;   // eventfd to wake the thread
   nlohmann::json hello_;
@@ -98,8 +98,9 @@ class Session {
   std::optional<PeerError> lost_;
   std::string hello_id_;
   std::optional<PeerResult<nlohmann::json>> hello_answer_;
-  bool greeted_ = false;  // earlier messages belong to a previous session
-  bool beating_ = false;  // hello and authenticate are complete, so heartbeats may be sent
+  std::optional<PeerError> early_error_;  // for no request, before the response to hello
+  bool greeted_ = false;                  // earlier messages belong to a previous session
+  bool beating_ = false;                  // hello is complete, so heartbeats may be sent
   bool shown_ready_ = false;
   bool stopping_ = false;
   bool heartbeat_open_ = false;

@@ -61,7 +61,9 @@ def test_package_contains_no_path_of_the_build(name, tmp_path):
 def test_agent_is_static_and_needs_no_package(tmp_path):
     package = deb("rdmawire-agent")
     assert field(package, "Depends") == ""
-    program = unpack(package, tmp_path) / "usr/bin/rdmawire-agent"
+    tree = unpack(package, tmp_path)
+    assert (tree / "usr/lib/systemd/system/rdmawire-agent.service").is_file()
+    program = tree / "usr/bin/rdmawire-agent"
     dynamic = run("readelf", "--dynamic", program).stdout
     assert "NEEDED" not in dynamic
     assert "INTERP" not in run("readelf", "--program-headers", program).stdout

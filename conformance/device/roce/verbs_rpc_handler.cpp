@@ -178,8 +178,8 @@ Result<Json> VerbsRpcHandler::hello(ArgumentReader& arguments) {
         Error{EPROTONOSUPPORT, fmt::format("protocol: version {} is not supported; expected {}", version, protocol)});
   release_all();
   begun_ = true;
-  return Json{{"protocol", protocol}, {"agent", greeting_},  {"host", "reference"},
-              {"kernel", "none"},     {"privileged", false}, {"authentication", "none"}};
+  return Json{
+      {"protocol", protocol}, {"agent", greeting_}, {"host", "reference"}, {"kernel", "none"}, {"privileged", false}};
 }
 
 Result<Json> VerbsRpcHandler::ping(ArgumentReader& arguments) {

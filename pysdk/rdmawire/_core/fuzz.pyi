@@ -7,7 +7,7 @@ from rdmawire._core import ColumnTable, Frame, Silence, Stimulus
 
 class Session:
 
-    def __init__(self, target: str, *, seed: int, plain: bool, minimize: bool, max_findings: int, stop_at_first: bool, corpus: str, resume: bool, feedback: list[str], count_all: bool, mutator: Any, oracle: Any, wire: str, kernel: str, agent: str, allow: list[str], secret_file: str) -> None:
+    def __init__(self, target: str, *, seed: int, plain: bool, minimize: bool, max_findings: int, stop_at_first: bool, corpus: str, resume: bool, feedback: list[str], count_all: bool, mutator: Any, oracle: Any, wire: str, kernel: str, agent: str, allow: list[str], credentials: str) -> None:
         ...
 
     def findings(self) -> list[Any]:
@@ -49,7 +49,7 @@ class Session:
 def faults() -> list[Any]:
     ...
 
-def replay(script: str, target: str, wire: str, kernel: str, agent: str, allow: list[str], secret_file: str) -> dict[Any, Any]:
+def replay(script: str, target: str, wire: str, kernel: str, agent: str, allow: list[str], credentials: str) -> dict[Any, Any]:
     ...
 
 def texts_of(script: str) -> list[Any]:

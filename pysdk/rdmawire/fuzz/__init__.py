@@ -254,7 +254,7 @@ class Session:
         kernel: str = "debian",
         agent: str | os.PathLike[str] = "",
         allow: Sequence[str] = (),
-        secret_file: str | os.PathLike[str] = "",
+        credentials: str | os.PathLike[str] = "",
     ) -> None:
         # The C++ session has only a weak reference to this object, since the garbage collector cannot find cycles
         # through C++ objects.
@@ -293,7 +293,7 @@ class Session:
             kernel=kernel,
             agent=os.fspath(agent) or _agent(target),
             allow=list(allow),
-            secret_file=os.fspath(secret_file),
+            credentials=os.fspath(credentials),
         )
 
     def _mutated(self, text: str) -> str | None:
@@ -424,7 +424,7 @@ def replay(
     kernel: str = "debian",
     agent: str | os.PathLike[str] = "",
     allow: Sequence[str] = (),
-    secret_file: str | os.PathLike[str] = "",
+    credentials: str | os.PathLike[str] = "",
 ) -> Replayed:
     """Run a script once with new objects of the target. Default: the reference device of the script's family."""
     target = target or reference(script.family)
@@ -435,7 +435,7 @@ def replay(
         kernel,
         os.fspath(agent) or _agent(target),
         list(allow),
-        os.fspath(secret_file),
+        os.fspath(credentials),
     )
     alarm = Alarm(**values["alarm"]) if values["alarm"] else None
     return Replayed(alarm, values["step"], [Frame(*one) for one in values["frames"]])

@@ -71,7 +71,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         metavar="ADDRESS",
         help="Allow sending frames to this address. May be repeated.",
     )
-    add("--secret-file", default="", metavar="FILE", help="Read the shared secret of the agent from FILE.")
+    add("--credentials", default="", metavar="FILE", help="Authenticate to the agent with the key in FILE.")
     add(
         "--kernel",
         default="debian",
@@ -119,7 +119,7 @@ def run(chosen: argparse.Namespace) -> int:
             wire=chosen.wire,
             kernel=chosen.kernel,
             allow=chosen.allow,
-            secret_file=chosen.secret_file,
+            credentials=chosen.credentials,
         )
     target = chosen.target or "reference"
     seed = chosen.seed if chosen.seed is not None else random.SystemRandom().getrandbits(32)
@@ -135,7 +135,7 @@ def run(chosen: argparse.Namespace) -> int:
         feedback=[] if chosen.feedback == "none" else chosen.feedback.split(","),
         wire=chosen.wire,
         allow=chosen.allow,
-        secret_file=chosen.secret_file,
+        credentials=chosen.credentials,
         kernel=chosen.kernel,
     ) as session:
         device_error = None

@@ -1,0 +1,49 @@
+#pragma once
+/// Limits failed authentications by the address of the peer.
+
+#include <map>
+#include <string>
+
+#include "conformance/agent/loop.hpp"
+
+namespace rdmawire::agent {
+
+/// Decides when a connection may try to authenticate. The caller provides the time. Memory is bounded.
+class Admission {
+ public:
+  struct Bounds {
+    unsigned free_failures = 3;  ///< failures of an address that cause no delay
+    /// Delay between two attempts of an address. It doubles with each failure.
+    Loop::Time first_delay = 1000 * Loop::millisecond, longest_delay = 4000 * Loop::millisecond;
+    /// After this time without a failure, the failures of an address are forgotten.
+    Loop::Time memory = 600'000 * Loop::millisecond;
+    std::size_t most_addresses = 1024;  ///< the address with the earliest last failure is forgotten first
+  };
+
+  Admission() : Admission(Bounds()) {}
+  explicit Admission(const Bounds& bounds) : bounds_(bounds) {}
+
+  /// The earliest time of the next attempt. It is not after `now` if the attempt may start immediately.
+  [[nodiscard]] Loop::Time next_attempt(const std::string& address, Loop::Time now) const;
+  /// An attempt starts.
+  void start(const std::string& address, Loop::Time now);
+  /// The attempt failed.
+  void fail(const std::string& address, Loop::Time now);
+  /// The attempt succeeded: the failures of the address are forgotten.
+  void succeed(const std::string& address) { records_.erase(address); }
+
+  [[nodiscard]] std::size_t addresses() const { return records_.size(); }
+
+ private:
+  struct Record {
+    unsigned failures = 0;
+    Loop::Time last_failure = 0;
+    Loop::Time next_attempt = 0;
+  };
+  [[nodiscard]] Loop::Time delay_after(unsigned failures) const;
+
+  Bounds bounds_;
+  std::map<std::string, Record> records_;
+};
+
+}  // namespace rdmawire::agent

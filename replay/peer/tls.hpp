@@ -1,0 +1,78 @@
+#pragma once
+/// TLS 1.3 between a controller and an agent, authenticated by a shared key (RFC 8446, 2.2, and RFC 9257).
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "replay/peer/credentials.hpp"
+
+namespace rdmawire::peer {
+
+/// Configuration of one side. The controller is the TLS client, the agent the server, never the other way round.
+class TlsContext {
+ public:
+  enum class Side : std::uint8_t { controller, agent };
+
+  /// `keys`: the agent accepts each of them, the controller uses its only one.
+  static tl::expected<std::shared_ptr<const TlsContext>, std::string> make(Side side, std::vector<Key> keys);
+  TlsContext(const TlsContext&) = delete;
+  TlsContext& operator=(const TlsContext&) = delete;
+  ~TlsContext();
+
+  [[nodiscard]] Side side() const { return side_; }
+
+ private:
+  friend class TlsChannel;
+  struct Library;
+  TlsContext(Side side, std::vector<Key> keys);
+  [[nodiscard]] const Key* find(std::string_view id) const;
+
+  Side side_;
+  std::vector<Key> keys_;
+  std::unique_ptr<Library> library_;
+};
+
+/// One end of a connection, independent of sockets: converts between plain text and records.
+class TlsChannel {
+ public:
+  /// A controller's first message is in take_output() immediately.
+  explicit TlsChannel(std::shared_ptr<const TlsContext> context);
+  TlsChannel(TlsChannel&& other) noexcept;
+  TlsChannel& operator=(TlsChannel&& other) noexcept;
+  ~TlsChannel();
+
+  /// Processes received bytes and appends their plain text. Returns false if the connection failed: see error(). In
+  /// this case, take_output() contains an alert for the peer.
+  [[nodiscard]] bool receive(std::string_view bytes, std::string& text);
+  /// Requires established().
+  void send(std::string_view text);
+  /// Bytes for the peer.
+  [[nodiscard]] std::string take_output();
+
+  /// The handshake is complete: the peer has the same key.
+  [[nodiscard]] bool established() const;
+  /// The peer ended the connection in an orderly way.
+  [[nodiscard]] bool closed() const;
+  /// The peer's first byte belongs to no TLS record.
+  [[nodiscard]] bool peer_sends_plain_text() const;
+  /// The ID of the key in use. Empty before an agent knows it.
+  [[nodiscard]] const std::string& key_id() const;
+  /// Why receive() failed, one clause without the peer's address.
+  [[nodiscard]] const std::string& error() const;
+
+ private:
+  friend class TlsContext;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// The first bytes of a TLS connection: a handshake record of version 3.x.
+[[nodiscard]] inline bool looks_like_tls(std::string_view bytes) {
+  return bytes.size() >= 2 && bytes[0] == 0x16 && bytes[1] == 0x03;
+}
+
+}  // namespace rdmawire::peer
