@@ -15,221 +15,229 @@ using enum Fault;
 namespace errors = machines::iwarp_error;
 
 device::Result<void> Endpoint::post_receive(device::ReceiveRequest request) {
-  if (receives_.size() >= options_.most_work)
+  if (stream_.receives.size() >= stream_.options.most_work)
     return tl::unexpected(device::Error{ENOMEM, "post_receive: the queue is full"});
-  if (end_reported_ || (stream_ != StreamState::operating && stream_ != StreamState::closing)) {
-    complete(options_.receive_cq,
+  if (stream_.end_reported || (stream_.state != StreamState::operating && stream_.state != StreamState::closing)) {
+    complete(stream_, stream_.options.receive_cq,
              {.id = request.id, .status = device::Status::flushed, .opcode = device::CompletionOpcode::receive}, false);
     return {};
   }
-  receives_.push_back(std::move(request));
+  stream_.receives.push_back(std::move(request));
   return {};
 }
 
-void Endpoint::take_fpdus() {
+void take_fpdus(Stream& stream) {
   std::size_t at = 0;
-  machines::FpduModes modes{.markers = agreement_.receive_markers, .crc = agreement_.crc};
-  if (has(ignores_crc)) modes.crc = false;
-  if (has(checks_crcs_unasked)) modes.crc = true;
+  machines::FpduModes modes{.markers = stream.agreement.receive_markers, .crc = stream.agreement.crc};
+  if (stream.has(ignores_crc)) modes.crc = false;
+  if (stream.has(checks_crcs_unasked)) modes.crc = true;
   std::vector<std::uint8_t> buffer;
   const auto listens = [&] {
-    return machines::takes_fpdus(phase_) &&
-           (stream_ == StreamState::operating || stream_ == StreamState::closing ||
-            (stream_ == StreamState::peer_closed && has(takes_data_after_fin)) ||
-            (stream_ == StreamState::terminating && (has(places_after_error) || has(tells_last_error))));
+    return machines::takes_fpdus(stream.phase) &&
+           (stream.state == StreamState::operating || stream.state == StreamState::closing ||
+            (stream.state == StreamState::peer_closed && stream.has(takes_data_after_fin)) ||
+            (stream.state == StreamState::terminating &&
+             (stream.has(places_after_error) || stream.has(tells_last_error))));
   };
-  while (at < pending_.size() && listens()) {
-    const Bytes stream = Bytes(pending_).subspan(at);
-    auto arrival = machines::judge_fpdu(stream, position_, modes);
+  while (at < stream.pending.size() && listens()) {
+    const Bytes bytes = Bytes(stream.pending).subspan(at);
+    auto arrival = machines::judge_fpdu(bytes, stream.position, modes);
     using State = machines::FpduArrival::State;
     if (arrival.state == State::more) {
-      if (has(needs_whole_fpdus)) fail(errors::crc);
+      if (stream.has(needs_whole_fpdus)) fail(stream, errors::crc);
       break;
     }
-    if (arrival.state == State::invalid && arrival.error == errors::marker && has(ignores_marker_values))
+    if (arrival.state == State::invalid && arrival.error == errors::marker && stream.has(ignores_marker_values))
       arrival.state = State::whole;
-    const Bytes fpdu = stream.first(arrival.bytes);
+    const Bytes fpdu = bytes.first(arrival.bytes);
     buffer.resize(fpdu.size());
-    const Bytes ulpdu = machines::take_ulpdu(fpdu, position_, arrival, modes.markers, buffer);
+    const Bytes ulpdu = machines::take_ulpdu(fpdu, stream.position, arrival, modes.markers, buffer);
     if (arrival.state == State::invalid) {
       const auto segment = machines::read_segment(ulpdu);
-      if (has(places_before_crc) && segment && segment->tagged)
-        (void)place(*segment, ulpdu, ulpdu.subspan(machines::ddp_header_bytes(true)));
-      fail(arrival.error);
+      if (stream.has(places_before_crc) && segment && segment->tagged)
+        (void)place(stream, *segment, ulpdu, ulpdu.subspan(machines::ddp_header_bytes(true)));
+      fail(stream, arrival.error);
       break;
     }
     const Bytes crc = fpdu.last(mpa::crc_bytes);
     const bool crc_zero = std::ranges::all_of(crc, [](std::uint8_t byte) { return byte == 0; });
-    if (has(wants_zero_crc) && !agreement_.crc && !crc_zero) return fail(errors::crc);
-    if (has(minds_pad) && !modes.markers) {
+    if (stream.has(wants_zero_crc) && !stream.agreement.crc && !crc_zero) return fail(stream, errors::crc);
+    if (stream.has(minds_pad) && !modes.markers) {
       const std::uint32_t pad = mpa::pad_bytes(arrival.ulpdu_length);
       const Bytes padding = fpdu.last(mpa::crc_bytes + pad).first(pad);
-      if (std::ranges::any_of(padding, [](std::uint8_t byte) { return byte != 0; })) return fail(errors::crc);
+      if (std::ranges::any_of(padding, [](std::uint8_t byte) { return byte != 0; })) return fail(stream, errors::crc);
     }
     at += arrival.bytes;
-    position_ += arrival.bytes;
-    if (phase_ == machines::MpaPhase::awaits_first_fpdu)
-      phase_ = *machines::after(phase_, machines::MpaSetupEvent::first_fpdu);
-    take_ulpdu(ulpdu);
-    any_fpdu_ = true;
+    stream.position += arrival.bytes;
+    if (stream.phase == machines::MpaPhase::awaits_first_fpdu)
+      stream.phase = *machines::after(stream.phase, machines::MpaSetupEvent::first_fpdu);
+    take_ulpdu(stream, ulpdu);
+    stream.any_fpdu = true;
   }
   if (listens())
-    pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(at));
+    stream.pending.erase(stream.pending.begin(), stream.pending.begin() + static_cast<std::ptrdiff_t>(at));
   else
-    pending_.clear();
+    stream.pending.clear();
 }
 
-void Endpoint::take_ulpdu(Bytes ulpdu) {
-  if ((ulpdu.empty() && has(skips_empty_ulpdus)) ||
-      (!ulpdu.empty() && has(skips_short_segments) && !machines::read_segment(ulpdu)))
+void take_ulpdu(Stream& stream, Bytes ulpdu) {
+  if ((ulpdu.empty() && stream.has(skips_empty_ulpdus)) ||
+      (!ulpdu.empty() && stream.has(skips_short_segments) && !machines::read_segment(ulpdu)))
     return;
   auto read = machines::read_segment(ulpdu);
-  if (!read) return fail(errors::ddp_local_catastrophic);  // no error code exists for an incomplete header
+  if (!read) return fail(stream, errors::ddp_local_catastrophic);  // no error code exists for an incomplete header
   DdpSegment& segment = *read;
   const TerminateCause cause{.segment = ulpdu};
-  if (has(minds_reserved_ddp_bits) && (ulpdu[0] & 0x3c) != 0) ++segment.version;
-  if (has(ignores_tagged_version) && segment.tagged) segment.version = ddp_.version;
-  if (has(ignores_untagged_version) && !segment.tagged) segment.version = ddp_.version;
-  if (segment.version != ddp_.version) return fail(machines::version_error(segment.tagged), cause);
-  if (has(minds_reserved_rdmap_bits) && (segment.control & 0x30) != 0) return fail(errors::rdmap_version, cause);
-  if (has(ignores_rdmap_version))
-    segment.control = static_cast<std::uint8_t>((segment.control & 0x3f) | ddp_.version << 6);
+  if (stream.has(minds_reserved_ddp_bits) && (ulpdu[0] & 0x3c) != 0) ++segment.version;
+  if (stream.has(ignores_tagged_version) && segment.tagged) segment.version = stream.ddp.version;
+  if (stream.has(ignores_untagged_version) && !segment.tagged) segment.version = stream.ddp.version;
+  if (segment.version != stream.ddp.version) return fail(stream, machines::version_error(segment.tagged), cause);
+  if (stream.has(minds_reserved_rdmap_bits) && (segment.control & 0x30) != 0)
+    return fail(stream, errors::rdmap_version, cause);
+  if (stream.has(ignores_rdmap_version))
+    segment.control = static_cast<std::uint8_t>((segment.control & 0x3f) | stream.ddp.version << 6);
   const auto operation = machines::operation_of(segment.control);
   if (operation == RdmapOperation::read_request && !segment.tagged) {
-    if (has(reads_on_any_queue) && segment.qn != 1) {
+    if (stream.has(reads_on_any_queue) && segment.qn != 1) {
       segment.qn = 1;
-      segment.msn = ddp_.queues[1].expected.value();
+      segment.msn = stream.ddp.queues[1].expected.value();
     }
-    if (has(reads_at_any_mo)) segment.mo = 0;
+    if (stream.has(reads_at_any_mo)) segment.mo = 0;
   }
-  const machines::RdmapAbilities abilities{.version = ddp_.version, .extensions = rnic_.options().extensions};
+  const machines::RdmapAbilities abilities{.version = stream.ddp.version,
+                                           .extensions = stream.rnic.options().extensions};
   if (const auto error = machines::judge_control(segment, abilities)) {
     const RdmapOpcode& op = rdmap_opcode(operation);
     const bool extension = op.known && machines::is_extension(operation) && !abilities.extensions;
-    const bool silent = (has(silent_unknown_opcode) && !op.known) || (has(silent_extensions) && extension) ||
-                        (has(silent_wrong_model) && op.known && op.tagged != segment.tagged) ||
-                        (has(silent_invalid_queue) && *error == errors::untagged_invalid_qn);
-    if (!silent) fail(*error, cause);
+    const bool silent = (stream.has(silent_unknown_opcode) && !op.known) ||
+                        (stream.has(silent_extensions) && extension) ||
+                        (stream.has(silent_wrong_model) && op.known && op.tagged != segment.tagged) ||
+                        (stream.has(silent_invalid_queue) && *error == errors::untagged_invalid_qn);
+    if (!silent) fail(stream, *error, cause);
     return;
   }
   const Bytes payload = ulpdu.subspan(machines::ddp_header_bytes(segment.tagged));
   if (segment.tagged)
-    take_tagged(segment, ulpdu, payload);
+    take_tagged(stream, segment, ulpdu, payload);
   else
-    take_untagged(segment, ulpdu, payload);
+    take_untagged(stream, segment, ulpdu, payload);
 }
 
 // Untagged messages
 
-machines::UntaggedBuffer Endpoint::buffer_of(const DdpSegment& segment) const {
+machines::UntaggedBuffer buffer_of(const Stream& stream, const DdpSegment& segment) {
   const auto size = [](std::size_t bytes) { return machines::UntaggedBuffer{true, bytes}; };
   constexpr machines::UntaggedBuffer none;
   switch (segment.qn) {
     case 0:
       if (machines::is_immediate(machines::operation_of(segment.control))) {
-        if (has(immediate_without_receive)) return size(RdmapImmediateData::size);
-        return receives_.empty() ? none : size(has(takes_any_immediate) ? 256 : RdmapImmediateData::size);
+        if (stream.has(immediate_without_receive)) return size(RdmapImmediateData::size);
+        return stream.receives.empty() ? none : size(stream.has(takes_any_immediate) ? 256 : RdmapImmediateData::size);
       }
-      return receives_.empty() ? none : size(receives_.front().bytes());
+      return stream.receives.empty() ? none : size(stream.receives.front().bytes());
     case 1:
-      if (!depth_.has_buffer()) return none;
-      return size(has(reads_of_any_length)     ? 256
-                  : rnic_.options().extensions ? RdmapAtomicRequest::size
-                                               : RdmapReadRequest::size);
-    case 2: return terminate_came_ ? none : size(256);  // RFC 5040, 5.4: a buffer is always available
-    default: return requested_.empty() || !requested_.front().atomic ? none : size(RdmapAtomicResponse::size);
+      if (!stream.depth.has_buffer()) return none;
+      return size(stream.has(reads_of_any_length)    ? 256
+                  : stream.rnic.options().extensions ? RdmapAtomicRequest::size
+                                                     : RdmapReadRequest::size);
+    case 2: return stream.terminate_came ? none : size(256);  // RFC 5040, 5.4: a buffer is always available
+    default:
+      return stream.requested.empty() || !stream.requested.front().atomic ? none : size(RdmapAtomicResponse::size);
   }
 }
 
-void Endpoint::take_untagged(const DdpSegment& given, Bytes ulpdu, Bytes payload) {
+void take_untagged(Stream& stream, const DdpSegment& given, Bytes ulpdu, Bytes payload) {
   DdpSegment segment = given;
   const TerminateCause cause{.segment = ulpdu};
   const auto operation = machines::operation_of(segment.control);
   // RFC 6581, 9.2: the RTR indication is consumed by the endpoint.
-  const bool indication = !any_fpdu_ && role_ == machines::MpaRole::responder && agreement_.peer_to_peer &&
-                          operation == RdmapOperation::send && segment.bytes == 0 && segment.last;
-  const machines::UntaggedQueue before = ddp_.queues[segment.qn];
-  if (has(accepts_any_msn)) segment.msn = before.expected.value();
-  if (has(ignores_mo)) segment.mo = before.placed;
-  if (const auto error = machines::judge_continuation(before, segment)) return fail(*error, cause);
-  auto verdict = machines::judge_untagged(ddp_, segment, [&](std::uint32_t) {
-    return indication ? machines::UntaggedBuffer{true, 0} : buffer_of(segment);
+  const bool indication = !stream.any_fpdu && stream.role == machines::MpaRole::responder &&
+                          stream.agreement.peer_to_peer && operation == RdmapOperation::send && segment.bytes == 0 &&
+                          segment.last;
+  const machines::UntaggedQueue before = stream.ddp.queues[segment.qn];
+  if (stream.has(accepts_any_msn)) segment.msn = before.expected.value();
+  if (stream.has(ignores_mo)) segment.mo = before.placed;
+  if (const auto error = machines::judge_continuation(before, segment)) return fail(stream, *error, cause);
+  auto verdict = machines::judge_untagged(stream.ddp, segment, [&](std::uint32_t) {
+    return indication ? machines::UntaggedBuffer{true, 0} : buffer_of(stream, segment);
   });
-  if (verdict.valid && has(checks_empty_mo) && segment.bytes == 0 && segment.mo != before.placed)
+  if (verdict.valid && stream.has(checks_empty_mo) && segment.bytes == 0 && segment.mo != before.placed)
     verdict = machines::ddp_refused(errors::untagged_invalid_mo);
   if (!verdict.valid) {
     const bool reads = operation == RdmapOperation::read_request, atomics = operation == RdmapOperation::atomic_request;
     const bool no_buffer = verdict.error == errors::untagged_no_buffer;
-    if ((no_buffer && ((reads && has(drops_reads_beyond_ird)) || (atomics && has(drops_atomics_beyond_ird)))) ||
-        (no_buffer && segment.qn == 0 && has(silent_missing_buffer))) {
-      ddp_ = machines::placed(ddp_, segment);
+    if ((no_buffer &&
+         ((reads && stream.has(drops_reads_beyond_ird)) || (atomics && stream.has(drops_atomics_beyond_ird)))) ||
+        (no_buffer && segment.qn == 0 && stream.has(silent_missing_buffer))) {
+      stream.ddp = machines::placed(stream.ddp, segment);
       return;
     }
-    if (verdict.error == errors::untagged_too_long && segment.qn == 0 && !receives_.empty()) {
-      if (has(truncates_long_messages)) {
+    if (verdict.error == errors::untagged_too_long && segment.qn == 0 && !stream.receives.empty()) {
+      if (stream.has(truncates_long_messages)) {
         const std::uint64_t most =
-            receives_.front().bytes() - std::min<std::uint64_t>(before.placed, receives_.front().bytes());
+            stream.receives.front().bytes() - std::min<std::uint64_t>(before.placed, stream.receives.front().bytes());
         payload = payload.first(std::min<std::size_t>(payload.size(), most));
         segment.bytes = static_cast<std::uint32_t>(payload.size());
         verdict = {.delivers = segment.last};
       } else {
-        const std::uint64_t id = receives_.front().id;
-        receives_.pop_front();
-        complete(options_.receive_cq,
+        const std::uint64_t id = stream.receives.front().id;
+        stream.receives.pop_front();
+        complete(stream, stream.options.receive_cq,
                  {.id = id, .status = device::Status::local_length, .opcode = device::CompletionOpcode::receive},
                  false);
       }
     }
-    if (verdict.error == errors::untagged_invalid_mo && has(delivers_at_last_flag))
+    if (verdict.error == errors::untagged_invalid_mo && stream.has(delivers_at_last_flag))
       verdict = {.delivers = segment.last};
-    if (!verdict.valid) return fail(verdict.error, cause);
+    if (!verdict.valid) return fail(stream, verdict.error, cause);
   }
   if (segment.qn == 0 && machines::is_send(operation)) {
     if (!indication && segment.bytes != 0 &&
-        scatter(rnic_.memory(), options_.pd, receives_.front().sges, segment.mo, payload) != device::Status::success) {
-      const std::uint64_t id = receives_.front().id;
-      receives_.pop_front();
-      complete(options_.receive_cq,
+        scatter(stream.rnic.memory(), stream.options.pd, stream.receives.front().sges, segment.mo, payload) !=
+            device::Status::success) {
+      const std::uint64_t id = stream.receives.front().id;
+      stream.receives.pop_front();
+      complete(stream, stream.options.receive_cq,
                {.id = id, .status = device::Status::local_protection, .opcode = device::CompletionOpcode::receive},
                false);
-      return fail(errors::local_catastrophic);
+      return fail(stream, errors::local_catastrophic);
     }
   } else {
-    fixed_[segment.qn].insert(fixed_[segment.qn].end(), payload.begin(), payload.end());
+    stream.fixed[segment.qn].insert(stream.fixed[segment.qn].end(), payload.begin(), payload.end());
   }
-  ddp_ = machines::placed(ddp_, segment);
+  stream.ddp = machines::placed(stream.ddp, segment);
   if (!verdict.delivers || indication) return;
   segment.bytes += before.placed;
-  take_message(segment, ulpdu);
-  fixed_[segment.qn].clear();
+  take_message(stream, segment, ulpdu);
+  stream.fixed[segment.qn].clear();
 }
 
-void Endpoint::take_message(const DdpSegment& segment, Bytes ulpdu) {
+void take_message(Stream& stream, const DdpSegment& segment, Bytes ulpdu) {
   const auto operation = machines::operation_of(segment.control);
   if (const auto error = machines::judge_length(operation, segment.bytes)) {
-    const bool read =
-        operation == RdmapOperation::read_request && has(reads_of_any_length) && *error == errors::untagged_too_long;
-    const bool immediate = machines::is_immediate(operation) && has(takes_any_immediate);
-    const bool terminate = operation == RdmapOperation::terminate && has(silent_malformed_terminate);
+    const bool read = operation == RdmapOperation::read_request && stream.has(reads_of_any_length) &&
+                      *error == errors::untagged_too_long;
+    const bool immediate = machines::is_immediate(operation) && stream.has(takes_any_immediate);
+    const bool terminate = operation == RdmapOperation::terminate && stream.has(silent_malformed_terminate);
     if (terminate) return;
-    if (!read && !immediate) return fail(*error, {.segment = ulpdu});
+    if (!read && !immediate) return fail(stream, *error, {.segment = ulpdu});
   }
   switch (operation) {
-    case RdmapOperation::read_request: return take_read_request(ulpdu);
-    case RdmapOperation::atomic_request: return take_atomic_request(ulpdu);
-    case RdmapOperation::atomic_response: return take_atomic_response(ulpdu);
-    case RdmapOperation::terminate: return take_terminate(ulpdu);
-    default: return take_send(segment, ulpdu);
+    case RdmapOperation::read_request: return take_read_request(stream, ulpdu);
+    case RdmapOperation::atomic_request: return take_atomic_request(stream, ulpdu);
+    case RdmapOperation::atomic_response: return take_atomic_response(stream, ulpdu);
+    case RdmapOperation::terminate: return take_terminate(stream, ulpdu);
+    default: return take_send(stream, segment, ulpdu);
   }
 }
 
-void Endpoint::take_send(const DdpSegment& segment, Bytes ulpdu) {
+void take_send(Stream& stream, const DdpSegment& segment, Bytes ulpdu) {
   const auto operation = machines::operation_of(segment.control);
   const RdmapOpcode& op = rdmap_opcode(operation);
-  if (op.invalidate && !rnic_.memory().invalidate_remote(segment.invalidate_stag, accessor()) &&
-      !has(silent_invalidate_error))
-    return fail(errors::cannot_invalidate, {.segment = ulpdu});
-  if (segment.bytes == 0 && machines::is_send(operation) && has(drops_empty_sends)) return;
+  if (op.invalidate && !stream.rnic.memory().invalidate_remote(segment.invalidate_stag, stream.accessor()) &&
+      !stream.has(silent_invalidate_error))
+    return fail(stream, errors::cannot_invalidate, {.segment = ulpdu});
+  if (segment.bytes == 0 && machines::is_send(operation) && stream.has(drops_empty_sends)) return;
   device::Completion completion{.opcode = device::CompletionOpcode::receive, .bytes = segment.bytes};
   if (op.invalidate) {
     completion.has_invalidated = true;
@@ -237,158 +245,166 @@ void Endpoint::take_send(const DdpSegment& segment, Bytes ulpdu) {
   }
   if (machines::is_immediate(operation)) {
     completion.has_immediate = true;
-    auto& data = fixed_[0];
+    auto& data = stream.fixed[0];
     data.resize(RdmapImmediateData::size);
     completion.immediate_data = View<RdmapImmediateData>(data.data()).get<"data">();
     completion.immediate = static_cast<std::uint32_t>(completion.immediate_data);
   }
-  if (!(machines::is_immediate(operation) && has(immediate_without_receive))) {
-    completion.id = receives_.front().id;
-    receives_.pop_front();
+  if (!(machines::is_immediate(operation) && stream.has(immediate_without_receive))) {
+    completion.id = stream.receives.front().id;
+    stream.receives.pop_front();
   }
-  complete(options_.receive_cq, completion, op.solicited_event && !has(ignores_solicited));
+  complete(stream, stream.options.receive_cq, completion, op.solicited_event && !stream.has(ignores_solicited));
 }
 
-void Endpoint::take_read_request(Bytes ulpdu) {
-  const Bytes header = Bytes(fixed_[1]).first(RdmapReadRequest::size);
+void take_read_request(Stream& stream, Bytes ulpdu) {
+  const Bytes header = Bytes(stream.fixed[1]).first(RdmapReadRequest::size);
   const View<RdmapReadRequest> request(header.data());
   const std::uint32_t bytes = request.get<"size">();
   const TerminateCause cause{.segment = ulpdu, .request = header};
-  if (bytes != 0 || has(checks_empty_reads)) {
-    const auto opened =
-        rnic_.memory().open(accessor(), request.get<"src_stag">(), request.get<"src_to">(),
-                            std::max(bytes, has(checks_empty_reads) ? 1U : 0U), device::access::remote_read);
+  if (bytes != 0 || stream.has(checks_empty_reads)) {
+    const auto opened = stream.rnic.memory().open(stream.accessor(), request.get<"src_stag">(), request.get<"src_to">(),
+                                                  std::max(bytes, stream.has(checks_empty_reads) ? 1U : 0U),
+                                                  device::access::remote_read);
     if (!opened.address)
-      return fail(machines::protection_error(opened.decision.reason, request.get<"src_to">(), bytes), cause);
+      return fail(stream, machines::protection_error(opened.decision.reason, request.get<"src_to">(), bytes), cause);
   }
-  ++depth_.serving;
-  answers_.push_back(
+  ++stream.depth.serving;
+  stream.answers.push_back(
       {.atomic = false, .segment = {ulpdu.begin(), ulpdu.end()}, .header = {header.begin(), header.end()}});
 }
 
-void Endpoint::take_atomic_request(Bytes ulpdu) {
-  std::vector<std::uint8_t> header(fixed_[1].begin(), fixed_[1].begin() + RdmapAtomicRequest::size);
+void take_atomic_request(Stream& stream, Bytes ulpdu) {
+  std::vector<std::uint8_t> header(stream.fixed[1].begin(), stream.fixed[1].begin() + RdmapAtomicRequest::size);
   const TerminateCause cause{.segment = ulpdu};
   const View<RdmapAtomicRequest> request(header.data());
   const std::uint8_t operation = request.get<"operation">();
-  if (has(no_compare_swap) && operation == machines::atomic_compare_swap) return fail(errors::unexpected_opcode, cause);
-  const auto opened =
-      rnic_.memory().open(accessor(), request.get<"stag">(), request.get<"to">(), 8, device::access::remote_atomic);
+  if (stream.has(no_compare_swap) && operation == machines::atomic_compare_swap)
+    return fail(stream, errors::unexpected_opcode, cause);
+  const auto opened = stream.rnic.memory().open(stream.accessor(), request.get<"stag">(), request.get<"to">(), 8,
+                                                device::access::remote_atomic);
   // The alignment of the address is relevant. It is the TO unless the buffer is zero-based.
   const std::uint64_t address = opened.address ? *opened.address : request.get<"to">();
   if (const auto error = machines::judge_atomic(operation, address)) {
-    const bool unknown = has(executes_unknown_atomics) && *error == errors::unexpected_opcode;
-    const bool misaligned = has(executes_misaligned_atomics) && *error == errors::stream_catastrophic;
-    if (!unknown && !misaligned) return fail(*error, cause);
+    const bool unknown = stream.has(executes_unknown_atomics) && *error == errors::unexpected_opcode;
+    const bool misaligned = stream.has(executes_misaligned_atomics) && *error == errors::stream_catastrophic;
+    if (!unknown && !misaligned) return fail(stream, *error, cause);
   }
-  if (!opened.address) return fail(machines::protection_error(opened.decision.reason, request.get<"to">(), 8), cause);
-  ++depth_.serving;
-  answers_.push_back({.atomic = true, .segment = {ulpdu.begin(), ulpdu.end()}, .header = std::move(header)});
+  if (!opened.address)
+    return fail(stream, machines::protection_error(opened.decision.reason, request.get<"to">(), 8), cause);
+  ++stream.depth.serving;
+  stream.answers.push_back({.atomic = true, .segment = {ulpdu.begin(), ulpdu.end()}, .header = std::move(header)});
 }
 
-void Endpoint::end_request() {
-  const Requested requested = std::move(requested_.front());
-  requested_.pop_front();
-  if (requested.counts && depth_.outstanding != 0) --depth_.outstanding;
+void end_request(Stream& stream) {
+  const Requested requested = std::move(stream.requested.front());
+  stream.requested.pop_front();
+  if (requested.counts && stream.depth.outstanding != 0) --stream.depth.outstanding;
   if (!requested.work) return;
-  const auto work = std::ranges::find(work_, *requested.work, &Work::number);
-  if (work == work_.end() || work->done) return;
+  const auto work = std::ranges::find(stream.work, *requested.work, &Work::number);
+  if (work == stream.work.end() || work->done) return;
   work->done = true;
   work->bytes = requested.atomic ? 8 : requested.sink.bytes;
-  complete_sends();
+  complete_sends(stream);
 }
 
-void Endpoint::take_atomic_response(Bytes ulpdu) {
-  const View<RdmapAtomicResponse> response(fixed_[3].data());
-  const Requested& oldest = requested_.front();
-  if (response.get<"request_id">() != oldest.id) return fail(errors::operation_unspecified, {.segment = ulpdu});
+void take_atomic_response(Stream& stream, Bytes ulpdu) {
+  const View<RdmapAtomicResponse> response(stream.fixed[3].data());
+  const Requested& oldest = stream.requested.front();
+  if (response.get<"request_id">() != oldest.id) return fail(stream, errors::operation_unspecified, {.segment = ulpdu});
   const std::uint64_t original = response.get<"original">();
   std::array<std::uint8_t, 8> bytes;
   std::memcpy(bytes.data(), &original, 8);
-  if (scatter(rnic_.memory(), options_.pd, oldest.sges, 0, bytes) != device::Status::success)
-    return fail(errors::local_catastrophic);
-  end_request();
+  if (scatter(stream.rnic.memory(), stream.options.pd, oldest.sges, 0, bytes) != device::Status::success)
+    return fail(stream, errors::local_catastrophic);
+  end_request(stream);
 }
 
-void Endpoint::take_terminate(Bytes ulpdu) {
-  terminate_came_ = true;
-  const auto reported = machines::read_terminate(fixed_[2]);
+void take_terminate(Stream& stream, Bytes ulpdu) {
+  stream.terminate_came = true;
+  const auto reported = machines::read_terminate(stream.fixed[2]);
   if (!reported) {
-    if (!has(silent_malformed_terminate)) fail(errors::operation_unspecified, {.segment = ulpdu});
+    if (!stream.has(silent_malformed_terminate)) fail(stream, errors::operation_unspecified, {.segment = ulpdu});
     return;
   }
-  if (has(terminate_needs_receive) && receives_.empty()) return;
+  if (stream.has(terminate_needs_receive) && stream.receives.empty()) return;
   // A quoted read is the oldest read because responses are in order.
   const bool protection =
       reported->error.layer == terminate_layer::rdma && reported->error.type == errors::protection_rights.type;
-  if (protection && !requested_.empty() && requested_.front().work && stream_ == StreamState::operating &&
-      !has(forgets_to_flush)) {
-    const auto work = std::ranges::find(work_, *requested_.front().work, &Work::number);
-    if (work != work_.end() && !work->done) {
+  if (protection && !stream.requested.empty() && stream.requested.front().work &&
+      stream.state == StreamState::operating && !stream.has(forgets_to_flush)) {
+    const auto work = std::ranges::find(stream.work, *stream.requested.front().work, &Work::number);
+    if (work != stream.work.end() && !work->done) {
       work->done = true;
       work->status = device::Status::remote_access;
     }
   }
-  apply(machines::after(stream_, StreamEvent::terminate), ConnectionEvent::Type::terminated, reported->error);
+  apply(stream, machines::after(stream.state, StreamEvent::terminate), ConnectionEvent::Type::terminated,
+        reported->error);
 }
 
 // Tagged messages
 
-bool Endpoint::place(const DdpSegment& segment, Bytes ulpdu, Bytes payload) {
+bool place(Stream& stream, const DdpSegment& segment, Bytes ulpdu, Bytes payload) {
   const auto opened = [&] {
-    return rnic_.memory().open(accessor(), segment.stag, segment.to, segment.bytes, device::access::remote_write);
+    return stream.rnic.memory().open(stream.accessor(), segment.stag, segment.to, segment.bytes,
+                                     device::access::remote_write);
   };
-  auto verdict = machines::judge_tagged(ddp_.version, segment, [&] { return opened().decision; });
-  if (verdict.valid && segment.bytes == 0 && has(checks_empty_stags) &&
-      !rnic_.memory().open(accessor(), segment.stag, segment.to, 1, device::access::remote_write).address)
+  auto verdict = machines::judge_tagged(stream.ddp.version, segment, [&] { return opened().decision; });
+  if (verdict.valid && segment.bytes == 0 && stream.has(checks_empty_stags) &&
+      !stream.rnic.memory().open(stream.accessor(), segment.stag, segment.to, 1, device::access::remote_write).address)
     verdict = machines::ddp_refused(errors::tagged_invalid_stag);
   if (!verdict.valid) {
-    if (!(has(silent_invalid_stag) && verdict.error == errors::tagged_invalid_stag))
-      fail(verdict.error, {.segment = ulpdu});
+    if (!(stream.has(silent_invalid_stag) && verdict.error == errors::tagged_invalid_stag))
+      fail(stream, verdict.error, {.segment = ulpdu});
     return false;
   }
   if (segment.bytes == 0) return true;
   const std::uint64_t address = *opened().address;
-  if (has(reads_before_writes) || has(sends_before_writes)) {
-    deferred_.emplace_back(address, std::vector<std::uint8_t>(payload.begin(), payload.end()));
+  if (stream.has(reads_before_writes) || stream.has(sends_before_writes)) {
+    stream.deferred.emplace_back(address, std::vector<std::uint8_t>(payload.begin(), payload.end()));
     return true;
   }
-  const MutableBytes memory = rnic_.memory().at(address, payload.size());
+  const MutableBytes memory = stream.rnic.memory().at(address, payload.size());
   std::copy_n(payload.begin(), std::min(memory.size(), payload.size()), memory.begin());
   return true;
 }
 
-void Endpoint::take_tagged(const DdpSegment& segment, Bytes ulpdu, Bytes payload) {
-  if (has(refuses_interleaving) && ddp_.queues[0].open) return fail(errors::unexpected_opcode, {.segment = ulpdu});
-  tagged_open_ = !segment.last;
+void take_tagged(Stream& stream, const DdpSegment& segment, Bytes ulpdu, Bytes payload) {
+  if (stream.has(refuses_interleaving) && stream.ddp.queues[0].open)
+    return fail(stream, errors::unexpected_opcode, {.segment = ulpdu});
+  stream.tagged_open = !segment.last;
   if (machines::operation_of(segment.control) == RdmapOperation::read_response)
-    return take_response(segment, ulpdu, payload);
-  if (!place(segment, ulpdu, payload) || !segment.last || !has(delivers_writes) || receives_.empty()) return;
-  const std::uint64_t id = receives_.front().id;
-  receives_.pop_front();
-  complete(options_.receive_cq, {.id = id, .opcode = device::CompletionOpcode::receive, .bytes = segment.bytes}, false);
+    return take_response(stream, segment, ulpdu, payload);
+  if (!place(stream, segment, ulpdu, payload) || !segment.last || !stream.has(delivers_writes) ||
+      stream.receives.empty())
+    return;
+  const std::uint64_t id = stream.receives.front().id;
+  stream.receives.pop_front();
+  complete(stream, stream.options.receive_cq,
+           {.id = id, .opcode = device::CompletionOpcode::receive, .bytes = segment.bytes}, false);
 }
 
-void Endpoint::take_response(const DdpSegment& segment, Bytes ulpdu, Bytes payload) {
-  Requested* oldest = requested_.empty() || requested_.front().atomic ? nullptr : &requested_.front();
-  if (!oldest && has(silent_unasked_response)) return;
+void take_response(Stream& stream, const DdpSegment& segment, Bytes ulpdu, Bytes payload) {
+  Requested* oldest = stream.requested.empty() || stream.requested.front().atomic ? nullptr : &stream.requested.front();
+  if (!oldest && stream.has(silent_unasked_response)) return;
   if (const auto error = machines::judge_response(oldest ? &oldest->sink : nullptr, segment)) {
     const bool length = oldest && *error == errors::tagged_bounds && segment.stag == oldest->sink.stag &&
                         segment.to == oldest->sink.to + oldest->sink.received;
-    if (!(oldest && (has(trusts_responses) || (length && has(takes_long_responses)))))
-      return fail(*error, {.segment = ulpdu});
+    if (!(oldest && (stream.has(trusts_responses) || (length && stream.has(takes_long_responses)))))
+      return fail(stream, *error, {.segment = ulpdu});
     // Fault: write to any address in the header if its memory exists.
     const device::Sge whole{segment.to, segment.bytes, segment.stag};
-    if (const auto address = rnic_.memory().local(options_.pd, whole, true)) {
-      const MutableBytes memory = rnic_.memory().at(*address, payload.size());
+    if (const auto address = stream.rnic.memory().local(stream.options.pd, whole, true)) {
+      const MutableBytes memory = stream.rnic.memory().at(*address, payload.size());
       std::copy_n(payload.begin(), std::min(memory.size(), payload.size()), memory.begin());
     }
-  } else if (segment.bytes != 0 && scatter(rnic_.memory(), options_.pd, oldest->sges, oldest->sink.received, payload) !=
-                                       device::Status::success) {
-    return fail(errors::local_catastrophic);
+  } else if (segment.bytes != 0 && scatter(stream.rnic.memory(), stream.options.pd, oldest->sges, oldest->sink.received,
+                                           payload) != device::Status::success) {
+    return fail(stream, errors::local_catastrophic);
   }
   oldest->sink.received += segment.bytes;
-  if (segment.last) end_request();
+  if (segment.last) end_request(stream);
 }
 
 }  // namespace rdmawire::endpoint

@@ -1,0 +1,220 @@
+#pragma once
+/// State of an endpoint: one RDMAP stream over one TCP connection. The parts of the endpoint are functions on this
+/// state.
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "conformance/device/iwarp/rnic.hpp"
+#include "conformance/device/roce/work_request.hpp"
+#include "dissectors/machines/ddp.hpp"
+#include "dissectors/machines/mpa_setup.hpp"
+#include "dissectors/machines/rdmap.hpp"
+#include "dissectors/machines/terminate.hpp"
+#include "dissectors/protocol/mpa.hpp"
+
+namespace rdmawire::endpoint {
+
+inline constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+
+struct EndpointOptions {
+  std::uint32_t pd = 0, send_cq = 0, receive_cq = 0;
+  machines::MpaSettings mpa{};
+  std::uint32_t emss = 1460;                   ///< TCP segment size in bytes
+  std::int64_t setup_timeout = 5'000'000'000;  ///< for the peer's MPA frame
+  std::int64_t close_timeout = 1'000'000'000;  ///< from the local FIN to the peer's FIN
+  bool closes_with_peer = true;                ///< false: keep sending after the peer has closed
+  std::uint32_t most_work = 16'384;            ///< requests per queue
+};
+
+/// Event for the application.
+struct ConnectionEvent {
+  enum class Type : std::uint8_t {
+    request,       ///< accept or reject it. The fields are the initiator's
+    established,   ///< the fields are the responder's
+    rejected,      ///< the fields are the responder's
+    failed,        ///< before the connection was established
+    peer_closed,   ///< the peer sends no more data
+    error,         ///< detected locally, described by `error`. Sent to the peer in a Terminate if possible
+    terminated,    ///< the peer sent a Terminate with `error`
+    disconnected,  ///< the last event
+  };
+  Type type = Type::request;
+  std::vector<std::uint8_t> private_data{};
+  std::uint16_t ird = 0, ord = 0;  ///< from an enhanced frame
+  std::uint8_t revision = 0;
+  machines::IwarpError error{};
+
+  friend bool operator==(const ConnectionEvent&, const ConnectionEvent&) = default;
+};
+
+/// Data to send.
+struct Output {
+  std::vector<std::vector<std::uint8_t>>
+      segments{};      ///< at most EMSS bytes each. An FPDU starts only at a segment's start
+  bool fin = false;    ///< close this side after the segments
+  bool reset = false;  ///< abort TCP instead
+
+  [[nodiscard]] bool empty() const { return segments.empty() && !fin && !reset; }
+};
+
+/// Request of the send queue.
+struct Work {
+  std::uint64_t number = 0;
+  device::SendRequest request{};
+  std::uint64_t length = 0;
+  std::uint32_t parts = 1;  ///< number of messages
+  std::uint32_t begun = 0, sent = 0;
+  bool done = false;
+  device::Status status = device::Status::success;
+  std::uint32_t bytes = 0;
+};
+
+/// Pending request of the peer.
+struct Answer {
+  bool atomic = false;
+  std::vector<std::uint8_t> segment{};  ///< the segment of the request
+  std::vector<std::uint8_t> header{};
+};
+
+/// Message in progress.
+struct Outgoing {
+  RdmapOperation operation = RdmapOperation::send;
+  std::uint32_t stag = 0;  ///< tagged; untagged: STag to invalidate
+  std::uint64_t to = 0;
+  std::uint32_t queue = 0, msn = 0;
+  std::uint64_t bytes = 0, done = 0;
+  std::vector<std::uint8_t> content{};           ///< message that consists of a header
+  std::optional<device::SendRequest> request{};  ///< provides the payload
+  std::optional<std::uint64_t> work{};           ///< request to complete at the end of the message
+  std::optional<Answer> answer{};                ///< RDMA Read Response
+};
+
+/// Read or atomic without a complete response.
+struct Requested {
+  std::optional<std::uint64_t> work{};  ///< nullopt: RTR indication
+  bool atomic = false;
+  bool counts = true;  ///< counts toward the depth
+  std::uint32_t id = 0;
+  machines::ReadSink sink{};
+  std::vector<device::Sge> sges{};
+};
+
+struct Stream {
+  Stream(Rnic& interface, EndpointOptions with);
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  Rnic& rnic;
+  EndpointOptions options;
+  std::uint32_t number;
+  std::int64_t now = 0, deadline = never;
+
+  // MPA negotiation
+  machines::MpaPhase phase = machines::MpaPhase::ended;
+  machines::MpaRole role = machines::MpaRole::responder;
+  bool started = false;
+  machines::MpaSetupFrame request;  ///< sent or received
+  machines::MpaAgreement agreement;
+
+  // End of the stream
+  machines::StreamState state = machines::StreamState::operating;
+  bool closing = false;  ///< the application requested the close after all data is sent
+  bool end_reported = false;
+  std::deque<ConnectionEvent> events;
+
+  // Transmission
+  std::vector<std::vector<std::uint8_t>> segments;
+  std::size_t waiting_bytes = 0;
+  bool fin = false, reset = false, fin_sent = false;
+  std::optional<MpaSender> sender;
+  std::vector<std::uint8_t> pending_ulpdu;
+  std::array<std::uint32_t, 4> msn{};
+  std::deque<Work> work;
+  std::uint64_t next_work = 1;
+  std::uint32_t messages_sent = 0;
+  std::optional<Outgoing> outgoing;
+  std::optional<std::vector<std::uint8_t>> terminate;
+  bool rtr_waits = false;
+  std::deque<Requested> requested;
+  std::deque<Answer> answers;
+
+  // Reception
+  std::vector<std::uint8_t> pending;
+  std::uint64_t position = 0;  ///< of the first byte of `pending` in the Full Operation Phase
+  bool any_fpdu = false;
+  bool tagged_open = false;  ///< a tagged message without its last segment
+  bool terminate_came = false;
+  machines::DdpReceiver ddp;
+  std::array<std::vector<std::uint8_t>, 4> fixed;  ///< messages in progress that need no receive of the application
+  machines::ReadDepth depth;
+  std::deque<device::ReceiveRequest> receives;
+  std::vector<std::pair<std::uint64_t, std::vector<std::uint8_t>>> deferred;  ///< set only by faults: delayed writes
+
+  [[nodiscard]] bool has(Fault fault) const { return rnic.has(fault); }
+  [[nodiscard]] device::Accessor accessor() const { return {options.pd, number}; }
+};
+
+// endpoint.cpp
+void send_setup(Stream& stream, const machines::MpaSetupFrame& frame, Bytes private_data);
+void process_setup(Stream& stream);
+void take_request(Stream& stream, const machines::MpaSetupArrival& arrival);
+void take_reply(Stream& stream, const machines::MpaSetupArrival& arrival);
+void operate(Stream& stream, const machines::MpaAgreement& agreement);
+void end_setup(Stream& stream, bool reset,
+               std::optional<ConnectionEvent::Type> reported = ConnectionEvent::Type::failed);
+void report(Stream& stream, ConnectionEvent::Type type, machines::IwarpError error = {});
+void fail(Stream& stream, machines::IwarpError error, const machines::TerminateCause& cause = {});
+void apply(Stream& stream, const machines::StreamStep& step, ConnectionEvent::Type reported,
+           machines::IwarpError error);
+void flush(Stream& stream);
+void flush_sends(Stream& stream);
+void complete_sends(Stream& stream);
+void complete(Stream& stream, std::uint32_t cq, device::Completion completion, bool solicited);
+void write_deferred(Stream& stream);
+
+// sending.cpp
+void pump(Stream& stream, std::size_t most);
+bool choose_next(Stream& stream);
+bool choose_answer(Stream& stream);
+bool answer_atomic(Stream& stream, const Answer& answer);
+bool choose_work(Stream& stream);
+bool begin_work(Stream& stream, Work& work);
+void begin(Stream& stream, RdmapOperation operation, std::uint32_t queue, std::vector<std::uint8_t> content,
+           std::optional<std::uint64_t> work = std::nullopt);
+void begin_payload(Stream& stream, Work& work, RdmapOperation operation);
+void fail_work(Stream& stream, Work& work, device::Status status);
+bool begin_read(Stream& stream, Work* work);
+bool begin_atomic(Stream& stream, Work& work);
+device::Status execute_local(Stream& stream, const device::SendRequest& request);
+void emit_piece(Stream& stream);
+std::vector<std::uint8_t> ulpdu_of(Stream& stream, const machines::DdpPiece& piece, Bytes payload, bool tagged);
+void frame_and_send(Stream& stream, Bytes ulpdu);
+void end_message(Stream& stream);
+std::vector<std::uint8_t> terminate_of(const Stream& stream, machines::IwarpError error,
+                                       const machines::TerminateCause& cause);
+std::uint32_t next_msn(Stream& stream, std::uint32_t queue);
+std::uint32_t mulpdu(const Stream& stream);
+
+// receiving.cpp
+void take_fpdus(Stream& stream);
+void take_ulpdu(Stream& stream, Bytes ulpdu);
+void take_untagged(Stream& stream, const machines::DdpSegment& segment, Bytes ulpdu, Bytes payload);
+void take_tagged(Stream& stream, const machines::DdpSegment& segment, Bytes ulpdu, Bytes payload);
+void take_message(Stream& stream, const machines::DdpSegment& segment, Bytes ulpdu);
+void take_send(Stream& stream, const machines::DdpSegment& segment, Bytes ulpdu);
+void take_read_request(Stream& stream, Bytes ulpdu);
+void take_atomic_request(Stream& stream, Bytes ulpdu);
+void take_atomic_response(Stream& stream, Bytes ulpdu);
+void take_terminate(Stream& stream, Bytes ulpdu);
+void take_response(Stream& stream, const machines::DdpSegment& segment, Bytes ulpdu, Bytes payload);
+void end_request(Stream& stream);
+bool place(Stream& stream, const machines::DdpSegment& segment, Bytes ulpdu, Bytes payload);
+machines::UntaggedBuffer buffer_of(const Stream& stream, const machines::DdpSegment& segment);
+
+}  // namespace rdmawire::endpoint
