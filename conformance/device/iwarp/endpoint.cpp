@@ -6,7 +6,6 @@
 #include <cerrno>
 
 #include "dissectors/machines/mpa_framing.hpp"
-#include "dissectors/protocol/encode.hpp"
 
 namespace rdmawire::endpoint {
 
@@ -26,7 +25,7 @@ using device::refuse;
 
 Stream::Stream(Rnic& interface, EndpointOptions with)
     : rnic(interface), options(std::move(with)), number(rnic.new_handle()) {
-  if (has(asks_for_no_crc)) options.mpa.crc = false;
+  options.mpa = decisions().setup.settings(options.mpa);
   msn.fill(has(msn_from_zero) ? 0 : 1);
   ddp.queue_count = machines::RdmapAbilities{.extensions = rnic.options().extensions}.queues();
 }
@@ -36,7 +35,7 @@ Stream::Stream(Rnic& interface, EndpointOptions with)
 device::Result<void> Endpoint::prepare(EndpointOptions options) {
   if (stream_.started) return refuse(EINVAL, "prepare: the endpoint was already used");
   stream_.options = std::move(options);
-  if (stream_.has(asks_for_no_crc)) stream_.options.mpa.crc = false;
+  stream_.options.mpa = stream_.decisions().setup.settings(stream_.options.mpa);
   return {};
 }
 
@@ -78,7 +77,7 @@ device::Result<void> Endpoint::await(std::int64_t now) {
   stream_.now = now;
   stream_.role = MpaRole::responder;
   stream_.phase = machines::begins(stream_.role);
-  stream_.deadline = stream_.has(waits_forever_for_request) ? never : now + stream_.options.setup_timeout;
+  stream_.deadline = stream_.decisions().setup.request_deadline(stream_);
   return {};
 }
 
@@ -87,24 +86,7 @@ device::Result<void> Endpoint::accept(Bytes private_data) {
   if (const auto most = machines::most_private_data(stream_.request.enhanced); private_data.size() > most)
     return refuse(EINVAL,
                   fmt::format("accept: {} bytes of private data: the maximum is {}", private_data.size(), most));
-  auto pending = stream_.request;
-  if (stream_.has(negotiates_all_ones)) {
-    if (pending.data.ird == mpa::no_negotiation) --pending.data.ird;
-    if (pending.data.ord == mpa::no_negotiation) --pending.data.ord;
-  }
-  auto [reply, agreement] = machines::accept_request(stream_.options.mpa, pending);
-  if (stream_.has(ignores_peers_crc_wish)) agreement.crc = stream_.options.mpa.crc;
-  if (stream_.has(markers_both_ways))
-    agreement.send_markers = agreement.receive_markers = agreement.send_markers || reply.markers;
-  if (stream_.has(ord_above_ird) && reply.enhanced) reply.data.ord = agreement.ord = stream_.options.mpa.ord;
-  if (stream_.has(replies_without_rtr)) reply.data.rtr = {};
-  if (stream_.has(replies_rtr_unasked)) reply.data.rtr = stream_.options.mpa.rtr;
-  if (stream_.has(replies_unenhanced)) reply.enhanced = false;
-  if (stream_.has(replies_enhanced_unasked) && !reply.enhanced) {
-    reply.enhanced = true;
-    reply.revision = 2;
-    reply.data = {.ird = agreement.ird, .ord = agreement.ord};
-  }
+  const auto [reply, agreement] = stream_.decisions().setup.accept_request(stream_.options.mpa, stream_.request);
   send_setup(stream_, reply, private_data);
   stream_.phase = *machines::after(stream_.phase, machines::MpaSetupEvent::accepted);
   operate(stream_, agreement);
@@ -118,9 +100,7 @@ device::Result<void> Endpoint::reject(Bytes private_data) {
   if (const auto most = machines::most_private_data(stream_.request.enhanced); private_data.size() > most)
     return refuse(EINVAL,
                   fmt::format("reject: {} bytes of private data: the maximum is {}", private_data.size(), most));
-  if (!stream_.has(rejects_by_closing))
-    send_setup(stream_, machines::reject_request(stream_.options.mpa, stream_.request), private_data);
-  end_setup(stream_, false, std::nullopt);
+  reject_setup(stream_, private_data);
   return {};
 }
 
@@ -156,169 +136,6 @@ std::optional<ConnectionEvent> Endpoint::next_event() {
   ConnectionEvent event = std::move(stream_.events.front());
   stream_.events.pop_front();
   return event;
-}
-
-// MPA negotiation
-
-void send_setup(Stream& stream, const machines::MpaSetupFrame& frame, Bytes private_data) {
-  const bool request = frame.sender == MpaRole::initiator || stream.has(replies_with_request_key);
-  const std::string_view key = request ? mpa::request_key : mpa::reply_key;
-  HeaderValue header = Value<MpaFrame>()
-                           .set<"key">(Bytes(reinterpret_cast<const std::uint8_t*>(key.data()), key.size()))
-                           .set<"markers">(frame.markers)
-                           .set<"crc">(frame.crc)
-                           .set<"reject">(frame.reject)
-                           .set<"enhanced">(frame.enhanced)
-                           .set<"revision">(frame.revision)
-                           .set<"reserved">(stream.has(sends_reserved_setup_bits) ? 5 : 0);
-  std::vector<std::uint8_t> tail;
-  if (frame.enhanced) {
-    const auto data = Value<MpaEnhanced>()
-                          .set<"peer_to_peer">(frame.data.peer_to_peer)
-                          .set<"rtr_send">(frame.data.rtr.send)
-                          .set<"rtr_write">(frame.data.rtr.write)
-                          .set<"rtr_read">(frame.data.rtr.read)
-                          .set<"ird">(frame.data.ird)
-                          .set<"ord">(frame.data.ord);
-    tail.assign(data.bytes().begin(), data.bytes().end());
-  }
-  tail.insert(tail.end(), private_data.begin(), private_data.end());
-  header.set_tail(tail);
-  Frame whole;
-  whole /= header;
-  stream.segments.push_back(whole.encode());
-  stream.waiting_bytes += stream.segments.back().size();
-}
-
-void process_setup(Stream& stream) {
-  std::vector<std::uint8_t> bytes(stream.pending.begin(),
-                                  stream.pending.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(
-                                                               stream.pending.size(), MpaFrame::size + 0xffff)));
-  const MpaRole other = stream.role == MpaRole::initiator ? MpaRole::responder : MpaRole::initiator;
-  const std::string_view key = other == MpaRole::initiator ? mpa::request_key : mpa::reply_key;
-  if (bytes.size() >= MpaFrame::size) {
-    std::uint8_t& flags = bytes[16];
-    auto length = load_be<2>(bytes.data() + 18);
-    const bool is_request = MpaFrame::is_request(bytes.data());
-    if (stream.has(accepts_any_key) || (stream.has(takes_request_as_reply) && is_request))
-      std::copy(key.begin(), key.end(), bytes.begin());
-    if (stream.has(minds_reserved_setup_bits) && (flags & 0x0f) != 0) return end_setup(stream, true);
-    if (stream.has(minds_reject_bit_of_request) && is_request && (flags & 0x20) != 0) return end_setup(stream, true);
-    if (stream.has(half_the_private_data) && length > 256) return end_setup(stream, true);
-    if (stream.has(accepts_long_private_data)) length = std::min<std::uint64_t>(length, mpa::max_private_data);
-    if (stream.has(does_not_wait_for_private_data))
-      length = std::min<std::uint64_t>(length, bytes.size() - MpaFrame::size);
-    if (stream.has(accepts_short_enhanced_data) && length < MpaEnhanced::size) flags &= 0xef;
-    if (stream.has(takes_enhanced_for_plain) && stream.options.mpa.revision < 2) {
-      flags &= 0xef;
-      bytes[17] = 1;
-    }
-    if (stream.has(accepts_any_revision)) bytes[17] = std::min(bytes[17], stream.options.mpa.revision);
-    if (stream.has(takes_revision_0_for_1) && bytes[17] == 0) bytes[17] = 1;
-    if (stream.has(operates_when_rejected)) flags &= 0xdf;
-    store_be(bytes.data() + 18, 2, length);
-  }
-  const auto arrival = machines::read_setup(bytes, other);
-  using State = machines::MpaSetupArrival::State;
-  if (arrival.state == State::improper || (arrival.state == State::more && stream.has(needs_setup_in_one_piece)))
-    return end_setup(stream, true);
-  if (arrival.state == State::more) {
-    if (stream.has(waits_forever_for_frame_end)) stream.deadline = never;
-    return;
-  }
-  if (stream.role == MpaRole::responder)
-    take_request(stream, arrival);
-  else
-    take_reply(stream, arrival);
-}
-
-void take_request(Stream& stream, const machines::MpaSetupArrival& arrival) {
-  // The initiator sends nothing between request and reply: PD_Length is too small. RFC 5044, 7.1.1
-  const bool more_follows = stream.pending.size() > arrival.bytes;
-  if (more_follows && !stream.has(accepts_long_private_data) && !stream.has(does_not_wait_for_private_data))
-    return end_setup(stream, true);
-  if (stream.has(refuses_revision_1) && arrival.frame.revision == 1) return end_setup(stream, true);
-  stream.request = arrival.frame;
-  switch (machines::judge_request(stream.options.mpa, stream.request)) {
-    case machines::MpaRequestVerdict::close: return end_setup(stream, true);
-    case machines::MpaRequestVerdict::answer_and_close:
-      send_setup(stream,
-                 {.sender = MpaRole::responder, .markers = stream.options.mpa.markers, .crc = stream.options.mpa.crc},
-                 {});
-      return end_setup(stream, false);
-    case machines::MpaRequestVerdict::ask_consumer: break;
-  }
-  stream.phase = *machines::after(stream.phase, machines::MpaSetupEvent::request);
-  stream.deadline = never;
-  ConnectionEvent event{.type = Type::request,
-                        .ird = stream.request.data.ird,
-                        .ord = stream.request.data.ord,
-                        .revision = stream.request.revision};
-  event.private_data.assign(stream.pending.begin() + arrival.private_at, stream.pending.begin() + arrival.bytes);
-  stream.pending.clear();
-  if (stream.has(refuses_markers) && stream.request.markers) {
-    send_setup(stream, machines::reject_request(stream.options.mpa, stream.request), {});
-    return end_setup(stream, false, std::nullopt);
-  }
-  stream.events.push_back(std::move(event));
-}
-
-void take_reply(Stream& stream, const machines::MpaSetupArrival& arrival) {
-  using Kind = machines::MpaReplyVerdict::Kind;
-  auto verdict = machines::judge_reply(stream.options.mpa, stream.request, arrival.frame);
-  if (stream.has(accepts_any_revision) && verdict.kind == Kind::close) verdict.kind = Kind::operate;
-  ConnectionEvent event{.type = verdict.kind == Kind::rejected ? Type::rejected : Type::established,
-                        .ird = arrival.frame.data.ird,
-                        .ord = arrival.frame.data.ord,
-                        .revision = arrival.frame.revision};
-  event.private_data.assign(stream.pending.begin() + arrival.private_at, stream.pending.begin() + arrival.bytes);
-  stream.pending.erase(stream.pending.begin(), stream.pending.begin() + arrival.bytes);
-  if (stream.has(loses_what_follows_setup)) stream.pending.clear();
-  if (verdict.kind == Kind::close) return end_setup(stream, arrival.frame.revision != 0);
-  if (verdict.kind == Kind::rejected) {
-    stream.events.push_back(std::move(event));
-    return end_setup(stream, false, std::nullopt);
-  }
-  stream.phase = *machines::after(stream.phase, machines::MpaSetupEvent::reply);
-  if (verdict.kind == Kind::terminate) {
-    const bool goes_on = verdict.error == machines::iwarp_error::insufficient_ird ? stream.has(ignores_missing_ird)
-                                                                                  : stream.has(ignores_missing_rtr);
-    verdict.agreement.crc = stream.request.crc || arrival.frame.crc;
-    operate(stream, verdict.agreement);
-    if (!goes_on) return fail(stream, verdict.error);
-  } else {
-    if (stream.has(ignores_peers_crc_wish)) verdict.agreement.crc = stream.options.mpa.crc;
-    if (stream.has(markers_both_ways))
-      verdict.agreement.send_markers = verdict.agreement.receive_markers =
-          verdict.agreement.send_markers || verdict.agreement.receive_markers;
-    operate(stream, verdict.agreement);
-  }
-  stream.rtr_waits = stream.agreement.rtr != machines::Rtr::none && !stream.has(sends_no_rtr);
-  stream.events.push_back(std::move(event));
-  take_fpdus(stream);
-}
-
-void operate(Stream& stream, const machines::MpaAgreement& agreement) {
-  stream.agreement = agreement;
-  stream.deadline = never;
-  stream.ddp.version = agreement.version;
-  stream.depth.ird = agreement.ird;
-  stream.depth.ord = agreement.ord;
-  stream.sender.emplace(
-      MpaSender::Modes{.markers = agreement.send_markers || stream.has(sends_markers_unasked), .crc = agreement.crc},
-      stream.has(no_first_marker) ? mpa::marker_bytes : 0);
-}
-
-void end_setup(Stream& stream, bool reset, std::optional<Type> reported) {
-  stream.phase = MpaPhase::ended;
-  stream.state = StreamState::closed;
-  stream.deadline = never;
-  stream.pending.clear();
-  (reset ? stream.reset : stream.fin) = true;
-  if (reported)
-    report(stream, *reported, *reported == Type::failed ? machines::iwarp_error::setup_frame : IwarpError{});
-  flush(stream);
-  if (!stream.end_reported) report(stream, Type::disconnected);
 }
 
 // End of the stream
@@ -438,7 +255,7 @@ void Endpoint::received(Bytes bytes, std::int64_t now) {
   if (stream_.phase == MpaPhase::awaits_consumer) return end_setup(stream_, true);  // FPDU before the reply
   stream_.pending.insert(stream_.pending.end(), bytes.begin(), bytes.end());
   if (machines::is_timed(stream_.phase))
-    process_setup(stream_);
+    receive_setup(stream_);
   else
     take_fpdus(stream_);
 }

@@ -6,6 +6,7 @@ namespace rdmawire::endpoint {
 
 void Rnic::set_fault(Fault fault) {
   faults_.set(fault);
+  decisions_ = decisions_with(faults_);
   switch (fault) {
     case Fault::ignores_domains: memory_faults_.set(device::Fault::ignores_protection_domains); break;
     case Fault::bounds_off_by_one: memory_faults_.set(device::Fault::bounds_off_by_one); break;
@@ -19,6 +20,7 @@ void Rnic::set_fault(Fault fault) {
 
 void Rnic::clear_faults() {
   faults_.clear();
+  decisions_ = {};
   memory_faults_.clear();
   memory_.predictable_keys = false;
 }

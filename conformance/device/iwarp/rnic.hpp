@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "conformance/device/iwarp/decisions.hpp"
 #include "conformance/device/iwarp/faults.hpp"
 #include "conformance/device/roce/completion_queue.hpp"
 #include "conformance/device/roce/memory.hpp"
@@ -30,6 +31,8 @@ class Rnic {
   void set_extensions(bool on) { options_.extensions = on; }
   [[nodiscard]] device::Memory& memory() { return memory_; }
   [[nodiscard]] bool has(Fault fault) const { return faults_[fault]; }
+  /// The decisions with the overrides of the faults.
+  [[nodiscard]] const Decisions& decisions() const { return decisions_; }
   /// Enable a fault for all following operations.
   void set_fault(Fault fault);
   /// Disable all faults.
@@ -68,6 +71,7 @@ class Rnic {
   RnicOptions options_;
   device::Random random_;
   Faults faults_;
+  Decisions decisions_;
   device::Faults memory_faults_;
   device::Memory memory_{random_, memory_faults_};
   std::map<std::uint32_t, device::CompletionQueue> cqs_;

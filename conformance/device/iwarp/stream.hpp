@@ -156,18 +156,24 @@ struct Stream {
   std::deque<device::ReceiveRequest> receives;
   std::vector<std::pair<std::uint64_t, std::vector<std::uint8_t>>> deferred;  ///< set only by faults: delayed writes
 
+  [[nodiscard]] const Decisions& decisions() const { return rnic.decisions(); }
   [[nodiscard]] bool has(Fault fault) const { return rnic.has(fault); }
   [[nodiscard]] device::Accessor accessor() const { return {options.pd, number}; }
 };
 
-// endpoint.cpp
+// mpa_setup.cpp
 void send_setup(Stream& stream, const machines::MpaSetupFrame& frame, Bytes private_data);
-void process_setup(Stream& stream);
-void take_request(Stream& stream, const machines::MpaSetupArrival& arrival);
-void take_reply(Stream& stream, const machines::MpaSetupArrival& arrival);
+/// Process the bytes of the peer's MPA frame.
+void receive_setup(Stream& stream);
+/// Reject the pending request. The negotiation ends.
+void reject_setup(Stream& stream, Bytes private_data);
+/// Enter the Full Operation Phase.
 void operate(Stream& stream, const machines::MpaAgreement& agreement);
+/// End the negotiation without an agreement. `reported`: the event for the application.
 void end_setup(Stream& stream, bool reset,
                std::optional<ConnectionEvent::Type> reported = ConnectionEvent::Type::failed);
+
+// endpoint.cpp
 void report(Stream& stream, ConnectionEvent::Type type, machines::IwarpError error = {});
 void fail(Stream& stream, machines::IwarpError error, const machines::TerminateCause& cause = {});
 void apply(Stream& stream, const machines::StreamStep& step, ConnectionEvent::Type reported,

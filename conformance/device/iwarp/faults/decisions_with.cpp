@@ -1,0 +1,14 @@
+#include "conformance/device/iwarp/faults/overrides.hpp"
+
+namespace rdmawire::endpoint {
+
+Decisions decisions_with(const Faults& faults) {
+  Decisions decisions;
+  if (!faults.any()) return decisions;
+  for (const auto& layer : {setup_overrides()})
+    for (const FaultOverride& override : layer)
+      if (faults[override.fault]) override.add_to(decisions);
+  return decisions;
+}
+
+}  // namespace rdmawire::endpoint

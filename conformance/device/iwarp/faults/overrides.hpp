@@ -1,0 +1,18 @@
+#pragma once
+/// The overrides of each fault, in the groups of the protocol's layers.
+
+#include <span>
+
+#include "conformance/device/iwarp/decisions.hpp"
+
+namespace rdmawire::endpoint {
+
+/// A fault and the function that adds its overrides. A fault can have several entries.
+struct FaultOverride {
+  Fault fault;
+  void (*add_to)(Decisions& decisions);
+};
+
+std::span<const FaultOverride> setup_overrides();
+
+}  // namespace rdmawire::endpoint
