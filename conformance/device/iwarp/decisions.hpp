@@ -8,7 +8,10 @@
 
 #include "conformance/device/common/overridable.hpp"
 #include "conformance/device/iwarp/faults.hpp"
+#include "dissectors/machines/mpa_framing.hpp"
 #include "dissectors/machines/mpa_setup.hpp"
+#include "dissectors/machines/rdmap.hpp"
+#include "dissectors/protocol/mpa.hpp"
 
 namespace rdmawire::endpoint {
 
@@ -50,6 +53,29 @@ std::vector<std::uint8_t> bytes_after_reply(std::vector<std::uint8_t> following)
 /// True if the first FPDU of the initiator is the RTR indication: if one was negotiated. RFC 6581, 9.2.
 bool sends_rtr(const machines::MpaAgreement& agreement);
 
+// FPDUs: fpdu.cpp
+/// Return how received FPDUs are read: as negotiated. RFC 5044, 7.1.1.
+machines::FpduModes fpdu_modes(const machines::MpaAgreement& agreement);
+/// Return the state of the FPDU that starts with these bytes: CRC and markers are checked. RFC 5044, 4.1 to 4.4 and 8.
+machines::FpduArrival judge_fpdu(Bytes bytes, std::uint64_t position, machines::FpduModes modes);
+/// Report an invalid FPDU. Its ULPDU is not passed to DDP. RFC 5044, 8.
+void reject_fpdu(Stream& stream, Bytes bytes, const machines::FpduArrival& arrival);
+/// Return the sender of FPDUs. If the peer required markers, the first one precedes the first FPDU: RFC 5044, 7.1.2
+/// rule 7.
+MpaSender fpdu_sender(const machines::MpaAgreement& agreement);
+/// Send a ULPDU. An FPDU contains exactly one: RFC 5044, 3. `last`: the ULPDU ends its message.
+void send_ulpdu(Stream& stream, Bytes ulpdu, bool last);
+/// Return the FPDU of a ULPDU. RFC 5044, 4.1 to 4.4. Empty if the ULPDU is too long.
+std::vector<std::uint8_t> fpdu(Stream& stream, Bytes ulpdu);
+/// Return the maximum ULPDU. RFC 5044, 4.5.
+std::uint32_t mulpdu(std::uint32_t emss, const machines::MpaAgreement& agreement);
+/// Return the EMSS after TCP reported `emss`: the MULPDU changes with it. RFC 5044, 4.5.
+std::uint32_t new_emss(const Stream& stream, std::uint32_t emss);
+
+// States of the stream: endpoint.cpp
+/// True if FPDUs are received in this state: until an error or a FIN. RFC 5041, 6.2.
+bool receives(machines::StreamState state);
+
 }  // namespace conforming
 
 /// Decisions of the MPA negotiation.
@@ -73,9 +99,28 @@ struct SetupDecisions {
   Overridable<bool(const machines::MpaAgreement&)> sends_rtr = conforming::sends_rtr;
 };
 
+/// Decisions about FPDUs.
+struct FpduDecisions {
+  Overridable<machines::FpduModes(const machines::MpaAgreement&)> modes = conforming::fpdu_modes;
+  Overridable<machines::FpduArrival(Bytes, std::uint64_t, machines::FpduModes)> judge = conforming::judge_fpdu;
+  Overridable<void(Stream&, Bytes, const machines::FpduArrival&)> reject = conforming::reject_fpdu;
+  Overridable<MpaSender(const machines::MpaAgreement&)> sender = conforming::fpdu_sender;
+  Overridable<void(Stream&, Bytes, bool)> send_ulpdu = conforming::send_ulpdu;
+  Overridable<std::vector<std::uint8_t>(Stream&, Bytes)> fpdu = conforming::fpdu;
+  Overridable<std::uint32_t(std::uint32_t, const machines::MpaAgreement&)> mulpdu = conforming::mulpdu;
+  Overridable<std::uint32_t(const Stream&, std::uint32_t)> new_emss = conforming::new_emss;
+};
+
+/// Decisions about the states of a stream.
+struct StateDecisions {
+  Overridable<bool(machines::StreamState)> receives = conforming::receives;
+};
+
 /// All decisions.
 struct Decisions {
   SetupDecisions setup;
+  FpduDecisions fpdus;
+  StateDecisions states;
 };
 
 /// Return the decisions of an endpoint with these faults.

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "dissectors/machines/mpa_framing.hpp"
-
 namespace rdmawire::endpoint {
 
 using machines::IwarpError;
@@ -91,7 +89,7 @@ device::Result<void> Endpoint::accept(Bytes private_data) {
   stream_.phase = *machines::after(stream_.phase, machines::MpaSetupEvent::accepted);
   operate(stream_, agreement);
   report(stream_, Type::established);
-  take_fpdus(stream_);
+  receive_fpdus(stream_);
   return {};
 }
 
@@ -245,19 +243,16 @@ void Endpoint::received(Bytes bytes, std::int64_t now) {
   write_deferred(stream_);
   if (!stream_.started || bytes.empty()) return;
   if (stream_.rnic.is_dead()) fail(stream_, machines::iwarp_error::local_catastrophic);
-  if (stream_.state == StreamState::peer_closed && !stream_.has(takes_data_after_fin))
+  const bool receives = stream_.decisions().states.receives(stream_.state);
+  if (stream_.state == StreamState::peer_closed && !receives)
     return fail(stream_, machines::iwarp_error::tcp_lost);  // RFC 5041, 6.2.1
-  const bool listens = stream_.state == StreamState::operating || stream_.state == StreamState::closing ||
-                       (stream_.has(takes_data_after_fin) && stream_.state != StreamState::closed) ||
-                       (stream_.has(places_after_error) && stream_.state == StreamState::terminating) ||
-                       stream_.has(tells_last_error);
-  if (stream_.phase == MpaPhase::ended || !listens) return;
+  if (stream_.phase == MpaPhase::ended || !receives) return;
   if (stream_.phase == MpaPhase::awaits_consumer) return end_setup(stream_, true);  // FPDU before the reply
   stream_.pending.insert(stream_.pending.end(), bytes.begin(), bytes.end());
   if (machines::is_timed(stream_.phase))
     receive_setup(stream_);
   else
-    take_fpdus(stream_);
+    receive_fpdus(stream_);
 }
 
 void Endpoint::peer_closed(std::int64_t now) {
@@ -306,7 +301,7 @@ void Endpoint::woken(std::int64_t now) {
 }
 
 void Endpoint::set_emss(std::uint32_t emss) {
-  if (!stream_.has(ignores_new_emss)) stream_.options.emss = emss;
+  stream_.options.emss = stream_.decisions().fpdus.new_emss(stream_, emss);
 }
 
 void write_deferred(Stream& stream) {
@@ -342,5 +337,11 @@ Output Endpoint::take(std::int64_t now, std::size_t most) {
   }
   return output;
 }
+
+namespace conforming {
+
+bool receives(StreamState state) { return state == StreamState::operating || state == StreamState::closing; }
+
+}  // namespace conforming
 
 }  // namespace rdmawire::endpoint

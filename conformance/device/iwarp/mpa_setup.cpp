@@ -58,7 +58,7 @@ void receive_reply(Stream& stream, const machines::MpaSetupArrival& arrival) {
   if (verdict.kind == Kind::terminate) return fail(stream, verdict.error);
   stream.rtr_waits = decisions.sends_rtr(stream.agreement);
   stream.events.push_back(std::move(event));
-  take_fpdus(stream);
+  receive_fpdus(stream);
 }
 
 }  // namespace
@@ -94,9 +94,7 @@ void operate(Stream& stream, const machines::MpaAgreement& agreement) {
   stream.ddp.version = agreement.version;
   stream.depth.ird = agreement.ird;
   stream.depth.ord = agreement.ord;
-  stream.sender.emplace(MpaSender::Modes{.markers = agreement.send_markers || stream.has(Fault::sends_markers_unasked),
-                                         .crc = agreement.crc},
-                        stream.has(Fault::no_first_marker) ? mpa::marker_bytes : 0);
+  stream.sender = stream.decisions().fpdus.sender(agreement);
 }
 
 void end_setup(Stream& stream, bool reset, std::optional<Type> reported) {

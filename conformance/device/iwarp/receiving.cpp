@@ -3,7 +3,6 @@
 
 #include "conformance/device/iwarp/endpoint.hpp"
 #include "conformance/device/roce/local_memory.hpp"
-#include "dissectors/machines/mpa_framing.hpp"
 
 namespace rdmawire::endpoint {
 
@@ -26,61 +25,7 @@ device::Result<void> Endpoint::post_receive(device::ReceiveRequest request) {
   return {};
 }
 
-void take_fpdus(Stream& stream) {
-  std::size_t at = 0;
-  machines::FpduModes modes{.markers = stream.agreement.receive_markers, .crc = stream.agreement.crc};
-  if (stream.has(ignores_crc)) modes.crc = false;
-  if (stream.has(checks_crcs_unasked)) modes.crc = true;
-  std::vector<std::uint8_t> buffer;
-  const auto listens = [&] {
-    return machines::takes_fpdus(stream.phase) &&
-           (stream.state == StreamState::operating || stream.state == StreamState::closing ||
-            (stream.state == StreamState::peer_closed && stream.has(takes_data_after_fin)) ||
-            (stream.state == StreamState::terminating &&
-             (stream.has(places_after_error) || stream.has(tells_last_error))));
-  };
-  while (at < stream.pending.size() && listens()) {
-    const Bytes bytes = Bytes(stream.pending).subspan(at);
-    auto arrival = machines::judge_fpdu(bytes, stream.position, modes);
-    using State = machines::FpduArrival::State;
-    if (arrival.state == State::more) {
-      if (stream.has(needs_whole_fpdus)) fail(stream, errors::crc);
-      break;
-    }
-    if (arrival.state == State::invalid && arrival.error == errors::marker && stream.has(ignores_marker_values))
-      arrival.state = State::whole;
-    const Bytes fpdu = bytes.first(arrival.bytes);
-    buffer.resize(fpdu.size());
-    const Bytes ulpdu = machines::take_ulpdu(fpdu, stream.position, arrival, modes.markers, buffer);
-    if (arrival.state == State::invalid) {
-      const auto segment = machines::read_segment(ulpdu);
-      if (stream.has(places_before_crc) && segment && segment->tagged)
-        (void)place(stream, *segment, ulpdu, ulpdu.subspan(machines::ddp_header_bytes(true)));
-      fail(stream, arrival.error);
-      break;
-    }
-    const Bytes crc = fpdu.last(mpa::crc_bytes);
-    const bool crc_zero = std::ranges::all_of(crc, [](std::uint8_t byte) { return byte == 0; });
-    if (stream.has(wants_zero_crc) && !stream.agreement.crc && !crc_zero) return fail(stream, errors::crc);
-    if (stream.has(minds_pad) && !modes.markers) {
-      const std::uint32_t pad = mpa::pad_bytes(arrival.ulpdu_length);
-      const Bytes padding = fpdu.last(mpa::crc_bytes + pad).first(pad);
-      if (std::ranges::any_of(padding, [](std::uint8_t byte) { return byte != 0; })) return fail(stream, errors::crc);
-    }
-    at += arrival.bytes;
-    stream.position += arrival.bytes;
-    if (stream.phase == machines::MpaPhase::awaits_first_fpdu)
-      stream.phase = *machines::after(stream.phase, machines::MpaSetupEvent::first_fpdu);
-    take_ulpdu(stream, ulpdu);
-    stream.any_fpdu = true;
-  }
-  if (listens())
-    stream.pending.erase(stream.pending.begin(), stream.pending.begin() + static_cast<std::ptrdiff_t>(at));
-  else
-    stream.pending.clear();
-}
-
-void take_ulpdu(Stream& stream, Bytes ulpdu) {
+void receive_ulpdu(Stream& stream, Bytes ulpdu) {
   if ((ulpdu.empty() && stream.has(skips_empty_ulpdus)) ||
       (!ulpdu.empty() && stream.has(skips_short_segments) && !machines::read_segment(ulpdu)))
     return;

@@ -5,7 +5,6 @@
 
 #include "conformance/device/iwarp/endpoint.hpp"
 #include "conformance/device/roce/local_memory.hpp"
-#include "dissectors/machines/mpa_framing.hpp"
 
 namespace rdmawire::endpoint {
 
@@ -75,12 +74,6 @@ device::Result<void> Endpoint::post_send(device::SendRequest request) {
   stream_.work.push_back(std::move(work));
   complete_sends(stream_);
   return {};
-}
-
-std::uint32_t mulpdu(const Stream& stream) {
-  if (stream.has(long_ulpdus)) return std::min(stream.options.emss, 65535U - 3U);
-  return machines::mulpdu(stream.options.emss, stream.agreement.send_markers) +
-         (stream.has(segments_beyond_mulpdu) ? 4 : 0);
 }
 
 std::uint32_t next_msn(Stream& stream, std::uint32_t queue) { return stream.msn[queue]++; }
@@ -326,7 +319,8 @@ device::Status execute_local(Stream& stream, const device::SendRequest& request)
 void emit_piece(Stream& stream) {
   Outgoing& out = *stream.outgoing;
   const bool tagged = rdmap_opcode(out.operation).tagged;
-  machines::DdpPiece piece = machines::next_piece(out.done, out.bytes, mulpdu(stream), tagged);
+  machines::DdpPiece piece = machines::next_piece(
+      out.done, out.bytes, stream.decisions().fpdus.mulpdu(stream.options.emss, stream.agreement), tagged);
   std::vector<std::uint8_t> payload;
   if (out.answer && piece.bytes != 0) {
     const View<RdmapReadRequest> posted(out.answer->header.data());
@@ -359,16 +353,10 @@ void emit_piece(Stream& stream) {
   if (empty_twice) {
     machines::DdpPiece first = piece;
     first.last = false;
-    frame_and_send(stream, ulpdu_of(stream, first, payload, tagged));
+    send_fpdu(stream, ulpdu_of(stream, first, payload, tagged));
   }
   const auto ulpdu = ulpdu_of(stream, piece, payload, tagged);
-  if (stream.has(two_ulpdus_an_fpdu) && !piece.last && stream.pending_ulpdu.empty()) {
-    stream.pending_ulpdu = ulpdu;
-  } else {
-    stream.pending_ulpdu.insert(stream.pending_ulpdu.end(), ulpdu.begin(), ulpdu.end());
-    frame_and_send(stream, stream.pending_ulpdu);
-    stream.pending_ulpdu.clear();
-  }
+  stream.decisions().fpdus.send_ulpdu(stream, ulpdu, piece.last);
   out.done += piece.bytes;
   if (piece.last) end_message(stream);
 }
@@ -428,46 +416,6 @@ std::vector<std::uint8_t> ulpdu_of(Stream& stream, const machines::DdpPiece& pie
                .bytes());
   append(payload);
   return ulpdu;
-}
-
-void frame_and_send(Stream& stream, Bytes ulpdu) {
-  std::vector<std::uint8_t> fpdu;
-  const std::uint64_t position = stream.sender->position();
-  if (!stream.sender->send(fpdu, ulpdu)) return;
-  const bool markers = stream.agreement.send_markers || stream.has(sends_markers_unasked);
-  const std::uint32_t pad = mpa::pad_bytes(static_cast<std::uint32_t>(ulpdu.size()));
-  bool changed = false;
-  if (stream.has(nonzero_pad) && !markers && pad != 0) {
-    std::fill_n(fpdu.end() - mpa::crc_bytes - pad, pad, std::uint8_t{1});
-    changed = true;
-  }
-  if (markers) {
-    std::uint32_t earlier = 0;
-    for (std::size_t at = MarkerGrid::to_next(position); at < fpdu.size(); at += mpa::marker_interval) {
-      std::uint8_t* pointer = fpdu.data() + at + 2;
-      const auto value = load_be<2>(pointer);
-      if (stream.has(marker_points_wrong)) store_be(pointer, 2, value + 4);
-      if (stream.has(markers_point_to_markers) && earlier != 0) store_be(pointer, 2, mpa::marker_interval);
-      if (value != 0) ++earlier;
-      changed = changed || stream.has(marker_points_wrong) || stream.has(markers_point_to_markers);
-    }
-  }
-  const std::size_t crc_at = fpdu.size() - mpa::crc_bytes;
-  if (stream.agreement.crc) {
-    const std::size_t from =
-        stream.has(first_marker_uncovered) && markers && MarkerGrid::inside(position) ? mpa::marker_bytes : 0;
-    const Bytes covered = Bytes(fpdu).first(crc_at).subspan(from);
-    if (stream.has(wrong_crc))
-      store_be(fpdu.data() + crc_at, 4, __builtin_bswap32(crc32(covered)));
-    else if (changed || from != 0)
-      store_be(fpdu.data() + crc_at, 4, compute_mpa_crc(covered));
-  }
-  stream.waiting_bytes += fpdu.size();
-  for (Bytes rest = fpdu; !rest.empty();) {
-    const Bytes segment = rest.first(std::min<std::size_t>(rest.size(), std::max(stream.options.emss, 1U)));
-    stream.segments.emplace_back(segment.begin(), segment.end());
-    rest = rest.subspan(segment.size());
-  }
 }
 
 std::vector<std::uint8_t> terminate_of(const Stream& stream, machines::IwarpError error,

@@ -105,6 +105,11 @@ struct Requested {
   std::vector<device::Sge> sges{};
 };
 
+/// State that only faults use.
+struct StreamFaultState {
+  std::vector<std::uint8_t> ulpdu{};  ///< waits for another ULPDU in the same FPDU
+};
+
 struct Stream {
   Stream(Rnic& interface, EndpointOptions with);
   Stream(const Stream&) = delete;
@@ -133,7 +138,6 @@ struct Stream {
   std::size_t waiting_bytes = 0;
   bool fin = false, reset = false, fin_sent = false;
   std::optional<MpaSender> sender;
-  std::vector<std::uint8_t> pending_ulpdu;
   std::array<std::uint32_t, 4> msn{};
   std::deque<Work> work;
   std::uint64_t next_work = 1;
@@ -156,6 +160,8 @@ struct Stream {
   std::deque<device::ReceiveRequest> receives;
   std::vector<std::pair<std::uint64_t, std::vector<std::uint8_t>>> deferred;  ///< set only by faults: delayed writes
 
+  StreamFaultState faults;
+
   [[nodiscard]] const Decisions& decisions() const { return rnic.decisions(); }
   [[nodiscard]] bool has(Fault fault) const { return rnic.has(fault); }
   [[nodiscard]] device::Accessor accessor() const { return {options.pd, number}; }
@@ -172,6 +178,12 @@ void operate(Stream& stream, const machines::MpaAgreement& agreement);
 /// End the negotiation without an agreement. `reported`: the event for the application.
 void end_setup(Stream& stream, bool reset,
                std::optional<ConnectionEvent::Type> reported = ConnectionEvent::Type::failed);
+
+// fpdu.cpp
+/// Receive the FPDUs of the pending bytes.
+void receive_fpdus(Stream& stream);
+/// Send a ULPDU as an FPDU, in TCP segments. An FPDU starts only at a segment's start.
+void send_fpdu(Stream& stream, Bytes ulpdu);
 
 // endpoint.cpp
 void report(Stream& stream, ConnectionEvent::Type type, machines::IwarpError error = {});
@@ -200,16 +212,13 @@ bool begin_atomic(Stream& stream, Work& work);
 device::Status execute_local(Stream& stream, const device::SendRequest& request);
 void emit_piece(Stream& stream);
 std::vector<std::uint8_t> ulpdu_of(Stream& stream, const machines::DdpPiece& piece, Bytes payload, bool tagged);
-void frame_and_send(Stream& stream, Bytes ulpdu);
 void end_message(Stream& stream);
 std::vector<std::uint8_t> terminate_of(const Stream& stream, machines::IwarpError error,
                                        const machines::TerminateCause& cause);
 std::uint32_t next_msn(Stream& stream, std::uint32_t queue);
-std::uint32_t mulpdu(const Stream& stream);
 
 // receiving.cpp
-void take_fpdus(Stream& stream);
-void take_ulpdu(Stream& stream, Bytes ulpdu);
+void receive_ulpdu(Stream& stream, Bytes ulpdu);
 void take_untagged(Stream& stream, const machines::DdpSegment& segment, Bytes ulpdu, Bytes payload);
 void take_tagged(Stream& stream, const machines::DdpSegment& segment, Bytes ulpdu, Bytes payload);
 void take_message(Stream& stream, const machines::DdpSegment& segment, Bytes ulpdu);

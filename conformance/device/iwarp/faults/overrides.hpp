@@ -14,5 +14,7 @@ struct FaultOverride {
 };
 
 std::span<const FaultOverride> setup_overrides();
+std::span<const FaultOverride> fpdu_overrides();
+std::span<const FaultOverride> state_overrides();
 
 }  // namespace rdmawire::endpoint
