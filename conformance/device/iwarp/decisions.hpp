@@ -8,6 +8,9 @@
 
 #include "conformance/device/common/overridable.hpp"
 #include "conformance/device/iwarp/faults.hpp"
+#include "conformance/device/roce/work_request.hpp"
+#include "dissectors/machines/ddp.hpp"
+#include "dissectors/machines/iwarp_error.hpp"
 #include "dissectors/machines/mpa_framing.hpp"
 #include "dissectors/machines/mpa_setup.hpp"
 #include "dissectors/machines/rdmap.hpp"
@@ -72,7 +75,68 @@ std::uint32_t mulpdu(std::uint32_t emss, const machines::MpaAgreement& agreement
 /// Return the EMSS after TCP reported `emss`: the MULPDU changes with it. RFC 5044, 4.5.
 std::uint32_t new_emss(const Stream& stream, std::uint32_t emss);
 
+// Received segments: validation.cpp
+/// Return the header of a segment. Empty if the ULPDU is shorter. Reserved bits are ignored. RFC 5041, 4.1 to 4.3.
+std::optional<machines::DdpSegment> read_segment(const Stream& stream, Bytes ulpdu);
+/// Report a ULPDU that is shorter than its header. No error code exists for it.
+void reject_unreadable(Stream& stream, Bytes ulpdu);
+/// Return the error of the RDMAP version, the opcode, its buffer model or its queue. RFC 5040, 4.2 and 7.2, RFC
+/// 7306, 8.2.
+std::optional<machines::IwarpError> judge_segment(const Stream& stream, const machines::DdpSegment& segment);
+/// Return the buffer of an untagged message. RFC 5040, 5.2.1 and 5.3, RFC 7306, 5.2 and 6.3. A Terminate always has
+/// one: RFC 5040, 5.4.
+machines::UntaggedBuffer buffer(const Stream& stream, const machines::DdpSegment& segment);
+/// Return whether an untagged segment is placed. RFC 5041, 7.1.
+machines::DdpVerdict judge_untagged(const Stream& stream, const machines::DdpSegment& segment);
+/// Return the part of an untagged segment's payload that is placed: all.
+Bytes placed_payload(const Stream& stream, const machines::DdpSegment& segment, Bytes payload);
+/// Return whether a tagged segment is placed. STag and TO of an empty segment are not checked: RFC 5041, 5.2 and 7.1.
+machines::DdpVerdict judge_tagged(const Stream& stream, const machines::DdpSegment& segment);
+/// Report an invalid segment. A receive whose buffer is too short completes in error.
+void reject_segment(Stream& stream, const machines::DdpSegment& segment, machines::IwarpError error, Bytes ulpdu);
+
+// Messages of the peer: responder.cpp
+/// Place a segment of an RDMA Write. The application is not notified: RFC 5040, 5.1. Return true if it is valid.
+bool place(Stream& stream, const machines::DdpSegment& segment, Bytes ulpdu);
+/// Write bytes to the memory of the application, before later messages are processed. RFC 5040, 5.5 rules 10 and 12.
+void write(Stream& stream, std::uint64_t address, Bytes bytes);
+/// Return the error of the length of a complete untagged message. RFC 5040, figure 5, RFC 7306, 6.3.
+std::optional<machines::IwarpError> judge_message(RdmapOperation operation, std::uint64_t bytes);
+/// Report an invalid message.
+void reject_message(Stream& stream, RdmapOperation operation, machines::IwarpError error, Bytes ulpdu);
+/// Invalidate the STag of a Send with Invalidate. Return false if it cannot be invalidated: RFC 5040, 7.2.
+bool invalidate(Stream& stream, std::uint32_t stag);
+/// Deliver a Send or Immediate Data to the application. RFC 5040, 5.3, RFC 7306, 6.3.
+void deliver(Stream& stream, const machines::DdpSegment& message);
+/// Return the completion of a Send or Immediate Data, apart from its receive.
+device::Completion receive_completion(Stream& stream, const machines::DdpSegment& message);
+/// Consume the receive of a Send or Immediate Data. RFC 5040, 5.3, RFC 7306, 6.3. Return its ID.
+std::uint64_t consume_receive(Stream& stream, RdmapOperation operation);
+/// True if the completion causes a solicited event: if the opcode requests it. RFC 5040, 5.3.
+bool is_solicited(RdmapOperation operation);
+/// Return the error of the source of an RDMA Read. It is not checked if no bytes are read. RFC 5040, 5.2.1 and 7.2.
+std::optional<machines::IwarpError> judge_read(const Stream& stream, Bytes header);
+/// Return the error of an atomic's operation or address. RFC 7306, 5.2.1 item 4.
+std::optional<machines::IwarpError> judge_atomic(std::uint8_t operation, std::uint64_t address);
+/// Write the result of an atomic, before later messages are processed. RFC 7306, 5.4.
+void write_atomic(Stream& stream, std::uint64_t address, Bytes value);
+
+// Responses of the peer: requester_answers.cpp
+/// Return the error of an RDMA Read Response that the oldest RDMA Read did not request. RFC 5040, 5.2.2.
+std::optional<machines::IwarpError> judge_response(const Stream& stream, const machines::DdpSegment& segment);
+/// Place an RDMA Read Response in the buffer of the oldest RDMA Read. Return false if its memory is gone.
+bool place_response(Stream& stream, const machines::DdpSegment& segment, Bytes payload);
+
+// Terminate messages: terminate.cpp
+/// End the stream after the peer's Terminate. It needs no receive of the application: RFC 5040, 5.4.
+void handle_terminate(Stream& stream, machines::IwarpError error);
+/// Complete the RDMA Read that a Terminate quotes with its error: the oldest one, because responses are in order. RFC
+/// 5040, 6.2.1.
+void fail_quoted_read(Stream& stream, machines::IwarpError error);
+
 // States of the stream: endpoint.cpp
+/// Start to process an event of TCP or a timer.
+void begin_event(Stream& stream, std::int64_t now);
 /// True if FPDUs are received in this state: until an error or a FIN. RFC 5041, 6.2.
 bool receives(machines::StreamState state);
 
@@ -111,8 +175,55 @@ struct FpduDecisions {
   Overridable<std::uint32_t(const Stream&, std::uint32_t)> new_emss = conforming::new_emss;
 };
 
+/// Decisions about received segments.
+struct SegmentDecisions {
+  Overridable<std::optional<machines::DdpSegment>(const Stream&, Bytes)> read = conforming::read_segment;
+  Overridable<void(Stream&, Bytes)> reject_unreadable = conforming::reject_unreadable;
+  Overridable<std::optional<machines::IwarpError>(const Stream&, const machines::DdpSegment&)> judge =
+      conforming::judge_segment;
+  Overridable<machines::UntaggedBuffer(const Stream&, const machines::DdpSegment&)> buffer = conforming::buffer;
+  Overridable<machines::DdpVerdict(const Stream&, const machines::DdpSegment&)> judge_untagged =
+      conforming::judge_untagged;
+  Overridable<Bytes(const Stream&, const machines::DdpSegment&, Bytes)> placed_payload = conforming::placed_payload;
+  Overridable<machines::DdpVerdict(const Stream&, const machines::DdpSegment&)> judge_tagged = conforming::judge_tagged;
+  Overridable<void(Stream&, const machines::DdpSegment&, machines::IwarpError, Bytes)> reject =
+      conforming::reject_segment;
+};
+
+/// Decisions about the messages of the peer.
+struct ResponderDecisions {
+  Overridable<bool(Stream&, const machines::DdpSegment&, Bytes)> place = conforming::place;
+  Overridable<void(Stream&, std::uint64_t, Bytes)> write = conforming::write;
+  Overridable<std::optional<machines::IwarpError>(RdmapOperation, std::uint64_t)> judge_message =
+      conforming::judge_message;
+  Overridable<void(Stream&, RdmapOperation, machines::IwarpError, Bytes)> reject_message = conforming::reject_message;
+  Overridable<bool(Stream&, std::uint32_t)> invalidate = conforming::invalidate;
+  Overridable<void(Stream&, const machines::DdpSegment&)> deliver = conforming::deliver;
+  Overridable<device::Completion(Stream&, const machines::DdpSegment&)> receive_completion =
+      conforming::receive_completion;
+  Overridable<std::uint64_t(Stream&, RdmapOperation)> consume_receive = conforming::consume_receive;
+  Overridable<bool(RdmapOperation)> is_solicited = conforming::is_solicited;
+  Overridable<std::optional<machines::IwarpError>(const Stream&, Bytes)> judge_read = conforming::judge_read;
+  Overridable<std::optional<machines::IwarpError>(std::uint8_t, std::uint64_t)> judge_atomic = conforming::judge_atomic;
+  Overridable<void(Stream&, std::uint64_t, Bytes)> write_atomic = conforming::write_atomic;
+};
+
+/// Decisions about the messages of the endpoint and their responses.
+struct RequesterDecisions {
+  Overridable<std::optional<machines::IwarpError>(const Stream&, const machines::DdpSegment&)> judge_response =
+      conforming::judge_response;
+  Overridable<bool(Stream&, const machines::DdpSegment&, Bytes)> place_response = conforming::place_response;
+};
+
+/// Decisions about Terminate messages.
+struct TerminateDecisions {
+  Overridable<void(Stream&, machines::IwarpError)> handle = conforming::handle_terminate;
+  Overridable<void(Stream&, machines::IwarpError)> fail_quoted_read = conforming::fail_quoted_read;
+};
+
 /// Decisions about the states of a stream.
 struct StateDecisions {
+  Overridable<void(Stream&, std::int64_t)> begin_event = conforming::begin_event;
   Overridable<bool(machines::StreamState)> receives = conforming::receives;
 };
 
@@ -120,6 +231,10 @@ struct StateDecisions {
 struct Decisions {
   SetupDecisions setup;
   FpduDecisions fpdus;
+  SegmentDecisions segments;
+  ResponderDecisions responder;
+  RequesterDecisions requester;
+  TerminateDecisions terminate;
   StateDecisions states;
 };
 

@@ -136,6 +136,20 @@ std::optional<ConnectionEvent> Endpoint::next_event() {
   return event;
 }
 
+// Verbs
+
+device::Result<void> Endpoint::post_receive(device::ReceiveRequest request) {
+  if (stream_.receives.size() >= stream_.options.most_work)
+    return tl::unexpected(device::Error{ENOMEM, "post_receive: the queue is full"});
+  if (stream_.end_reported || (stream_.state != StreamState::operating && stream_.state != StreamState::closing)) {
+    complete(stream_, stream_.options.receive_cq,
+             {.id = request.id, .status = device::Status::flushed, .opcode = device::CompletionOpcode::receive}, false);
+    return {};
+  }
+  stream_.receives.push_back(std::move(request));
+  return {};
+}
+
 // End of the stream
 
 void report(Stream& stream, Type type, IwarpError error) {
@@ -197,12 +211,7 @@ void flush_sends(Stream& stream) {
 
 void flush(Stream& stream) {
   flush_sends(stream);
-  while (!stream.receives.empty()) {
-    const std::uint64_t id = stream.receives.front().id;
-    stream.receives.pop_front();
-    complete(stream, stream.options.receive_cq,
-             {.id = id, .status = device::Status::flushed, .opcode = device::CompletionOpcode::receive}, false);
-  }
+  while (!stream.receives.empty()) complete_receive(stream, {.status = device::Status::flushed});
   stream.answers.clear();
   stream.depth.serving = 0;
 }
@@ -211,6 +220,13 @@ void complete(Stream& stream, std::uint32_t cq, device::Completion completion, b
   completion.qpn = stream.number;
   if (stream.rnic.complete(cq, completion, solicited) || stream.state != StreamState::operating) return;
   fail(stream, machines::iwarp_error::local_catastrophic);
+}
+
+void complete_receive(Stream& stream, device::Completion completion) {
+  completion.id = stream.receives.front().id;
+  completion.opcode = device::CompletionOpcode::receive;
+  stream.receives.pop_front();
+  complete(stream, stream.options.receive_cq, completion, false);
 }
 
 void complete_sends(Stream& stream) {
@@ -239,8 +255,7 @@ void complete_sends(Stream& stream) {
 // TCP
 
 void Endpoint::received(Bytes bytes, std::int64_t now) {
-  stream_.now = now;
-  write_deferred(stream_);
+  stream_.decisions().states.begin_event(stream_, now);
   if (!stream_.started || bytes.empty()) return;
   if (stream_.rnic.is_dead()) fail(stream_, machines::iwarp_error::local_catastrophic);
   const bool receives = stream_.decisions().states.receives(stream_.state);
@@ -256,8 +271,7 @@ void Endpoint::received(Bytes bytes, std::int64_t now) {
 }
 
 void Endpoint::peer_closed(std::int64_t now) {
-  stream_.now = now;
-  write_deferred(stream_);
+  stream_.decisions().states.begin_event(stream_, now);
   if (!stream_.started || stream_.end_reported) return;
   if (!machines::takes_fpdus(stream_.phase)) return end_setup(stream_, false);
   const bool any_open = std::ranges::any_of(stream_.ddp.queues, &machines::UntaggedQueue::open) ||
@@ -277,8 +291,7 @@ void Endpoint::peer_closed(std::int64_t now) {
 }
 
 void Endpoint::lost(std::int64_t now) {
-  stream_.now = now;
-  write_deferred(stream_);
+  stream_.decisions().states.begin_event(stream_, now);
   if (!stream_.started || stream_.end_reported) return;
   if (!machines::takes_fpdus(stream_.phase)) return end_setup(stream_, true);
   if (!stream_.any_fpdu && stream_.has(forgets_close_before_rtr)) {
@@ -292,8 +305,7 @@ void Endpoint::lost(std::int64_t now) {
 }
 
 void Endpoint::woken(std::int64_t now) {
-  stream_.now = now;
-  write_deferred(stream_);
+  stream_.decisions().states.begin_event(stream_, now);
   if (now < stream_.deadline) return;
   stream_.deadline = never;
   if (machines::is_timed(stream_.phase)) return end_setup(stream_, true);
@@ -302,14 +314,6 @@ void Endpoint::woken(std::int64_t now) {
 
 void Endpoint::set_emss(std::uint32_t emss) {
   stream_.options.emss = stream_.decisions().fpdus.new_emss(stream_, emss);
-}
-
-void write_deferred(Stream& stream) {
-  for (const auto& [address, bytes] : stream.deferred) {
-    const MutableBytes to = stream.rnic.memory().at(address, bytes.size());
-    std::copy_n(bytes.begin(), to.size(), to.begin());
-  }
-  stream.deferred.clear();
 }
 
 Output Endpoint::take(std::int64_t now, std::size_t most) {
@@ -339,6 +343,8 @@ Output Endpoint::take(std::int64_t now, std::size_t most) {
 }
 
 namespace conforming {
+
+void begin_event(Stream& stream, std::int64_t now) { stream.now = now; }
 
 bool receives(StreamState state) { return state == StreamState::operating || state == StreamState::closing; }
 

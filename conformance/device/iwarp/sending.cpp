@@ -159,10 +159,7 @@ bool answer_atomic(Stream& stream, const Answer& answer) {
                 : machines::fetch_add(original, data, stream.has(ignores_add_mask) ? 0 : mask);
   std::vector<std::uint8_t> bytes(8);
   std::memcpy(bytes.data(), &value, 8);
-  if (stream.has(atomics_write_back_late))
-    stream.deferred.emplace_back(*opened.address, bytes);
-  else
-    std::ranges::copy(bytes, memory.begin());
+  stream.decisions().responder.write_atomic(stream, *opened.address, bytes);
   const auto response = Value<RdmapAtomicResponse>()
                             .set<"request_id">(posted.get<"request_id">() ^ (stream.has(changes_request_id) ? 1 : 0))
                             .set<"original">(original);

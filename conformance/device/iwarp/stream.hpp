@@ -108,6 +108,7 @@ struct Requested {
 /// State that only faults use.
 struct StreamFaultState {
   std::vector<std::uint8_t> ulpdu{};  ///< waits for another ULPDU in the same FPDU
+  std::vector<std::pair<std::uint64_t, std::vector<std::uint8_t>>> writes{};  ///< delayed, with their addresses
 };
 
 struct Stream {
@@ -158,7 +159,6 @@ struct Stream {
   std::array<std::vector<std::uint8_t>, 4> fixed;  ///< messages in progress that need no receive of the application
   machines::ReadDepth depth;
   std::deque<device::ReceiveRequest> receives;
-  std::vector<std::pair<std::uint64_t, std::vector<std::uint8_t>>> deferred;  ///< set only by faults: delayed writes
 
   StreamFaultState faults;
 
@@ -194,7 +194,8 @@ void flush(Stream& stream);
 void flush_sends(Stream& stream);
 void complete_sends(Stream& stream);
 void complete(Stream& stream, std::uint32_t cq, device::Completion completion, bool solicited);
-void write_deferred(Stream& stream);
+/// Complete the oldest receive.
+void complete_receive(Stream& stream, device::Completion completion);
 
 // sending.cpp
 void pump(Stream& stream, std::size_t most);
@@ -217,19 +218,22 @@ std::vector<std::uint8_t> terminate_of(const Stream& stream, machines::IwarpErro
                                        const machines::TerminateCause& cause);
 std::uint32_t next_msn(Stream& stream, std::uint32_t queue);
 
-// receiving.cpp
+// validation.cpp
+/// Process a received ULPDU: a DDP segment.
 void receive_ulpdu(Stream& stream, Bytes ulpdu);
-void take_untagged(Stream& stream, const machines::DdpSegment& segment, Bytes ulpdu, Bytes payload);
-void take_tagged(Stream& stream, const machines::DdpSegment& segment, Bytes ulpdu, Bytes payload);
-void take_message(Stream& stream, const machines::DdpSegment& segment, Bytes ulpdu);
-void take_send(Stream& stream, const machines::DdpSegment& segment, Bytes ulpdu);
-void take_read_request(Stream& stream, Bytes ulpdu);
-void take_atomic_request(Stream& stream, Bytes ulpdu);
-void take_atomic_response(Stream& stream, Bytes ulpdu);
-void take_terminate(Stream& stream, Bytes ulpdu);
-void take_response(Stream& stream, const machines::DdpSegment& segment, Bytes ulpdu, Bytes payload);
-void end_request(Stream& stream);
-bool place(Stream& stream, const machines::DdpSegment& segment, Bytes ulpdu, Bytes payload);
-machines::UntaggedBuffer buffer_of(const Stream& stream, const machines::DdpSegment& segment);
+machines::RdmapAbilities abilities(const Stream& stream);
+
+// responder.cpp
+/// Process a complete untagged message. `message`: its last segment, with the length of the message.
+void receive_message(Stream& stream, const machines::DdpSegment& message, Bytes ulpdu);
+
+// requester_answers.cpp
+void receive_read_response(Stream& stream, const machines::DdpSegment& segment, Bytes ulpdu);
+void receive_atomic_response(Stream& stream, Bytes ulpdu);
+/// Return the oldest request if it is an RDMA Read, otherwise nullptr.
+const Requested* oldest_read(const Stream& stream);
+
+// terminate.cpp
+void receive_terminate(Stream& stream, Bytes ulpdu);
 
 }  // namespace rdmawire::endpoint

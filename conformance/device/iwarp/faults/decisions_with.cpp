@@ -5,7 +5,8 @@ namespace rdmawire::endpoint {
 Decisions decisions_with(const Faults& faults) {
   Decisions decisions;
   if (!faults.any()) return decisions;
-  for (const auto& layer : {setup_overrides(), fpdu_overrides(), state_overrides()})
+  for (const auto& layer : {setup_overrides(), fpdu_overrides(), ddp_overrides(), rdmap_overrides(),
+                            extension_overrides(), terminate_overrides(), state_overrides()})
     for (const FaultOverride& override : layer)
       if (faults[override.fault]) override.add_to(decisions);
   return decisions;

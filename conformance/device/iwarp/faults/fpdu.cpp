@@ -68,8 +68,7 @@ constexpr FaultOverride fpdu_rows[] = {
          const Bytes ulpdu = machines::take_ulpdu(bytes.first(arrival.bytes), stream.position, arrival,
                                                   stream.agreement.receive_markers, buffer);
          const auto segment = machines::read_segment(ulpdu);
-         if (segment && segment->tagged)
-           (void)place(stream, *segment, ulpdu, ulpdu.subspan(machines::ddp_header_bytes(true)));
+         if (segment && segment->tagged) (void)stream.decisions().responder.place(stream, *segment, ulpdu);
          next(stream, bytes, arrival);
        });
      }},

@@ -15,6 +15,13 @@ struct FaultOverride {
 
 std::span<const FaultOverride> setup_overrides();
 std::span<const FaultOverride> fpdu_overrides();
+std::span<const FaultOverride> ddp_overrides();
+std::span<const FaultOverride> rdmap_overrides();
+std::span<const FaultOverride> extension_overrides();
+std::span<const FaultOverride> terminate_overrides();
 std::span<const FaultOverride> state_overrides();
+
+/// Execute the writes that an override has delayed in Stream::faults when the next event is processed.
+void write_at_next_event(Decisions& decisions);
 
 }  // namespace rdmawire::endpoint

@@ -1,0 +1,105 @@
+/// Faults of RFC 7306: Immediate Data and atomics.
+
+#include "conformance/device/iwarp/faults/overrides.hpp"
+#include "conformance/device/iwarp/stream.hpp"
+
+namespace rdmawire::endpoint {
+
+namespace {
+
+using machines::DdpSegment;
+using machines::IwarpError;
+namespace errors = machines::iwarp_error;
+
+constexpr FaultOverride extension_rows[] = {
+    {Fault::silent_extensions,
+     [](Decisions& d) {
+       d.segments.reject.override_with([](const auto& next, Stream& stream, const DdpSegment& segment, IwarpError error,
+                                          Bytes ulpdu) {
+         const auto operation = machines::operation_of(segment.control);
+         const bool dropped =
+             rdmap_opcode(operation).known && machines::is_extension(operation) && !stream.rnic.options().extensions;
+         if (!dropped) next(stream, segment, error, ulpdu);
+       });
+     }},
+    // Received Immediate Data
+    {Fault::takes_any_immediate,
+     [](Decisions& d) {
+       d.segments.buffer.override_with([](const auto& next, const Stream& stream, const DdpSegment& segment) {
+         machines::UntaggedBuffer buffer = next(stream, segment);
+         if (machines::is_immediate(machines::operation_of(segment.control)) && buffer.available) buffer.bytes = 256;
+         return buffer;
+       });
+       d.responder.judge_message.override_with(
+           [](const auto& next, RdmapOperation operation, std::uint64_t bytes) -> std::optional<IwarpError> {
+             return machines::is_immediate(operation) ? std::nullopt : next(operation, bytes);
+           });
+       d.responder.receive_completion.override_with([](const auto& next, Stream& stream, const DdpSegment& message) {
+         if (machines::is_immediate(machines::operation_of(message.control)))
+           stream.fixed[0].resize(RdmapImmediateData::size);
+         return next(stream, message);
+       });
+     }},
+    {Fault::immediate_without_receive,
+     [](Decisions& d) {
+       d.segments.buffer.override_with([](const auto& next, const Stream& stream, const DdpSegment& segment) {
+         if (segment.qn == 0 && machines::is_immediate(machines::operation_of(segment.control)))
+           return machines::UntaggedBuffer{true, RdmapImmediateData::size};
+         return next(stream, segment);
+       });
+       d.responder.consume_receive.override_with(
+           [](const auto& next, Stream& stream, RdmapOperation operation) -> std::uint64_t {
+             return machines::is_immediate(operation) ? 0 : next(stream, operation);
+           });
+     }},
+    // Received Atomic Requests
+    {Fault::executes_unknown_atomics,
+     [](Decisions& d) {
+       d.responder.judge_atomic.override_with(
+           [](const auto& next, std::uint8_t operation, std::uint64_t address) -> std::optional<IwarpError> {
+             const auto error = next(operation, address);
+             return error == errors::unexpected_opcode ? std::nullopt : error;
+           });
+     }},
+    {Fault::executes_misaligned_atomics,
+     [](Decisions& d) {
+       d.responder.judge_atomic.override_with(
+           [](const auto& next, std::uint8_t operation, std::uint64_t address) -> std::optional<IwarpError> {
+             const auto error = next(operation, address);
+             return error == errors::stream_catastrophic ? std::nullopt : error;
+           });
+     }},
+    {Fault::no_compare_swap,
+     [](Decisions& d) {
+       d.responder.judge_atomic.override_with(
+           [](const auto& next, std::uint8_t operation, std::uint64_t address) -> std::optional<IwarpError> {
+             if (operation == machines::atomic_compare_swap) return errors::unexpected_opcode;
+             return next(operation, address);
+           });
+     }},
+    {Fault::drops_atomics_beyond_ird,
+     [](Decisions& d) {
+       d.segments.reject.override_with(
+           [](const auto& next, Stream& stream, const DdpSegment& segment, IwarpError error, Bytes ulpdu) {
+             if (error == errors::untagged_no_buffer &&
+                 machines::operation_of(segment.control) == RdmapOperation::atomic_request)
+               stream.ddp = machines::placed(stream.ddp, segment);
+             else
+               next(stream, segment, error, ulpdu);
+           });
+     }},
+    {Fault::atomics_write_back_late,
+     [](Decisions& d) {
+       d.responder.write_atomic.override_with(
+           [](const auto& /*next*/, Stream& stream, std::uint64_t address, Bytes value) {
+             stream.faults.writes.emplace_back(address, std::vector<std::uint8_t>(value.begin(), value.end()));
+           });
+       write_at_next_event(d);
+     }},
+};
+
+}  // namespace
+
+std::span<const FaultOverride> extension_overrides() { return extension_rows; }
+
+}  // namespace rdmawire::endpoint
