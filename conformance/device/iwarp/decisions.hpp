@@ -2,7 +2,9 @@
 /// Decisions of an endpoint that faults can override. The endpoint calls them through Stream::decisions(). The
 /// functions in `conforming` follow the RFCs. The files in faults/ contain the overrides.
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -20,7 +22,10 @@ namespace rdmawire::endpoint {
 
 using device::Overridable;
 
+struct Answer;
+struct Outgoing;
 struct Stream;
+struct Work;
 
 namespace conforming {
 
@@ -121,11 +126,56 @@ std::optional<machines::IwarpError> judge_atomic(std::uint8_t operation, std::ui
 /// Write the result of an atomic, before later messages are processed. RFC 7306, 5.4.
 void write_atomic(Stream& stream, std::uint64_t address, Bytes value);
 
+// Responses to the peer: responder_answers.cpp
+/// Return the index of the request that is answered next: the oldest. RFC 5040, 5.5 rule 20, RFC 7306, 5.2.2 item 8.
+std::size_t next_answer(const std::deque<Answer>& answers);
+/// Return the RDMA Read Response to a request. RFC 5040, 4.5 and 5.2.2.
+Outgoing read_response(Bytes header);
+/// Return the result of an atomic. RFC 7306, 5.1.
+std::uint64_t operate(Bytes header, std::uint64_t original);
+/// Return the Atomic Response to a request. RFC 7306, 5.2.2.
+std::vector<std::uint8_t> atomic_response(Bytes header, std::uint64_t original);
+
+// Messages of the application: requester.cpp
+/// Return the index of the send request that starts next: the oldest one that has not started. RFC 5040, 5.5 rule 13.
+std::size_t next_work(const std::deque<Work>& work, std::size_t oldest);
+/// True if a request counts toward the ORD: RDMA Reads and atomics. RFC 5040, 6.1, RFC 7306, 5.2.2 item 4.
+bool counts(device::WorkOpcode opcode);
+/// True if a request can start now. RFC 5040, 5.5 rule 12 and 6.1.
+bool may_begin(machines::ReadDepth depth, bool counts, bool fenced);
+/// Return the operation of an RDMA Write or a Send. RFC 5040, 4.2.
+RdmapOperation operation_of(const device::SendRequest& request);
+/// True if the message that starts now is the request's Immediate Data. It follows the RDMA Write: RFC 7306, 6.1.
+bool sends_immediate(const Work& work);
+/// Return the payload of Immediate Data. RFC 7306, 6.2.
+std::vector<std::uint8_t> immediate_data(const device::SendRequest& request);
+/// Return an Atomic Request. RFC 7306, 5.2.1.
+std::vector<std::uint8_t> atomic_request(const device::SendRequest& request, std::uint32_t id);
+/// True if the request is complete after its last message. RDMA Reads and atomics wait for their response: RFC
+/// 5040, 5.5 rule 19, RFC 7306, 5.4 rule 7.
+bool completes_when_sent(RdmapOperation operation);
+
 // Responses of the peer: requester_answers.cpp
 /// Return the error of an RDMA Read Response that the oldest RDMA Read did not request. RFC 5040, 5.2.2.
 std::optional<machines::IwarpError> judge_response(const Stream& stream, const machines::DdpSegment& segment);
 /// Place an RDMA Read Response in the buffer of the oldest RDMA Read. Return false if its memory is gone.
 bool place_response(Stream& stream, const machines::DdpSegment& segment, Bytes payload);
+
+// Transmission: transmit.cpp
+/// Return the MSN of the first message to a queue. RFC 5041, 4.3.
+std::uint32_t first_msn();
+/// True if FPDUs may be sent in this phase. RFC 5044, 7.1.2 rule 4.
+bool may_send(machines::MpaPhase phase);
+/// Return the queue of an untagged message. RFC 5040, 4.2, RFC 7306, 4.2.
+std::uint32_t queue_of(RdmapOperation operation);
+/// Send the next segment of the message in progress. Other messages wait for its end: RFC 5041, 5.3.
+void send_segment(Stream& stream);
+/// Send one segment of the message in progress. RFC 5041, 5.2.
+void send_piece(Stream& stream, const machines::DdpPiece& piece, Bytes payload);
+/// Return the header of a segment of the message in progress. RFC 5041, 4.1 to 4.3, RFC 5040, 4.1.
+std::vector<std::uint8_t> segment_header(const Stream& stream, const machines::DdpPiece& piece);
+/// End the message in progress after its last segment.
+void end_message(Stream& stream);
 
 // Terminate messages: terminate.cpp
 /// End the stream after the peer's Terminate. It needs no receive of the application: RFC 5040, 5.4.
@@ -206,13 +256,37 @@ struct ResponderDecisions {
   Overridable<std::optional<machines::IwarpError>(const Stream&, Bytes)> judge_read = conforming::judge_read;
   Overridable<std::optional<machines::IwarpError>(std::uint8_t, std::uint64_t)> judge_atomic = conforming::judge_atomic;
   Overridable<void(Stream&, std::uint64_t, Bytes)> write_atomic = conforming::write_atomic;
+  Overridable<std::size_t(const std::deque<Answer>&)> next_answer = conforming::next_answer;
+  Overridable<Outgoing(Bytes)> read_response = conforming::read_response;
+  Overridable<std::uint64_t(Bytes, std::uint64_t)> operate = conforming::operate;
+  Overridable<std::vector<std::uint8_t>(Bytes, std::uint64_t)> atomic_response = conforming::atomic_response;
 };
 
-/// Decisions about the messages of the endpoint and their responses.
+/// Decisions about the messages of the application and the responses of the peer.
 struct RequesterDecisions {
+  Overridable<std::size_t(const std::deque<Work>&, std::size_t)> next_work = conforming::next_work;
+  Overridable<bool(device::WorkOpcode)> counts = conforming::counts;
+  Overridable<bool(machines::ReadDepth, bool, bool)> may_begin = conforming::may_begin;
+  Overridable<RdmapOperation(const device::SendRequest&)> operation_of = conforming::operation_of;
+  Overridable<bool(const Work&)> sends_immediate = conforming::sends_immediate;
+  Overridable<std::vector<std::uint8_t>(const device::SendRequest&)> immediate_data = conforming::immediate_data;
+  Overridable<std::vector<std::uint8_t>(const device::SendRequest&, std::uint32_t)> atomic_request =
+      conforming::atomic_request;
+  Overridable<bool(RdmapOperation)> completes_when_sent = conforming::completes_when_sent;
   Overridable<std::optional<machines::IwarpError>(const Stream&, const machines::DdpSegment&)> judge_response =
       conforming::judge_response;
   Overridable<bool(Stream&, const machines::DdpSegment&, Bytes)> place_response = conforming::place_response;
+};
+
+/// Decisions about transmission.
+struct TransmitDecisions {
+  Overridable<std::uint32_t()> first_msn = conforming::first_msn;
+  Overridable<bool(machines::MpaPhase)> may_send = conforming::may_send;
+  Overridable<std::uint32_t(RdmapOperation)> queue_of = conforming::queue_of;
+  Overridable<void(Stream&)> send_segment = conforming::send_segment;
+  Overridable<void(Stream&, const machines::DdpPiece&, Bytes)> send_piece = conforming::send_piece;
+  Overridable<std::vector<std::uint8_t>(const Stream&, const machines::DdpPiece&)> header = conforming::segment_header;
+  Overridable<void(Stream&)> end_message = conforming::end_message;
 };
 
 /// Decisions about Terminate messages.
@@ -234,6 +308,7 @@ struct Decisions {
   SegmentDecisions segments;
   ResponderDecisions responder;
   RequesterDecisions requester;
+  TransmitDecisions transmit;
   TerminateDecisions terminate;
   StateDecisions states;
 };

@@ -18,13 +18,36 @@ using enum Fault;
 namespace {
 
 using device::refuse;
+using device::WorkOpcode;
+
+constexpr bool has_immediate(WorkOpcode opcode) {
+  return opcode == WorkOpcode::write_imm || opcode == WorkOpcode::send_imm;
+}
+constexpr bool is_of_iwarp(WorkOpcode opcode, bool extensions) {
+  switch (opcode) {
+    case WorkOpcode::write:
+    case WorkOpcode::send:
+    case WorkOpcode::send_inv:
+    case WorkOpcode::read:
+    case WorkOpcode::local_inv:
+    case WorkOpcode::bind_mw:
+    case WorkOpcode::reg_mr: return true;
+    default: return extensions && (is_atomic(opcode) || has_immediate(opcode));
+  }
+}
+std::uint64_t bytes_of(const device::SendRequest& request) {
+  if (request.is_inline) return request.bytes.size();
+  std::uint64_t sum = 0;
+  for (const device::Sge& sge : request.sges) sum += sge.length;
+  return sum;
+}
 
 }  // namespace
 
 Stream::Stream(Rnic& interface, EndpointOptions with)
     : rnic(interface), options(std::move(with)), number(rnic.new_handle()) {
   options.mpa = decisions().setup.settings(options.mpa);
-  msn.fill(has(msn_from_zero) ? 0 : 1);
+  msn.fill(decisions().transmit.first_msn());
   ddp.queue_count = machines::RdmapAbilities{.extensions = rnic.options().extensions}.queues();
 }
 
@@ -137,6 +160,38 @@ std::optional<ConnectionEvent> Endpoint::next_event() {
 }
 
 // Verbs
+
+device::Result<void> Endpoint::post_send(device::SendRequest request) {
+  if (!is_of_iwarp(request.opcode, stream_.rnic.options().extensions))
+    return refuse(EINVAL, fmt::format("post_send: opcode {}: not supported by this endpoint",
+                                      static_cast<unsigned>(request.opcode)));
+  if (stream_.work.size() >= stream_.options.most_work)
+    return refuse(ENOMEM, fmt::format("post_send: the send queue is full ({} requests)", stream_.work.size()));
+  if (!machines::takes_fpdus(stream_.phase) && !stream_.end_reported && !machines::may_send_fpdus(stream_.phase))
+    return refuse(EINVAL, "post_send: no connection");
+  Work work{.number = stream_.next_work++, .request = std::move(request), .length = 0};
+  device::SendRequest& posted = work.request;
+  if (posted.opcode == WorkOpcode::read && (posted.is_inline || posted.sges.size() > 1))
+    return refuse(EINVAL, "post_send: an RDMA Read requires one response buffer");
+  if (is_atomic(posted.opcode) && (posted.sges.size() != 1 || posted.sges[0].length != 8))
+    return refuse(EINVAL, "post_send: an atomic requires one response buffer of eight bytes");
+  work.length = posted.opcode == WorkOpcode::send_imm ? 0 : bytes_of(posted);
+  if (work.length > UINT32_MAX)
+    return refuse(EINVAL, fmt::format("post_send: {} bytes: a message must be shorter than 2^32 bytes", work.length));
+  if (posted.opcode == WorkOpcode::write_imm) work.parts = 2;
+  if (posted.opcode == WorkOpcode::bind_mw) {
+    const device::Window* window = stream_.rnic.memory().window(posted.window);
+    if (window != nullptr && window->type == 1 && posted.new_key == 0)
+      posted.new_key = stream_.rnic.memory().fresh_key();
+  }
+  if (stream_.state != StreamState::operating && stream_.state != StreamState::peer_closed) {
+    work.done = true;
+    work.status = device::Status::flushed;
+  }
+  stream_.work.push_back(std::move(work));
+  complete_sends(stream_);
+  return {};
+}
 
 device::Result<void> Endpoint::post_receive(device::ReceiveRequest request) {
   if (stream_.receives.size() >= stream_.options.most_work)
@@ -328,7 +383,7 @@ Output Endpoint::take(std::int64_t now, std::size_t most) {
     stream_.fin_sent = true;
     return output;
   }
-  pump(stream_, most);
+  transmit(stream_, most);
   output.segments = std::move(stream_.segments);
   stream_.segments.clear();
   stream_.waiting_bytes = 0;

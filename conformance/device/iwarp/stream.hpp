@@ -107,6 +107,8 @@ struct Requested {
 
 /// State that only faults use.
 struct StreamFaultState {
+  std::uint32_t messages_sent = 0;
+  bool terminated_twice = false;
   std::vector<std::uint8_t> ulpdu{};  ///< waits for another ULPDU in the same FPDU
   std::vector<std::pair<std::uint64_t, std::vector<std::uint8_t>>> writes{};  ///< delayed, with their addresses
 };
@@ -142,7 +144,6 @@ struct Stream {
   std::array<std::uint32_t, 4> msn{};
   std::deque<Work> work;
   std::uint64_t next_work = 1;
-  std::uint32_t messages_sent = 0;
   std::optional<Outgoing> outgoing;
   std::optional<std::vector<std::uint8_t>> terminate;
   bool rtr_waits = false;
@@ -197,27 +198,6 @@ void complete(Stream& stream, std::uint32_t cq, device::Completion completion, b
 /// Complete the oldest receive.
 void complete_receive(Stream& stream, device::Completion completion);
 
-// sending.cpp
-void pump(Stream& stream, std::size_t most);
-bool choose_next(Stream& stream);
-bool choose_answer(Stream& stream);
-bool answer_atomic(Stream& stream, const Answer& answer);
-bool choose_work(Stream& stream);
-bool begin_work(Stream& stream, Work& work);
-void begin(Stream& stream, RdmapOperation operation, std::uint32_t queue, std::vector<std::uint8_t> content,
-           std::optional<std::uint64_t> work = std::nullopt);
-void begin_payload(Stream& stream, Work& work, RdmapOperation operation);
-void fail_work(Stream& stream, Work& work, device::Status status);
-bool begin_read(Stream& stream, Work* work);
-bool begin_atomic(Stream& stream, Work& work);
-device::Status execute_local(Stream& stream, const device::SendRequest& request);
-void emit_piece(Stream& stream);
-std::vector<std::uint8_t> ulpdu_of(Stream& stream, const machines::DdpPiece& piece, Bytes payload, bool tagged);
-void end_message(Stream& stream);
-std::vector<std::uint8_t> terminate_of(const Stream& stream, machines::IwarpError error,
-                                       const machines::TerminateCause& cause);
-std::uint32_t next_msn(Stream& stream, std::uint32_t queue);
-
 // validation.cpp
 /// Process a received ULPDU: a DDP segment.
 void receive_ulpdu(Stream& stream, Bytes ulpdu);
@@ -227,13 +207,36 @@ machines::RdmapAbilities abilities(const Stream& stream);
 /// Process a complete untagged message. `message`: its last segment, with the length of the message.
 void receive_message(Stream& stream, const machines::DdpSegment& message, Bytes ulpdu);
 
+// responder_answers.cpp
+/// Start the next response to the peer. Return false if none waits.
+bool choose_answer(Stream& stream);
+
+// requester.cpp
+/// Start the next message of the application. Return false if none can start now.
+bool choose_work(Stream& stream);
+/// Start an RDMA Read. nullptr: of 0 bytes, as RTR indication.
+void begin_read(Stream& stream, const Work* work);
+bool is_atomic(device::WorkOpcode opcode);
+
 // requester_answers.cpp
 void receive_read_response(Stream& stream, const machines::DdpSegment& segment, Bytes ulpdu);
 void receive_atomic_response(Stream& stream, Bytes ulpdu);
 /// Return the oldest request if it is an RDMA Read, otherwise nullptr.
 const Requested* oldest_read(const Stream& stream);
 
+// transmit.cpp
+/// Send messages until about `most` bytes wait for TCP.
+void transmit(Stream& stream, std::size_t most);
+/// Start the next message: a Terminate, the RTR indication, a response or a request. Return false if none can start
+/// now.
+bool choose_next(Stream& stream);
+/// Start an untagged message. `work`: the send request that it belongs to.
+void begin(Stream& stream, RdmapOperation operation, std::vector<std::uint8_t> content,
+           std::optional<std::uint64_t> work = std::nullopt);
+
 // terminate.cpp
 void receive_terminate(Stream& stream, Bytes ulpdu);
+std::vector<std::uint8_t> terminate_of(const Stream& stream, machines::IwarpError error,
+                                       const machines::TerminateCause& cause);
 
 }  // namespace rdmawire::endpoint

@@ -9,6 +9,7 @@ namespace rdmawire::endpoint {
 
 namespace {
 
+using machines::DdpPiece;
 using machines::DdpSegment;
 using machines::DdpVerdict;
 using machines::IwarpError;
@@ -41,6 +42,9 @@ std::optional<DdpSegment> ignore_version(const Read& next, const Stream& stream,
   if (segment && segment->tagged == tagged) segment->version = stream.ddp.version;
   return segment;
 }
+
+/// True if the message in progress is tagged.
+bool is_tagged(const Stream& stream) { return rdmap_opcode(stream.outgoing->operation).tagged; }
 
 constexpr FaultOverride ddp_rows[] = {
     // ULPDUs
@@ -152,6 +156,69 @@ constexpr FaultOverride ddp_rows[] = {
        d.segments.judge_untagged.override_with([](const auto& next, const Stream& stream, const DdpSegment& segment) {
          const DdpVerdict verdict = next(stream, segment);
          return verdict.error == errors::untagged_invalid_mo ? DdpVerdict{.delivers = segment.last} : verdict;
+       });
+     }},
+    // Sent headers
+    {Fault::sends_reserved_ddp_bits,
+     [](Decisions& d) {
+       d.transmit.header.override_with([](const auto& next, const Stream& stream, const DdpPiece& piece) {
+         std::vector<std::uint8_t> header = next(stream, piece);
+         header[0] |= 5 << 2;
+         return header;
+       });
+     }},
+    {Fault::changes_version,
+     [](Decisions& d) {
+       d.transmit.header.override_with([](const auto& next, const Stream& stream, const DdpPiece& piece) {
+         constexpr std::uint8_t version = 0x03;
+         std::vector<std::uint8_t> header = next(stream, piece);
+         if (stream.faults.messages_sent != 0) header[0] &= static_cast<std::uint8_t>(~version);
+         return header;
+       });
+       d.transmit.end_message.override_with([](const auto& next, Stream& stream) {
+         ++stream.faults.messages_sent;
+         next(stream);
+       });
+     }},
+    {Fault::last_flag_everywhere,
+     [](Decisions& d) {
+       d.transmit.header.override_with([](const auto& next, const Stream& stream, const DdpPiece& piece) {
+         return next(stream, {piece.offset, piece.bytes, true});
+       });
+     }},
+    {Fault::to_stands,
+     [](Decisions& d) {
+       d.transmit.header.override_with([](const auto& next, const Stream& stream, const DdpPiece& piece) {
+         return next(stream, is_tagged(stream) ? DdpPiece{0, piece.bytes, piece.last} : piece);
+       });
+     }},
+    {Fault::mo_stands,
+     [](Decisions& d) {
+       d.transmit.header.override_with([](const auto& next, const Stream& stream, const DdpPiece& piece) {
+         return next(stream, is_tagged(stream) ? piece : DdpPiece{0, piece.bytes, piece.last});
+       });
+     }},
+    {Fault::msn_from_zero,
+     [](Decisions& d) { d.transmit.first_msn.override_with([](const auto& /*next*/) { return std::uint32_t{0}; }); }},
+    {Fault::write_without_end,
+     [](Decisions& d) {
+       d.transmit.header.override_with([](const auto& next, const Stream& stream, const DdpPiece& piece) {
+         const bool write = stream.outgoing->operation == RdmapOperation::rdma_write;
+         return next(stream, {piece.offset, piece.bytes, piece.last && !write});
+       });
+     }},
+    // Sent segments and messages
+    {Fault::empty_message_twice,
+     [](Decisions& d) {
+       d.transmit.send_piece.override_with([](const auto& next, Stream& stream, const DdpPiece& piece, Bytes payload) {
+         if (stream.outgoing->bytes == 0) next(stream, {piece.offset, piece.bytes, false}, payload);
+         next(stream, piece, payload);
+       });
+     }},
+    {Fault::sends_newest_first,
+     [](Decisions& d) {
+       d.requester.next_work.override_with([](const auto& next, const std::deque<Work>& work, std::size_t oldest) {
+         return work[oldest].begun == 0 ? work.size() - 1 : next(work, oldest);
        });
      }},
 };

@@ -11,6 +11,18 @@ using machines::DdpSegment;
 using machines::IwarpError;
 namespace errors = machines::iwarp_error;
 
+// Offsets in an Atomic Request.
+constexpr std::size_t add_mask_at = 28, compare_mask_at = 44;
+
+bool is_compare_swap(Bytes header) {
+  return View<RdmapAtomicRequest>(header.data()).get<"operation">() == machines::atomic_compare_swap;
+}
+std::vector<std::uint8_t> with_mask(Bytes header, std::size_t at, std::uint64_t mask) {
+  std::vector<std::uint8_t> changed(header.begin(), header.end());
+  store_be(changed.data() + at, 8, mask);
+  return changed;
+}
+
 constexpr FaultOverride extension_rows[] = {
     {Fault::silent_extensions,
      [](Decisions& d) {
@@ -95,6 +107,78 @@ constexpr FaultOverride extension_rows[] = {
              stream.faults.writes.emplace_back(address, std::vector<std::uint8_t>(value.begin(), value.end()));
            });
        write_at_next_event(d);
+     }},
+    // Sent Immediate Data
+    {Fault::immediate_of_four_bytes,
+     [](Decisions& d) {
+       d.requester.immediate_data.override_with([](const auto& next, const device::SendRequest& request) {
+         std::vector<std::uint8_t> data = next(request);
+         data.resize(4);
+         return data;
+       });
+     }},
+    {Fault::immediate_before_write,
+     [](Decisions& d) {
+       d.requester.sends_immediate.override_with([](const auto& next, const Work& work) {
+         return work.request.opcode == device::WorkOpcode::write_imm ? work.begun == 1 : next(work);
+       });
+     }},
+    // Sent Atomic Requests
+    {Fault::atomic_reserved_bits,
+     [](Decisions& d) {
+       d.requester.atomic_request.override_with(
+           [](const auto& next, const device::SendRequest& request, std::uint32_t id) {
+             std::vector<std::uint8_t> header = next(request, id);
+             header[3] |= 0x10;
+             return header;
+           });
+     }},
+    {Fault::atomics_outside_ord,
+     [](Decisions& d) {
+       d.requester.counts.override_with(
+           [](const auto& next, device::WorkOpcode opcode) { return !is_atomic(opcode) && next(opcode); });
+     }},
+    {Fault::extensions_of_version_0,
+     [](Decisions& d) {
+       d.transmit.header.override_with([](const auto& next, const Stream& stream, const machines::DdpPiece& piece) {
+         std::vector<std::uint8_t> header = next(stream, piece);
+         if (machines::is_extension(stream.outgoing->operation)) clear_rdmap_version(header);
+         return header;
+       });
+     }},
+    // Sent Atomic Responses
+    {Fault::atomic_response_on_request_queue,
+     [](Decisions& d) {
+       d.transmit.queue_of.override_with([](const auto& next, RdmapOperation operation) {
+         return operation == RdmapOperation::atomic_response ? 1 : next(operation);
+       });
+     }},
+    {Fault::changes_request_id,
+     [](Decisions& d) {
+       d.responder.atomic_response.override_with([](const auto& next, Bytes header, std::uint64_t original) {
+         std::vector<std::uint8_t> response = next(header, original);
+         response[3] ^= 1;
+         return response;
+       });
+     }},
+    {Fault::adds_without_carry,
+     [](Decisions& d) {
+       d.responder.operate.override_with([](const auto& next, Bytes header, std::uint64_t original) {
+         return is_compare_swap(header) ? next(header, original)
+                                        : original ^ View<RdmapAtomicRequest>(header.data()).get<"add_swap_data">();
+       });
+     }},
+    {Fault::ignores_add_mask,
+     [](Decisions& d) {
+       d.responder.operate.override_with([](const auto& next, Bytes header, std::uint64_t original) {
+         return next(is_compare_swap(header) ? header : Bytes(with_mask(header, add_mask_at, 0)), original);
+       });
+     }},
+    {Fault::ignores_compare_mask,
+     [](Decisions& d) {
+       d.responder.operate.override_with([](const auto& next, Bytes header, std::uint64_t original) {
+         return next(with_mask(header, compare_mask_at, ~0ULL), original);
+       });
      }},
 };
 

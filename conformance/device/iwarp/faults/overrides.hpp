@@ -21,6 +21,8 @@ std::span<const FaultOverride> extension_overrides();
 std::span<const FaultOverride> terminate_overrides();
 std::span<const FaultOverride> state_overrides();
 
+/// Set the RDMAP version of a segment's header to 0.
+inline void clear_rdmap_version(std::vector<std::uint8_t>& header) { header[1] &= 0x3f; }
 /// Execute the writes that an override has delayed in Stream::faults when the next event is processed.
 void write_at_next_event(Decisions& decisions);
 

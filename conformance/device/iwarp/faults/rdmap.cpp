@@ -194,6 +194,57 @@ constexpr FaultOverride rdmap_rows[] = {
          if (message.bytes != 0 || !machines::is_send(machines::operation_of(message.control))) next(stream, message);
        });
      }},
+    // Sent messages
+    {Fault::sends_version_0,
+     [](Decisions& d) {
+       d.transmit.header.override_with([](const auto& next, const Stream& stream, const machines::DdpPiece& piece) {
+         std::vector<std::uint8_t> header = next(stream, piece);
+         clear_rdmap_version(header);
+         return header;
+       });
+     }},
+    {Fault::solicited_as_plain,
+     [](Decisions& d) {
+       d.requester.operation_of.override_with([](const auto& next, const device::SendRequest& request) {
+         const RdmapOperation operation = next(request);
+         if (operation == RdmapOperation::send_se) return RdmapOperation::send;
+         if (operation == RdmapOperation::send_se_invalidate) return RdmapOperation::send_invalidate;
+         return operation;
+       });
+     }},
+    {Fault::read_request_goes_on,
+     [](Decisions& d) {
+       d.transmit.header.override_with([](const auto& next, const Stream& stream, const machines::DdpPiece& piece) {
+         const bool read = stream.outgoing->operation == RdmapOperation::read_request;
+         return next(stream, {piece.offset, piece.bytes, piece.last && !read});
+       });
+     }},
+    {Fault::exceeds_ord,
+     [](Decisions& d) {
+       d.requester.may_begin.override_with([](const auto& next, machines::ReadDepth depth, bool counts, bool fenced) {
+         ++depth.ord;
+         return next(depth, counts, fenced);
+       });
+     }},
+    {Fault::completes_reads_early,
+     [](Decisions& d) {
+       d.requester.completes_when_sent.override_with(
+           [](const auto& /*next*/, RdmapOperation /*operation*/) { return true; });
+     }},
+    // Sent responses
+    {Fault::response_to_source,
+     [](Decisions& d) {
+       d.responder.read_response.override_with([](const auto& next, Bytes header) {
+         Outgoing response = next(header);
+         response.stag = View<RdmapReadRequest>(header.data()).get<"src_stag">();
+         return response;
+       });
+     }},
+    {Fault::answers_newest_first,
+     [](Decisions& d) {
+       d.responder.next_answer.override_with(
+           [](const auto& /*next*/, const std::deque<Answer>& answers) { return answers.size() - 1; });
+     }},
 };
 
 }  // namespace

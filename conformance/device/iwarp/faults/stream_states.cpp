@@ -10,6 +10,10 @@ namespace {
 using machines::StreamState;
 
 constexpr FaultOverride state_rows[] = {
+    {Fault::responder_sends_first,
+     [](Decisions& d) {
+       d.transmit.may_send.override_with([](const auto& /*next*/, machines::MpaPhase /*phase*/) { return true; });
+     }},
     {Fault::places_after_error,
      [](Decisions& d) {
        d.states.receives.override_with(
