@@ -9,21 +9,27 @@
 #include <vector>
 
 #include "conformance/device/common/overridable.hpp"
+#include "conformance/device/iwarp/connection_event.hpp"
 #include "conformance/device/iwarp/faults.hpp"
+#include "conformance/device/roce/completion_queue.hpp"
+#include "conformance/device/roce/memory.hpp"
 #include "conformance/device/roce/work_request.hpp"
 #include "dissectors/machines/ddp.hpp"
 #include "dissectors/machines/iwarp_error.hpp"
 #include "dissectors/machines/mpa_framing.hpp"
 #include "dissectors/machines/mpa_setup.hpp"
 #include "dissectors/machines/rdmap.hpp"
+#include "dissectors/machines/terminate.hpp"
 #include "dissectors/protocol/mpa.hpp"
 
 namespace rdmawire::endpoint {
 
 using device::Overridable;
 
+class Rnic;
 struct Answer;
 struct Outgoing;
+struct Output;
 struct Stream;
 struct Work;
 
@@ -35,8 +41,8 @@ machines::MpaSettings settings(const machines::MpaSettings& configured);
 /// Return the time until which a responder waits for the request. The timeout detects two responders: RFC 5044, 7.1.2
 /// rule 8.
 std::int64_t request_deadline(const Stream& stream);
-/// Return the time until which the rest of a partial frame must arrive: the timeout is for the whole frame. RFC 5044,
-/// 7.1.2 rule 10.
+/// Return the time until which the rest of a partial frame must arrive: the timeout is for the whole frame. RFC
+/// 5044, 7.1.2 rule 10.
 std::int64_t rest_deadline(const Stream& stream);
 /// Return an MPA Request or Reply Frame. RFC 5044, 7.1.1, RFC 6581, 6 and 9.
 std::vector<std::uint8_t> encode_setup(const machines::MpaSetupFrame& frame, Bytes private_data);
@@ -139,13 +145,13 @@ std::vector<std::uint8_t> atomic_response(Bytes header, std::uint64_t original);
 // Messages of the application: requester.cpp
 /// Return the index of the send request that starts next: the oldest one that has not started. RFC 5040, 5.5 rule 13.
 std::size_t next_work(const std::deque<Work>& work, std::size_t oldest);
-/// True if a request counts toward the ORD: RDMA Reads and atomics. RFC 5040, 6.1, RFC 7306, 5.2.2 item 4.
+/// True if a request counts toward the ORD: RDMA Reads and atomics. RFC 5040, 6.1, RFC 7306, 5.2.
 bool counts(device::WorkOpcode opcode);
 /// True if a request can start now. RFC 5040, 5.5 rule 12 and 6.1.
 bool may_begin(machines::ReadDepth depth, bool counts, bool fenced);
 /// Return the operation of an RDMA Write or a Send. RFC 5040, 4.2.
 RdmapOperation operation_of(const device::SendRequest& request);
-/// True if the message that starts now is the request's Immediate Data. It follows the RDMA Write: RFC 7306, 6.1.
+/// True if the message that starts now is the request's Immediate Data. It follows the RDMA Write: RFC 7306, 6.
 bool sends_immediate(const Work& work);
 /// Return the payload of Immediate Data. RFC 7306, 6.2.
 std::vector<std::uint8_t> immediate_data(const device::SendRequest& request);
@@ -178,17 +184,40 @@ std::vector<std::uint8_t> segment_header(const Stream& stream, const machines::D
 void end_message(Stream& stream);
 
 // Terminate messages: terminate.cpp
+/// Return the Terminate for an error. RFC 5040, 4.8 and 7.1, RFC 5041, 7.2, RFC 5044, 8, RFC 7306, 8.
+std::vector<std::uint8_t> terminate_message(machines::IwarpError error, const machines::TerminateCause& cause);
 /// End the stream after the peer's Terminate. It needs no receive of the application: RFC 5040, 5.4.
 void handle_terminate(Stream& stream, machines::IwarpError error);
 /// Complete the RDMA Read that a Terminate quotes with its error: the oldest one, because responses are in order. RFC
 /// 5040, 6.2.1.
 void fail_quoted_read(Stream& stream, machines::IwarpError error);
 
-// States of the stream: endpoint.cpp
+// States of the stream: stream_states.cpp
 /// Start to process an event of TCP or a timer.
 void begin_event(Stream& stream, std::int64_t now);
 /// True if FPDUs are received in this state: until an error or a FIN. RFC 5041, 6.2.
 bool receives(machines::StreamState state);
+/// Return the step after an error. A responder that has received no FPDU must not send one, thus no Terminate: RFC
+/// 5044, 7.1.2 rule 4.
+machines::StreamStep step_after_error(const Stream& stream, machines::IwarpError error);
+/// True if a Terminate reports the error: the first one. RFC 5040, 7.1 rule 4.
+bool reports_error(const Stream& stream, const machines::StreamStep& step);
+/// Return the error of an event for the application: the error of the stream. RFC 5040, 5.4 and 7.1.
+machines::IwarpError reported_error(ConnectionEvent::Type type, machines::IwarpError error);
+/// Complete pending requests at the end of the stream. RFC 5040, 6.2.1, RFC 5041, 6.2.2.
+void flush_at_end(Stream& stream);
+/// True if the received data ends inside a message.
+bool is_inside_message(const Stream& stream);
+/// Process the peer's FIN. RFC 5041, 6.2.1.
+void end_by_fin(Stream& stream);
+/// Process the loss of the TCP connection. RFC 5041, 6.2.2.
+void end_by_loss(Stream& stream);
+/// Close the sending side of TCP gracefully after all data. RFC 5044, 7.2.
+void close(Stream& stream, Output& output);
+
+// Completion queues: rnic.cpp
+/// Report a completion that exceeds the capacity of the queue. Only the streams of the queue fail: RFC 5040, 8.1.1.
+void overflow(Rnic& rnic, device::CompletionQueue& queue);
 
 }  // namespace conforming
 
@@ -291,6 +320,8 @@ struct TransmitDecisions {
 
 /// Decisions about Terminate messages.
 struct TerminateDecisions {
+  Overridable<std::vector<std::uint8_t>(machines::IwarpError, const machines::TerminateCause&)> message =
+      conforming::terminate_message;
   Overridable<void(Stream&, machines::IwarpError)> handle = conforming::handle_terminate;
   Overridable<void(Stream&, machines::IwarpError)> fail_quoted_read = conforming::fail_quoted_read;
 };
@@ -299,6 +330,21 @@ struct TerminateDecisions {
 struct StateDecisions {
   Overridable<void(Stream&, std::int64_t)> begin_event = conforming::begin_event;
   Overridable<bool(machines::StreamState)> receives = conforming::receives;
+  Overridable<machines::StreamStep(const Stream&, machines::IwarpError)> step_after_error =
+      conforming::step_after_error;
+  Overridable<bool(const Stream&, const machines::StreamStep&)> reports_error = conforming::reports_error;
+  Overridable<machines::IwarpError(ConnectionEvent::Type, machines::IwarpError)> reported_error =
+      conforming::reported_error;
+  Overridable<void(Stream&)> flush = conforming::flush_at_end;
+  Overridable<bool(const Stream&)> is_inside_message = conforming::is_inside_message;
+  Overridable<void(Stream&)> end_by_fin = conforming::end_by_fin;
+  Overridable<void(Stream&)> end_by_loss = conforming::end_by_loss;
+  Overridable<void(Stream&, Output&)> close = conforming::close;
+};
+
+/// Decisions about completion queues.
+struct CompletionDecisions {
+  Overridable<void(Rnic&, device::CompletionQueue&)> overflow = conforming::overflow;
 };
 
 /// All decisions.
@@ -311,9 +357,12 @@ struct Decisions {
   TransmitDecisions transmit;
   TerminateDecisions terminate;
   StateDecisions states;
+  CompletionDecisions completions;
 };
 
 /// Return the decisions of an endpoint with these faults.
 Decisions decisions_with(const Faults& faults);
+/// Set the faults of the memory, which is a part of the RoCE device.
+void set_memory_faults(const Faults& faults, device::Faults& memory_faults, device::Memory& memory);
 
 }  // namespace rdmawire::endpoint

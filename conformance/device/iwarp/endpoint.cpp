@@ -7,13 +7,11 @@
 
 namespace rdmawire::endpoint {
 
-using machines::IwarpError;
 using machines::MpaPhase;
 using machines::MpaRole;
 using machines::StreamEvent;
 using machines::StreamState;
 using Type = ConnectionEvent::Type;
-using enum Fault;
 
 namespace {
 
@@ -144,8 +142,6 @@ void Endpoint::stop() {
 void Endpoint::fail_locally() {
   if (stream_.phase == MpaPhase::full_operation && !stream_.any_fpdu && stream_.agreement.peer_to_peer) {
     // Still part of the MPA negotiation: RFC 6581, 9.3.
-    if (stream_.has(silent_setup_error))
-      return apply(stream_, {StreamState::closed, {.reset = true, .flush = true}}, Type::error, {});
     return fail(stream_, machines::iwarp_error::setup_local);
   }
   if (machines::takes_fpdus(stream_.phase)) return fail(stream_, machines::iwarp_error::local_catastrophic);
@@ -205,114 +201,12 @@ device::Result<void> Endpoint::post_receive(device::ReceiveRequest request) {
   return {};
 }
 
-// End of the stream
-
-void report(Stream& stream, Type type, IwarpError error) {
-  if (type == Type::disconnected) {
-    if (stream.end_reported) return;
-    stream.end_reported = true;
-  }
-  if (type == Type::terminated && stream.has(terminate_untold)) error = {};
-  stream.events.push_back({.type = type, .error = error});
-}
-
-void fail(Stream& stream, IwarpError error, const machines::TerminateCause& cause) {
-  auto step = machines::after(stream.state, StreamEvent::error);
-  // A responder must not send an FPDU before it receives one. RFC 5044, 7.1.2 rule 4
-  if (stream.phase == MpaPhase::awaits_first_fpdu && step.actions.terminate && !stream.has(responder_sends_first))
-    step = machines::StreamStep{StreamState::closed, {.reset = true, .flush = true, .tell_error = true}};
-  if (stream.has(resets_for_crc_error) && error.layer == terminate_layer::llp && step.actions.terminate)
-    step = machines::StreamStep{StreamState::closed, {.reset = true, .flush = true, .tell_error = true}};
-  const bool replaces = stream.has(tells_last_error) && stream.terminate && step.state == StreamState::terminating;
-  if (step.actions.terminate || replaces) stream.terminate = terminate_of(stream, error, cause);
-  if (step != machines::StreamStep{stream.state, {}}) apply(stream, step, Type::error, error);
-}
-
-void apply(Stream& stream, const machines::StreamStep& step, Type reported, IwarpError error) {
-  const bool failed = step.actions.tell_error;
-  stream.state = step.state;
-  if (step.actions.fin) stream.fin = true;
-  if (step.actions.reset) stream.reset = true;
-  if (failed) {
-    report(stream, reported, error);
-    const bool access = error.layer == terminate_layer::rdma &&
-                        error.type == machines::iwarp_error::protection_rights.type && reported == Type::error;
-    stream.rnic.raise_event(access ? device::EventType::qp_access_error : device::EventType::qp_fatal, stream.number);
-  }
-  if (step.actions.flush && !stream.has(forgets_to_flush)) flush(stream);
-  if (stream.state == StreamState::peer_closed) report(stream, Type::peer_closed);
-  if (stream.state == StreamState::closed) {
-    stream.phase = MpaPhase::ended;
-    stream.deadline = never;
-    if (stream.reset) stream.outgoing.reset();
-    report(stream, Type::disconnected);
-  } else if (stream.state != StreamState::operating && stream.state != StreamState::peer_closed) {
-    stream.deadline = stream.now + stream.options.close_timeout;
-  }
-}
-
-void flush_sends(Stream& stream) {
-  // Requests after a failed request may have arrived. RFC 5040, 6.2.1
-  bool after_failure = false;
-  for (Work& work : stream.work) {
-    if (!work.done || (after_failure && work.status == device::Status::success)) work.status = device::Status::flushed;
-    work.done = true;
-    after_failure = after_failure || work.status != device::Status::success;
-  }
-  complete_sends(stream);
-  stream.requested.clear();
-  stream.depth.outstanding = 0;
-}
-
-void flush(Stream& stream) {
-  flush_sends(stream);
-  while (!stream.receives.empty()) complete_receive(stream, {.status = device::Status::flushed});
-  stream.answers.clear();
-  stream.depth.serving = 0;
-}
-
-void complete(Stream& stream, std::uint32_t cq, device::Completion completion, bool solicited) {
-  completion.qpn = stream.number;
-  if (stream.rnic.complete(cq, completion, solicited) || stream.state != StreamState::operating) return;
-  fail(stream, machines::iwarp_error::local_catastrophic);
-}
-
-void complete_receive(Stream& stream, device::Completion completion) {
-  completion.id = stream.receives.front().id;
-  completion.opcode = device::CompletionOpcode::receive;
-  stream.receives.pop_front();
-  complete(stream, stream.options.receive_cq, completion, false);
-}
-
-void complete_sends(Stream& stream) {
-  using device::WorkOpcode;
-  while (!stream.work.empty() && stream.work.front().done) {
-    const Work work = std::move(stream.work.front());
-    stream.work.pop_front();
-    if (!work.request.signaled && work.status == device::Status::success) continue;
-    auto opcode = device::CompletionOpcode::send;
-    switch (work.request.opcode) {
-      case WorkOpcode::write:
-      case WorkOpcode::write_imm: opcode = device::CompletionOpcode::write; break;
-      case WorkOpcode::read: opcode = device::CompletionOpcode::read; break;
-      case WorkOpcode::compare_swap: opcode = device::CompletionOpcode::compare_swap; break;
-      case WorkOpcode::fetch_add: opcode = device::CompletionOpcode::fetch_add; break;
-      case WorkOpcode::bind_mw: opcode = device::CompletionOpcode::bind_mw; break;
-      case WorkOpcode::local_inv: opcode = device::CompletionOpcode::local_inv; break;
-      case WorkOpcode::reg_mr: opcode = device::CompletionOpcode::reg_mr; break;
-      default: break;
-    }
-    complete(stream, stream.options.send_cq,
-             {.id = work.request.id, .status = work.status, .opcode = opcode, .bytes = work.bytes}, false);
-  }
-}
-
 // TCP
 
 void Endpoint::received(Bytes bytes, std::int64_t now) {
   stream_.decisions().states.begin_event(stream_, now);
   if (!stream_.started || bytes.empty()) return;
-  if (stream_.rnic.is_dead()) fail(stream_, machines::iwarp_error::local_catastrophic);
+  if (stream_.rnic.has_failed()) fail(stream_, machines::iwarp_error::local_catastrophic);
   const bool receives = stream_.decisions().states.receives(stream_.state);
   if (stream_.state == StreamState::peer_closed && !receives)
     return fail(stream_, machines::iwarp_error::tcp_lost);  // RFC 5041, 6.2.1
@@ -328,35 +222,19 @@ void Endpoint::received(Bytes bytes, std::int64_t now) {
 void Endpoint::peer_closed(std::int64_t now) {
   stream_.decisions().states.begin_event(stream_, now);
   if (!stream_.started || stream_.end_reported) return;
-  if (!machines::takes_fpdus(stream_.phase)) return end_setup(stream_, false);
-  const bool any_open = std::ranges::any_of(stream_.ddp.queues, &machines::UntaggedQueue::open) ||
-                        !stream_.pending.empty() || stream_.tagged_open;
-  if (!stream_.any_fpdu && stream_.has(forgets_close_before_rtr)) {
-    stream_.phase = MpaPhase::ended;
-    stream_.fin = stream_.end_reported = true;
-    return;
-  }
-  const bool inside = any_open && !stream_.has(takes_fin_in_message);
-  apply(stream_, machines::after(stream_.state, inside ? StreamEvent::fin_in_message : StreamEvent::fin), Type::error,
-        machines::iwarp_error::tcp_lost);
-  if (stream_.state != StreamState::peer_closed) return;
-  // Responses can no longer arrive, but responses to the peer's requests are still sent.
-  if (!stream_.requested.empty()) flush_sends(stream_);
-  if (stream_.options.closes_with_peer) stream_.closing = true;
+  if (machines::takes_fpdus(stream_.phase))
+    stream_.decisions().states.end_by_fin(stream_);
+  else
+    end_setup(stream_, false);
 }
 
 void Endpoint::lost(std::int64_t now) {
   stream_.decisions().states.begin_event(stream_, now);
   if (!stream_.started || stream_.end_reported) return;
-  if (!machines::takes_fpdus(stream_.phase)) return end_setup(stream_, true);
-  if (!stream_.any_fpdu && stream_.has(forgets_close_before_rtr)) {
-    stream_.phase = MpaPhase::ended;
-    stream_.end_reported = true;
-    return;
-  }
-  stream_.segments.clear();
-  stream_.outgoing.reset();
-  apply(stream_, machines::after(stream_.state, StreamEvent::lost), Type::error, machines::iwarp_error::tcp_lost);
+  if (machines::takes_fpdus(stream_.phase))
+    stream_.decisions().states.end_by_loss(stream_);
+  else
+    end_setup(stream_, true);
 }
 
 void Endpoint::woken(std::int64_t now) {
@@ -387,22 +265,9 @@ Output Endpoint::take(std::int64_t now, std::size_t most) {
   output.segments = std::move(stream_.segments);
   stream_.segments.clear();
   stream_.waiting_bytes = 0;
-  if (stream_.fin && !stream_.fin_sent && !stream_.outgoing && !stream_.terminate) {
-    output.fin = stream_.fin_sent = true;
-    if (stream_.has(resets_after_terminate) && stream_.state == StreamState::terminating) {
-      output.fin = false;
-      stream_.reset = true;
-    }
-  }
+  if (stream_.fin && !stream_.fin_sent && !stream_.outgoing && !stream_.terminate)
+    stream_.decisions().states.close(stream_, output);
   return output;
 }
-
-namespace conforming {
-
-void begin_event(Stream& stream, std::int64_t now) { stream.now = now; }
-
-bool receives(StreamState state) { return state == StreamState::operating || state == StreamState::closing; }
-
-}  // namespace conforming
 
 }  // namespace rdmawire::endpoint

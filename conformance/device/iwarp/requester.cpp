@@ -125,8 +125,6 @@ void begin_read(Stream& stream, const Work* work) {
   stream.requested.push_back(std::move(requested));
 }
 
-bool is_atomic(WorkOpcode opcode) { return opcode == WorkOpcode::compare_swap || opcode == WorkOpcode::fetch_add; }
-
 namespace conforming {
 
 std::size_t next_work(const std::deque<Work>& /*work*/, std::size_t oldest) { return oldest; }

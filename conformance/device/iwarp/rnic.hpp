@@ -30,7 +30,7 @@ class Rnic {
   /// Applies to new endpoints.
   void set_extensions(bool on) { options_.extensions = on; }
   [[nodiscard]] device::Memory& memory() { return memory_; }
-  [[nodiscard]] bool has(Fault fault) const { return faults_[fault]; }
+  [[nodiscard]] const Faults& faults() const { return faults_; }
   /// The decisions with the overrides of the faults.
   [[nodiscard]] const Decisions& decisions() const { return decisions_; }
   /// Enable a fault for all following operations.
@@ -62,7 +62,9 @@ class Rnic {
   /// Return false if the queue is full or has overflowed. The completion is lost.
   bool complete(std::uint32_t cq, const device::Completion& completion, bool solicited);
   void raise_event(device::EventType type, std::uint32_t object);
-  [[nodiscard]] bool is_dead() const { return dead_; }
+  /// Fail all streams of the RNIC.
+  void fail_streams() { failed_ = true; }
+  [[nodiscard]] bool has_failed() const { return failed_; }
   device::Random& random() { return random_; }
 
   static constexpr std::size_t most_events = 4096;
@@ -78,7 +80,7 @@ class Rnic {
   std::deque<std::uint32_t> notifications_;
   std::deque<device::AsyncEvent> events_;
   std::uint32_t next_handle_ = 1;
-  bool dead_ = false;
+  bool failed_ = false;
 };
 
 }  // namespace rdmawire::endpoint

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "conformance/device/iwarp/connection_event.hpp"
+#include "conformance/device/iwarp/decisions.hpp"
 #include "conformance/device/iwarp/rnic.hpp"
 #include "conformance/device/roce/work_request.hpp"
 #include "dissectors/machines/ddp.hpp"
@@ -30,27 +32,6 @@ struct EndpointOptions {
   std::int64_t close_timeout = 1'000'000'000;  ///< from the local FIN to the peer's FIN
   bool closes_with_peer = true;                ///< false: keep sending after the peer has closed
   std::uint32_t most_work = 16'384;            ///< requests per queue
-};
-
-/// Event for the application.
-struct ConnectionEvent {
-  enum class Type : std::uint8_t {
-    request,       ///< accept or reject it. The fields are the initiator's
-    established,   ///< the fields are the responder's
-    rejected,      ///< the fields are the responder's
-    failed,        ///< before the connection was established
-    peer_closed,   ///< the peer sends no more data
-    error,         ///< detected locally, described by `error`. Sent to the peer in a Terminate if possible
-    terminated,    ///< the peer sent a Terminate with `error`
-    disconnected,  ///< the last event
-  };
-  Type type = Type::request;
-  std::vector<std::uint8_t> private_data{};
-  std::uint16_t ird = 0, ord = 0;  ///< from an enhanced frame
-  std::uint8_t revision = 0;
-  machines::IwarpError error{};
-
-  friend bool operator==(const ConnectionEvent&, const ConnectionEvent&) = default;
 };
 
 /// Data to send.
@@ -164,7 +145,6 @@ struct Stream {
   StreamFaultState faults;
 
   [[nodiscard]] const Decisions& decisions() const { return rnic.decisions(); }
-  [[nodiscard]] bool has(Fault fault) const { return rnic.has(fault); }
   [[nodiscard]] device::Accessor accessor() const { return {options.pd, number}; }
 };
 
@@ -186,22 +166,32 @@ void receive_fpdus(Stream& stream);
 /// Send a ULPDU as an FPDU, in TCP segments. An FPDU starts only at a segment's start.
 void send_fpdu(Stream& stream, Bytes ulpdu);
 
-// endpoint.cpp
-void report(Stream& stream, ConnectionEvent::Type type, machines::IwarpError error = {});
-void fail(Stream& stream, machines::IwarpError error, const machines::TerminateCause& cause = {});
-void apply(Stream& stream, const machines::StreamStep& step, ConnectionEvent::Type reported,
-           machines::IwarpError error);
-void flush(Stream& stream);
-void flush_sends(Stream& stream);
-void complete_sends(Stream& stream);
+// completions.cpp
 void complete(Stream& stream, std::uint32_t cq, device::Completion completion, bool solicited);
+/// Complete the oldest send requests that are done. Unsignaled requests complete only on failure.
+void complete_sends(Stream& stream);
 /// Complete the oldest receive.
 void complete_receive(Stream& stream, device::Completion completion);
+
+// stream_states.cpp
+/// Report an event to the application.
+void report(Stream& stream, ConnectionEvent::Type type, machines::IwarpError error = {});
+/// End the stream because of a local error or an error in received data. `cause`: the received segment.
+void fail(Stream& stream, machines::IwarpError error, const machines::TerminateCause& cause = {});
+/// Enter the state of a step and execute its actions. `reported`: the event for its error.
+void apply(Stream& stream, const machines::StreamStep& step, ConnectionEvent::Type reported,
+           machines::IwarpError error);
+/// Complete pending send requests as flushed, in order.
+void flush_sends(Stream& stream);
+/// Complete all pending requests as flushed, in order.
+void flush(Stream& stream);
+/// Abort TCP because of an error.
+inline constexpr machines::StreamStep aborted{machines::StreamState::closed,
+                                              {.reset = true, .flush = true, .tell_error = true}};
 
 // validation.cpp
 /// Process a received ULPDU: a DDP segment.
 void receive_ulpdu(Stream& stream, Bytes ulpdu);
-machines::RdmapAbilities abilities(const Stream& stream);
 
 // responder.cpp
 /// Process a complete untagged message. `message`: its last segment, with the length of the message.
@@ -216,7 +206,9 @@ bool choose_answer(Stream& stream);
 bool choose_work(Stream& stream);
 /// Start an RDMA Read. nullptr: of 0 bytes, as RTR indication.
 void begin_read(Stream& stream, const Work* work);
-bool is_atomic(device::WorkOpcode opcode);
+constexpr bool is_atomic(device::WorkOpcode opcode) {
+  return opcode == device::WorkOpcode::compare_swap || opcode == device::WorkOpcode::fetch_add;
+}
 
 // requester_answers.cpp
 void receive_read_response(Stream& stream, const machines::DdpSegment& segment, Bytes ulpdu);
@@ -236,7 +228,5 @@ void begin(Stream& stream, RdmapOperation operation, std::vector<std::uint8_t> c
 
 // terminate.cpp
 void receive_terminate(Stream& stream, Bytes ulpdu);
-std::vector<std::uint8_t> terminate_of(const Stream& stream, machines::IwarpError error,
-                                       const machines::TerminateCause& cause);
 
 }  // namespace rdmawire::endpoint

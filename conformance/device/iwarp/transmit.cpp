@@ -68,7 +68,7 @@ std::optional<std::vector<std::uint8_t>> payload_of(Stream& stream, const DdpPie
 
 void transmit(Stream& stream, std::size_t most) {
   if (stream.state == StreamState::closed || !stream.sender) return;
-  if (stream.rnic.is_dead()) fail(stream, machines::iwarp_error::local_catastrophic);
+  if (stream.rnic.has_failed()) fail(stream, machines::iwarp_error::local_catastrophic);
   while (stream.waiting_bytes < most && !stream.reset) {
     if (!stream.outgoing && !choose_next(stream)) break;
     stream.decisions().transmit.send_segment(stream);

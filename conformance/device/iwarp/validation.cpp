@@ -65,10 +65,6 @@ void receive_ulpdu(Stream& stream, Bytes ulpdu) {
     receive_untagged(stream, *segment, ulpdu);
 }
 
-machines::RdmapAbilities abilities(const Stream& stream) {
-  return {.version = stream.ddp.version, .extensions = stream.rnic.options().extensions};
-}
-
 namespace conforming {
 
 std::optional<DdpSegment> read_segment(const Stream& /*stream*/, Bytes ulpdu) { return machines::read_segment(ulpdu); }
@@ -76,7 +72,8 @@ std::optional<DdpSegment> read_segment(const Stream& /*stream*/, Bytes ulpdu) { 
 void reject_unreadable(Stream& stream, Bytes /*ulpdu*/) { fail(stream, errors::ddp_local_catastrophic); }
 
 std::optional<IwarpError> judge_segment(const Stream& stream, const DdpSegment& segment) {
-  return machines::judge_control(segment, abilities(stream));
+  return machines::judge_control(segment,
+                                 {.version = stream.ddp.version, .extensions = stream.rnic.options().extensions});
 }
 
 machines::UntaggedBuffer buffer(const Stream& stream, const DdpSegment& segment) {

@@ -20,6 +20,7 @@ std::span<const FaultOverride> rdmap_overrides();
 std::span<const FaultOverride> extension_overrides();
 std::span<const FaultOverride> terminate_overrides();
 std::span<const FaultOverride> state_overrides();
+std::span<const FaultOverride> rnic_overrides();
 
 /// Set the RDMAP version of a segment's header to 0.
 inline void clear_rdmap_version(std::vector<std::uint8_t>& header) { header[1] &= 0x3f; }
