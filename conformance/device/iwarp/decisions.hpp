@@ -87,7 +87,7 @@ std::uint32_t mulpdu(std::uint32_t emss, const machines::MpaAgreement& agreement
 std::uint32_t new_emss(const Stream& stream, std::uint32_t emss);
 
 // Received segments: validation.cpp
-/// Return the header of a segment. Empty if the ULPDU is shorter. Reserved bits are ignored. RFC 5041, 4.1 to 4.3.
+/// Return the header of a segment, or nullopt if the ULPDU is shorter. Reserved bits are ignored. RFC 5041, 4.1 to 4.3.
 std::optional<machines::DdpSegment> read_segment(const Stream& stream, Bytes ulpdu);
 /// Report a ULPDU that is shorter than its header. No error code exists for it.
 void reject_unreadable(Stream& stream, Bytes ulpdu);
@@ -99,11 +99,11 @@ std::optional<machines::IwarpError> judge_segment(const Stream& stream, const ma
 machines::UntaggedBuffer buffer(const Stream& stream, const machines::DdpSegment& segment);
 /// Return whether an untagged segment is placed. RFC 5041, 7.1.
 machines::DdpVerdict judge_untagged(const Stream& stream, const machines::DdpSegment& segment);
-/// Return the part of an untagged segment's payload that is placed: all.
+/// Return the part of an untagged segment's payload that is placed: all. RFC 5041, 5.2.
 Bytes placed_payload(const Stream& stream, const machines::DdpSegment& segment, Bytes payload);
 /// Return whether a tagged segment is placed. STag and TO of an empty segment are not checked: RFC 5041, 5.2 and 7.1.
 machines::DdpVerdict judge_tagged(const Stream& stream, const machines::DdpSegment& segment);
-/// Report an invalid segment. A receive whose buffer is too short completes in error.
+/// Report an invalid segment. A receive whose buffer is too short completes in error: RFC 5040, 5.3.
 void reject_segment(Stream& stream, const machines::DdpSegment& segment, machines::IwarpError error, Bytes ulpdu);
 
 // Messages of the peer: responder.cpp
@@ -180,7 +180,7 @@ void send_segment(Stream& stream);
 void send_piece(Stream& stream, const machines::DdpPiece& piece, Bytes payload);
 /// Return the header of a segment of the message in progress. RFC 5041, 4.1 to 4.3, RFC 5040, 4.1.
 std::vector<std::uint8_t> segment_header(const Stream& stream, const machines::DdpPiece& piece);
-/// End the message in progress after its last segment.
+/// End the message in progress after its last segment. A Send or an RDMA Write is complete: RFC 5040, 5.5 rule 14.
 void end_message(Stream& stream);
 
 // Terminate messages: terminate.cpp
@@ -206,7 +206,7 @@ bool reports_error(const Stream& stream, const machines::StreamStep& step);
 machines::IwarpError reported_error(ConnectionEvent::Type type, machines::IwarpError error);
 /// Complete pending requests at the end of the stream. RFC 5040, 6.2.1, RFC 5041, 6.2.2.
 void flush_at_end(Stream& stream);
-/// True if the received data ends inside a message.
+/// True if the received data ends inside a message: the peer's FIN is an error. RFC 5041, 6.2.
 bool is_inside_message(const Stream& stream);
 /// Process the peer's FIN. RFC 5041, 6.2.1.
 void end_by_fin(Stream& stream);

@@ -49,18 +49,18 @@ struct Work {
   std::uint64_t number = 0;
   device::SendRequest request{};
   std::uint64_t length = 0;
-  std::uint32_t parts = 1;  ///< number of messages
-  std::uint32_t begun = 0, sent = 0;
+  std::uint32_t parts = 1;            ///< number of messages
+  std::uint32_t begun = 0, sent = 0;  ///< messages
   bool done = false;
   device::Status status = device::Status::success;
   std::uint32_t bytes = 0;
 };
 
-/// Pending request of the peer.
+/// RDMA Read or atomic that the peer requests.
 struct Answer {
   bool atomic = false;
   std::vector<std::uint8_t> segment{};  ///< the segment of the request
-  std::vector<std::uint8_t> header{};
+  std::vector<std::uint8_t> header{};   ///< Read Request or Atomic Request
 };
 
 /// Message in progress.
@@ -118,25 +118,25 @@ struct Stream {
   std::deque<ConnectionEvent> events;
 
   // Transmission
-  std::vector<std::vector<std::uint8_t>> segments;
-  std::size_t waiting_bytes = 0;
+  std::vector<std::vector<std::uint8_t>> segments;  ///< for TCP
+  std::size_t waiting_bytes = 0;                    ///< of `segments`
   bool fin = false, reset = false, fin_sent = false;
   std::optional<MpaSender> sender;
-  std::array<std::uint32_t, 4> msn{};
-  std::deque<Work> work;
+  std::array<std::uint32_t, 4> msn{};  ///< of the next message, by queue
+  std::deque<Work> work;               ///< send queue
   std::uint64_t next_work = 1;
-  std::optional<Outgoing> outgoing;
-  std::optional<std::vector<std::uint8_t>> terminate;
-  bool rtr_waits = false;
-  std::deque<Requested> requested;
-  std::deque<Answer> answers;
+  std::optional<Outgoing> outgoing;                    ///< message in progress
+  std::optional<std::vector<std::uint8_t>> terminate;  ///< waits for the end of `outgoing`
+  bool rtr_waits = false;                              ///< the next message is the RTR indication
+  std::deque<Requested> requested;                     ///< in order
+  std::deque<Answer> answers;                          ///< in order
 
   // Reception
-  std::vector<std::uint8_t> pending;
-  std::uint64_t position = 0;  ///< of the first byte of `pending` in the Full Operation Phase
-  bool any_fpdu = false;
-  bool tagged_open = false;  ///< a tagged message without its last segment
-  bool terminate_came = false;
+  std::vector<std::uint8_t> pending;  ///< bytes of an incomplete MPA frame or FPDU
+  std::uint64_t position = 0;         ///< of the first byte of `pending` in the Full Operation Phase
+  bool any_fpdu = false;              ///< an FPDU was received
+  bool tagged_open = false;           ///< a tagged message without its last segment
+  bool terminate_came = false;        ///< its buffer is used
   machines::DdpReceiver ddp;
   std::array<std::vector<std::uint8_t>, 4> fixed;  ///< messages in progress that need no receive of the application
   machines::ReadDepth depth;
