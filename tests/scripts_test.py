@@ -58,13 +58,17 @@ def test_check_layering_reports_forbidden_includes(tmp_path, path, line, message
         assert f"{path}:2: " in done.stdout and message in done.stdout
 
 
+@pytest.mark.parametrize("device, line", [("roce", "if (core.faults[Fault::never_acknowledges]) return;"),
+                                          ("iwarp", "if (faults[Fault::ignores_crc]) return;"),
+                                          ("iwarp", "using enum Fault;"),
+                                          ("iwarp", "if (stream.has(ignores_crc)) return;")])
 @pytest.mark.parametrize("path, forbidden", [("responder.cpp", True), ("faults/responder.cpp", False),
                                              ("fault_table.cpp", False), ("device_test.cpp", False)])
-def test_check_layering_reports_faults_in_the_decisions_of_the_device(tmp_path, path, forbidden):
-    write(tmp_path, f"conformance/device/roce/{path}", "if (core.faults[Fault::never_acknowledges]) return;\n")
+def test_check_layering_reports_faults_in_the_decisions_of_a_device(tmp_path, device, line, path, forbidden):
+    write(tmp_path, f"conformance/device/{device}/{path}", f"{line}\n")
     done = run(ROOT / "scripts" / "check-layering", tmp_path)
     assert done.returncode == forbidden
-    assert (f"conformance/device/roce/{path}:1: " in done.stdout) == forbidden
+    assert (f"conformance/device/{device}/{path}:1: " in done.stdout) == forbidden
 
 
 def test_fuzz_parses_the_last_progress_line():

@@ -5,514 +5,268 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "dissectors/machines/mpa_framing.hpp"
-#include "dissectors/protocol/encode.hpp"
-
 namespace rdmawire::endpoint {
 
-using machines::IwarpError;
 using machines::MpaPhase;
 using machines::MpaRole;
 using machines::StreamEvent;
 using machines::StreamState;
 using Type = ConnectionEvent::Type;
-using enum Fault;
 
 namespace {
 
 using device::refuse;
+using device::WorkOpcode;
+
+constexpr bool has_immediate(WorkOpcode opcode) {
+  return opcode == WorkOpcode::write_imm || opcode == WorkOpcode::send_imm;
+}
+constexpr bool is_of_iwarp(WorkOpcode opcode, bool extensions) {
+  switch (opcode) {
+    case WorkOpcode::write:
+    case WorkOpcode::send:
+    case WorkOpcode::send_inv:
+    case WorkOpcode::read:
+    case WorkOpcode::local_inv:
+    case WorkOpcode::bind_mw:
+    case WorkOpcode::reg_mr: return true;
+    default: return extensions && (is_atomic(opcode) || has_immediate(opcode));
+  }
+}
+std::uint64_t bytes_of(const device::SendRequest& request) {
+  if (request.is_inline) return request.bytes.size();
+  std::uint64_t sum = 0;
+  for (const device::Sge& sge : request.sges) sum += sge.length;
+  return sum;
+}
 
 }  // namespace
 
-Endpoint::Endpoint(Rnic& rnic, EndpointOptions options)
-    : rnic_(rnic), options_(std::move(options)), number_(rnic.new_handle()) {
-  if (has(asks_for_no_crc)) options_.mpa.crc = false;
-  msn_.fill(has(msn_from_zero) ? 0 : 1);
-  ddp_.queue_count = machines::RdmapAbilities{.extensions = rnic_.options().extensions}.queues();
+Stream::Stream(Rnic& interface, EndpointOptions with)
+    : rnic(interface), options(std::move(with)), number(rnic.new_handle()) {
+  options.mpa = decisions().setup.settings(options.mpa);
+  msn.fill(decisions().transmit.first_msn());
+  ddp.queue_count = machines::RdmapAbilities{.extensions = rnic.options().extensions}.queues();
 }
 
 // Connections
 
 device::Result<void> Endpoint::prepare(EndpointOptions options) {
-  if (started_) return refuse(EINVAL, "prepare: the endpoint was already used");
-  options_ = std::move(options);
-  if (has(asks_for_no_crc)) options_.mpa.crc = false;
+  if (stream_.started) return refuse(EINVAL, "prepare: the endpoint was already used");
+  stream_.options = std::move(options);
+  stream_.options.mpa = stream_.decisions().setup.settings(stream_.options.mpa);
   return {};
 }
 
 device::Result<void> Endpoint::adopt(Endpoint& pending) {
-  if (started_) return refuse(EINVAL, "adopt: the endpoint was already used");
-  if (pending.phase_ != MpaPhase::awaits_consumer)
+  if (stream_.started) return refuse(EINVAL, "adopt: the endpoint was already used");
+  if (pending.stream_.phase != MpaPhase::awaits_consumer)
     return refuse(EINVAL, "adopt: the other endpoint has no pending request");
-  started_ = true;
-  now_ = pending.now_;
-  role_ = pending.role_;
-  phase_ = pending.phase_;
-  request_ = pending.request_;
-  pending_ = std::move(pending.pending_);
-  pending.pending_.clear();
-  pending.phase_ = MpaPhase::ended;
-  pending.end_reported_ = true;
+  stream_.started = true;
+  stream_.now = pending.stream_.now;
+  stream_.role = pending.stream_.role;
+  stream_.phase = pending.stream_.phase;
+  stream_.request = pending.stream_.request;
+  stream_.pending = std::move(pending.stream_.pending);
+  pending.stream_.pending.clear();
+  pending.stream_.phase = MpaPhase::ended;
+  pending.stream_.end_reported = true;
   return {};
 }
 
 device::Result<void> Endpoint::connect(Bytes private_data, std::int64_t now) {
-  if (started_) return refuse(EINVAL, "connect: the endpoint was already used");
-  const auto request = machines::request_of(options_.mpa);
+  if (stream_.started) return refuse(EINVAL, "connect: the endpoint was already used");
+  const auto request = machines::request_of(stream_.options.mpa);
   if (const auto most = machines::most_private_data(request.enhanced); private_data.size() > most)
     return refuse(EINVAL,
                   fmt::format("connect: {} bytes of private data: the maximum is {}", private_data.size(), most));
-  started_ = true;
-  now_ = now;
-  role_ = MpaRole::initiator;
-  phase_ = machines::begins(role_);
-  request_ = request;
-  deadline_ = now + options_.setup_timeout;
-  send_setup(request, private_data);
+  stream_.started = true;
+  stream_.now = now;
+  stream_.role = MpaRole::initiator;
+  stream_.phase = machines::begins(stream_.role);
+  stream_.request = request;
+  stream_.deadline = now + stream_.options.setup_timeout;
+  send_setup(stream_, request, private_data);
   return {};
 }
 
 device::Result<void> Endpoint::await(std::int64_t now) {
-  if (started_) return refuse(EINVAL, "await: the endpoint was already used");
-  started_ = true;
-  now_ = now;
-  role_ = MpaRole::responder;
-  phase_ = machines::begins(role_);
-  deadline_ = has(waits_forever_for_request) ? never : now + options_.setup_timeout;
+  if (stream_.started) return refuse(EINVAL, "await: the endpoint was already used");
+  stream_.started = true;
+  stream_.now = now;
+  stream_.role = MpaRole::responder;
+  stream_.phase = machines::begins(stream_.role);
+  stream_.deadline = stream_.decisions().setup.request_deadline(stream_);
   return {};
 }
 
 device::Result<void> Endpoint::accept(Bytes private_data) {
-  if (phase_ != MpaPhase::awaits_consumer) return refuse(EINVAL, "accept: no pending request");
-  if (const auto most = machines::most_private_data(request_.enhanced); private_data.size() > most)
+  if (stream_.phase != MpaPhase::awaits_consumer) return refuse(EINVAL, "accept: no pending request");
+  if (const auto most = machines::most_private_data(stream_.request.enhanced); private_data.size() > most)
     return refuse(EINVAL,
                   fmt::format("accept: {} bytes of private data: the maximum is {}", private_data.size(), most));
-  auto pending = request_;
-  if (has(negotiates_all_ones)) {
-    if (pending.data.ird == mpa::no_negotiation) --pending.data.ird;
-    if (pending.data.ord == mpa::no_negotiation) --pending.data.ord;
-  }
-  auto [reply, agreement] = machines::accept_request(options_.mpa, pending);
-  if (has(ignores_peers_crc_wish)) agreement.crc = options_.mpa.crc;
-  if (has(markers_both_ways))
-    agreement.send_markers = agreement.receive_markers = agreement.send_markers || reply.markers;
-  if (has(ord_above_ird) && reply.enhanced) reply.data.ord = agreement.ord = options_.mpa.ord;
-  if (has(replies_without_rtr)) reply.data.rtr = {};
-  if (has(replies_rtr_unasked)) reply.data.rtr = options_.mpa.rtr;
-  if (has(replies_unenhanced)) reply.enhanced = false;
-  if (has(replies_enhanced_unasked) && !reply.enhanced) {
-    reply.enhanced = true;
-    reply.revision = 2;
-    reply.data = {.ird = agreement.ird, .ord = agreement.ord};
-  }
-  send_setup(reply, private_data);
-  phase_ = *machines::after(phase_, machines::MpaSetupEvent::accepted);
-  operate(agreement);
-  report(Type::established);
-  take_fpdus();
+  const auto [reply, agreement] = stream_.decisions().setup.accept_request(stream_.options.mpa, stream_.request);
+  send_setup(stream_, reply, private_data);
+  stream_.phase = *machines::after(stream_.phase, machines::MpaSetupEvent::accepted);
+  operate(stream_, agreement);
+  report(stream_, Type::established);
+  receive_fpdus(stream_);
   return {};
 }
 
 device::Result<void> Endpoint::reject(Bytes private_data) {
-  if (phase_ != MpaPhase::awaits_consumer) return refuse(EINVAL, "reject: no pending request");
-  if (const auto most = machines::most_private_data(request_.enhanced); private_data.size() > most)
+  if (stream_.phase != MpaPhase::awaits_consumer) return refuse(EINVAL, "reject: no pending request");
+  if (const auto most = machines::most_private_data(stream_.request.enhanced); private_data.size() > most)
     return refuse(EINVAL,
                   fmt::format("reject: {} bytes of private data: the maximum is {}", private_data.size(), most));
-  if (!has(rejects_by_closing)) send_setup(machines::reject_request(options_.mpa, request_), private_data);
-  end_setup(false, std::nullopt);
+  reject_setup(stream_, private_data);
   return {};
 }
 
 void Endpoint::disconnect() {
-  if (!started_ || end_reported_) return;
-  if (machines::takes_fpdus(phase_))
-    closing_ = true;
-  else if (phase_ != MpaPhase::ended)
-    end_setup(false, std::nullopt);
+  if (!stream_.started || stream_.end_reported) return;
+  if (machines::takes_fpdus(stream_.phase))
+    stream_.closing = true;
+  else if (stream_.phase != MpaPhase::ended)
+    end_setup(stream_, false, std::nullopt);
 }
 
 void Endpoint::stop() {
-  if (started_) return;
-  started_ = end_reported_ = true;
-  phase_ = MpaPhase::ended;
-  stream_ = StreamState::closed;
-  flush();
+  if (stream_.started) return;
+  stream_.started = stream_.end_reported = true;
+  stream_.phase = MpaPhase::ended;
+  stream_.state = StreamState::closed;
+  flush(stream_);
 }
 
 void Endpoint::fail_locally() {
-  if (phase_ == MpaPhase::full_operation && !any_fpdu_ && agreement_.peer_to_peer) {
+  if (stream_.phase == MpaPhase::full_operation && !stream_.any_fpdu && stream_.agreement.peer_to_peer) {
     // Still part of the MPA negotiation: RFC 6581, 9.3.
-    if (has(silent_setup_error)) return apply({StreamState::closed, {.reset = true, .flush = true}}, Type::error, {});
-    return fail(machines::iwarp_error::setup_local);
+    return fail(stream_, machines::iwarp_error::setup_local);
   }
-  if (machines::takes_fpdus(phase_)) return fail(machines::iwarp_error::local_catastrophic);
-  if (phase_ != MpaPhase::ended) end_setup(true);
+  if (machines::takes_fpdus(stream_.phase)) return fail(stream_, machines::iwarp_error::local_catastrophic);
+  if (stream_.phase != MpaPhase::ended) end_setup(stream_, true);
 }
 
 std::optional<ConnectionEvent> Endpoint::next_event() {
-  if (events_.empty()) return std::nullopt;
-  ConnectionEvent event = std::move(events_.front());
-  events_.pop_front();
+  if (stream_.events.empty()) return std::nullopt;
+  ConnectionEvent event = std::move(stream_.events.front());
+  stream_.events.pop_front();
   return event;
 }
 
-// MPA negotiation
+// Verbs
 
-void Endpoint::send_setup(const machines::MpaSetupFrame& frame, Bytes private_data) {
-  const bool request = frame.sender == MpaRole::initiator || has(replies_with_request_key);
-  const std::string_view key = request ? mpa::request_key : mpa::reply_key;
-  HeaderValue header = Value<MpaFrame>()
-                           .set<"key">(Bytes(reinterpret_cast<const std::uint8_t*>(key.data()), key.size()))
-                           .set<"markers">(frame.markers)
-                           .set<"crc">(frame.crc)
-                           .set<"reject">(frame.reject)
-                           .set<"enhanced">(frame.enhanced)
-                           .set<"revision">(frame.revision)
-                           .set<"reserved">(has(sends_reserved_setup_bits) ? 5 : 0);
-  std::vector<std::uint8_t> tail;
-  if (frame.enhanced) {
-    const auto data = Value<MpaEnhanced>()
-                          .set<"peer_to_peer">(frame.data.peer_to_peer)
-                          .set<"rtr_send">(frame.data.rtr.send)
-                          .set<"rtr_write">(frame.data.rtr.write)
-                          .set<"rtr_read">(frame.data.rtr.read)
-                          .set<"ird">(frame.data.ird)
-                          .set<"ord">(frame.data.ord);
-    tail.assign(data.bytes().begin(), data.bytes().end());
+device::Result<void> Endpoint::post_send(device::SendRequest request) {
+  if (!is_of_iwarp(request.opcode, stream_.rnic.options().extensions))
+    return refuse(EINVAL, fmt::format("post_send: opcode {}: not supported by this endpoint",
+                                      static_cast<unsigned>(request.opcode)));
+  if (stream_.work.size() >= stream_.options.most_work)
+    return refuse(ENOMEM, fmt::format("post_send: the send queue is full ({} requests)", stream_.work.size()));
+  if (!machines::takes_fpdus(stream_.phase) && !stream_.end_reported && !machines::may_send_fpdus(stream_.phase))
+    return refuse(EINVAL, "post_send: no connection");
+  Work work{.number = stream_.next_work++, .request = std::move(request), .length = 0};
+  device::SendRequest& posted = work.request;
+  if (posted.opcode == WorkOpcode::read && (posted.is_inline || posted.sges.size() > 1))
+    return refuse(EINVAL, "post_send: an RDMA Read requires one response buffer");
+  if (is_atomic(posted.opcode) && (posted.sges.size() != 1 || posted.sges[0].length != 8))
+    return refuse(EINVAL, "post_send: an atomic requires one response buffer of eight bytes");
+  work.length = posted.opcode == WorkOpcode::send_imm ? 0 : bytes_of(posted);
+  if (work.length > UINT32_MAX)
+    return refuse(EINVAL, fmt::format("post_send: {} bytes: a message must be shorter than 2^32 bytes", work.length));
+  if (posted.opcode == WorkOpcode::write_imm) work.parts = 2;
+  if (posted.opcode == WorkOpcode::bind_mw) {
+    const device::Window* window = stream_.rnic.memory().window(posted.window);
+    if (window != nullptr && window->type == 1 && posted.new_key == 0)
+      posted.new_key = stream_.rnic.memory().fresh_key();
   }
-  tail.insert(tail.end(), private_data.begin(), private_data.end());
-  header.set_tail(tail);
-  Frame whole;
-  whole /= header;
-  segments_.push_back(whole.encode());
-  waiting_bytes_ += segments_.back().size();
-}
-
-void Endpoint::process_setup() {
-  std::vector<std::uint8_t> bytes(
-      pending_.begin(),
-      pending_.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(pending_.size(), MpaFrame::size + 0xffff)));
-  const MpaRole other = role_ == MpaRole::initiator ? MpaRole::responder : MpaRole::initiator;
-  const std::string_view key = other == MpaRole::initiator ? mpa::request_key : mpa::reply_key;
-  if (bytes.size() >= MpaFrame::size) {
-    std::uint8_t& flags = bytes[16];
-    auto length = load_be<2>(bytes.data() + 18);
-    const bool is_request = MpaFrame::is_request(bytes.data());
-    if (has(accepts_any_key) || (has(takes_request_as_reply) && is_request))
-      std::copy(key.begin(), key.end(), bytes.begin());
-    if (has(minds_reserved_setup_bits) && (flags & 0x0f) != 0) return end_setup(true);
-    if (has(minds_reject_bit_of_request) && is_request && (flags & 0x20) != 0) return end_setup(true);
-    if (has(half_the_private_data) && length > 256) return end_setup(true);
-    if (has(accepts_long_private_data)) length = std::min<std::uint64_t>(length, mpa::max_private_data);
-    if (has(does_not_wait_for_private_data)) length = std::min<std::uint64_t>(length, bytes.size() - MpaFrame::size);
-    if (has(accepts_short_enhanced_data) && length < MpaEnhanced::size) flags &= 0xef;
-    if (has(takes_enhanced_for_plain) && options_.mpa.revision < 2) {
-      flags &= 0xef;
-      bytes[17] = 1;
-    }
-    if (has(accepts_any_revision)) bytes[17] = std::min(bytes[17], options_.mpa.revision);
-    if (has(takes_revision_0_for_1) && bytes[17] == 0) bytes[17] = 1;
-    if (has(operates_when_rejected)) flags &= 0xdf;
-    store_be(bytes.data() + 18, 2, length);
-  }
-  const auto arrival = machines::read_setup(bytes, other);
-  using State = machines::MpaSetupArrival::State;
-  if (arrival.state == State::improper || (arrival.state == State::more && has(needs_setup_in_one_piece)))
-    return end_setup(true);
-  if (arrival.state == State::more) {
-    if (has(waits_forever_for_frame_end)) deadline_ = never;
-    return;
-  }
-  if (role_ == MpaRole::responder)
-    take_request(arrival);
-  else
-    take_reply(arrival);
-}
-
-void Endpoint::take_request(const machines::MpaSetupArrival& arrival) {
-  // The initiator sends nothing between request and reply: PD_Length is too small. RFC 5044, 7.1.1
-  const bool more_follows = pending_.size() > arrival.bytes;
-  if (more_follows && !has(accepts_long_private_data) && !has(does_not_wait_for_private_data)) return end_setup(true);
-  if (has(refuses_revision_1) && arrival.frame.revision == 1) return end_setup(true);
-  request_ = arrival.frame;
-  switch (machines::judge_request(options_.mpa, request_)) {
-    case machines::MpaRequestVerdict::close: return end_setup(true);
-    case machines::MpaRequestVerdict::answer_and_close:
-      send_setup({.sender = MpaRole::responder, .markers = options_.mpa.markers, .crc = options_.mpa.crc}, {});
-      return end_setup(false);
-    case machines::MpaRequestVerdict::ask_consumer: break;
-  }
-  phase_ = *machines::after(phase_, machines::MpaSetupEvent::request);
-  deadline_ = never;
-  ConnectionEvent event{
-      .type = Type::request, .ird = request_.data.ird, .ord = request_.data.ord, .revision = request_.revision};
-  event.private_data.assign(pending_.begin() + arrival.private_at, pending_.begin() + arrival.bytes);
-  pending_.clear();
-  if (has(refuses_markers) && request_.markers) {
-    send_setup(machines::reject_request(options_.mpa, request_), {});
-    return end_setup(false, std::nullopt);
-  }
-  events_.push_back(std::move(event));
-}
-
-void Endpoint::take_reply(const machines::MpaSetupArrival& arrival) {
-  using Kind = machines::MpaReplyVerdict::Kind;
-  auto verdict = machines::judge_reply(options_.mpa, request_, arrival.frame);
-  if (has(accepts_any_revision) && verdict.kind == Kind::close) verdict.kind = Kind::operate;
-  ConnectionEvent event{.type = verdict.kind == Kind::rejected ? Type::rejected : Type::established,
-                        .ird = arrival.frame.data.ird,
-                        .ord = arrival.frame.data.ord,
-                        .revision = arrival.frame.revision};
-  event.private_data.assign(pending_.begin() + arrival.private_at, pending_.begin() + arrival.bytes);
-  pending_.erase(pending_.begin(), pending_.begin() + arrival.bytes);
-  if (has(loses_what_follows_setup)) pending_.clear();
-  if (verdict.kind == Kind::close) return end_setup(arrival.frame.revision != 0);
-  if (verdict.kind == Kind::rejected) {
-    events_.push_back(std::move(event));
-    return end_setup(false, std::nullopt);
-  }
-  phase_ = *machines::after(phase_, machines::MpaSetupEvent::reply);
-  if (verdict.kind == Kind::terminate) {
-    const bool goes_on =
-        verdict.error == machines::iwarp_error::insufficient_ird ? has(ignores_missing_ird) : has(ignores_missing_rtr);
-    verdict.agreement.crc = request_.crc || arrival.frame.crc;
-    operate(verdict.agreement);
-    if (!goes_on) return fail(verdict.error);
-  } else {
-    if (has(ignores_peers_crc_wish)) verdict.agreement.crc = options_.mpa.crc;
-    if (has(markers_both_ways))
-      verdict.agreement.send_markers = verdict.agreement.receive_markers =
-          verdict.agreement.send_markers || verdict.agreement.receive_markers;
-    operate(verdict.agreement);
-  }
-  rtr_waits_ = agreement_.rtr != machines::Rtr::none && !has(sends_no_rtr);
-  events_.push_back(std::move(event));
-  take_fpdus();
-}
-
-void Endpoint::operate(const machines::MpaAgreement& agreement) {
-  agreement_ = agreement;
-  deadline_ = never;
-  ddp_.version = agreement.version;
-  depth_.ird = agreement.ird;
-  depth_.ord = agreement.ord;
-  sender_.emplace(
-      MpaSender::Modes{.markers = agreement.send_markers || has(sends_markers_unasked), .crc = agreement.crc},
-      has(no_first_marker) ? mpa::marker_bytes : 0);
-}
-
-void Endpoint::end_setup(bool reset, std::optional<Type> reported) {
-  phase_ = MpaPhase::ended;
-  stream_ = StreamState::closed;
-  deadline_ = never;
-  pending_.clear();
-  (reset ? reset_ : fin_) = true;
-  if (reported) report(*reported, *reported == Type::failed ? machines::iwarp_error::setup_frame : IwarpError{});
-  flush();
-  if (!end_reported_) report(Type::disconnected);
-}
-
-// End of the stream
-
-void Endpoint::report(Type type, IwarpError error) {
-  if (type == Type::disconnected) {
-    if (end_reported_) return;
-    end_reported_ = true;
-  }
-  if (type == Type::terminated && has(terminate_untold)) error = {};
-  events_.push_back({.type = type, .error = error});
-}
-
-void Endpoint::fail(IwarpError error, const machines::TerminateCause& cause) {
-  auto step = machines::after(stream_, StreamEvent::error);
-  // A responder must not send an FPDU before it receives one. RFC 5044, 7.1.2 rule 4
-  if (phase_ == MpaPhase::awaits_first_fpdu && step.actions.terminate && !has(responder_sends_first))
-    step = machines::StreamStep{StreamState::closed, {.reset = true, .flush = true, .tell_error = true}};
-  if (has(resets_for_crc_error) && error.layer == terminate_layer::llp && step.actions.terminate)
-    step = machines::StreamStep{StreamState::closed, {.reset = true, .flush = true, .tell_error = true}};
-  const bool replaces = has(tells_last_error) && terminate_ && step.state == StreamState::terminating;
-  if (step.actions.terminate || replaces) terminate_ = terminate_of(error, cause);
-  if (step != machines::StreamStep{stream_, {}}) apply(step, Type::error, error);
-}
-
-void Endpoint::apply(const machines::StreamStep& step, Type reported, IwarpError error) {
-  const bool failed = step.actions.tell_error;
-  stream_ = step.state;
-  if (step.actions.fin) fin_ = true;
-  if (step.actions.reset) reset_ = true;
-  if (failed) {
-    report(reported, error);
-    const bool access = error.layer == terminate_layer::rdma &&
-                        error.type == machines::iwarp_error::protection_rights.type && reported == Type::error;
-    rnic_.raise_event(access ? device::EventType::qp_access_error : device::EventType::qp_fatal, number_);
-  }
-  if (step.actions.flush && !has(forgets_to_flush)) flush();
-  if (stream_ == StreamState::peer_closed) report(Type::peer_closed);
-  if (stream_ == StreamState::closed) {
-    phase_ = MpaPhase::ended;
-    deadline_ = never;
-    if (reset_) outgoing_.reset();
-    report(Type::disconnected);
-  } else if (stream_ != StreamState::operating && stream_ != StreamState::peer_closed) {
-    deadline_ = now_ + options_.close_timeout;
-  }
-}
-
-void Endpoint::flush_sends() {
-  // Requests after a failed request may have arrived. RFC 5040, 6.2.1
-  bool after_failure = false;
-  for (Work& work : work_) {
-    if (!work.done || (after_failure && work.status == device::Status::success)) work.status = device::Status::flushed;
+  if (stream_.state != StreamState::operating && stream_.state != StreamState::peer_closed) {
     work.done = true;
-    after_failure = after_failure || work.status != device::Status::success;
+    work.status = device::Status::flushed;
   }
-  complete_sends();
-  requested_.clear();
-  depth_.outstanding = 0;
+  stream_.work.push_back(std::move(work));
+  complete_sends(stream_);
+  return {};
 }
 
-void Endpoint::flush() {
-  flush_sends();
-  while (!receives_.empty()) {
-    const std::uint64_t id = receives_.front().id;
-    receives_.pop_front();
-    complete(options_.receive_cq,
-             {.id = id, .status = device::Status::flushed, .opcode = device::CompletionOpcode::receive}, false);
+device::Result<void> Endpoint::post_receive(device::ReceiveRequest request) {
+  if (stream_.receives.size() >= stream_.options.most_work)
+    return tl::unexpected(device::Error{ENOMEM, "post_receive: the queue is full"});
+  if (stream_.end_reported || (stream_.state != StreamState::operating && stream_.state != StreamState::closing)) {
+    complete(stream_, stream_.options.receive_cq,
+             {.id = request.id, .status = device::Status::flushed, .opcode = device::CompletionOpcode::receive}, false);
+    return {};
   }
-  answers_.clear();
-  depth_.serving = 0;
-}
-
-void Endpoint::complete(std::uint32_t cq, device::Completion completion, bool solicited) {
-  completion.qpn = number_;
-  if (rnic_.complete(cq, completion, solicited) || stream_ != StreamState::operating) return;
-  fail(machines::iwarp_error::local_catastrophic);
-}
-
-void Endpoint::complete_sends() {
-  using device::WorkOpcode;
-  while (!work_.empty() && work_.front().done) {
-    const Work work = std::move(work_.front());
-    work_.pop_front();
-    if (!work.request.signaled && work.status == device::Status::success) continue;
-    auto opcode = device::CompletionOpcode::send;
-    switch (work.request.opcode) {
-      case WorkOpcode::write:
-      case WorkOpcode::write_imm: opcode = device::CompletionOpcode::write; break;
-      case WorkOpcode::read: opcode = device::CompletionOpcode::read; break;
-      case WorkOpcode::compare_swap: opcode = device::CompletionOpcode::compare_swap; break;
-      case WorkOpcode::fetch_add: opcode = device::CompletionOpcode::fetch_add; break;
-      case WorkOpcode::bind_mw: opcode = device::CompletionOpcode::bind_mw; break;
-      case WorkOpcode::local_inv: opcode = device::CompletionOpcode::local_inv; break;
-      case WorkOpcode::reg_mr: opcode = device::CompletionOpcode::reg_mr; break;
-      default: break;
-    }
-    complete(options_.send_cq, {.id = work.request.id, .status = work.status, .opcode = opcode, .bytes = work.bytes},
-             false);
-  }
+  stream_.receives.push_back(std::move(request));
+  return {};
 }
 
 // TCP
 
 void Endpoint::received(Bytes bytes, std::int64_t now) {
-  now_ = now;
-  write_deferred();
-  if (!started_ || bytes.empty()) return;
-  if (rnic_.is_dead()) fail(machines::iwarp_error::local_catastrophic);
-  if (stream_ == StreamState::peer_closed && !has(takes_data_after_fin))
-    return fail(machines::iwarp_error::tcp_lost);  // RFC 5041, 6.2.1
-  const bool listens = stream_ == StreamState::operating || stream_ == StreamState::closing ||
-                       (has(takes_data_after_fin) && stream_ != StreamState::closed) ||
-                       (has(places_after_error) && stream_ == StreamState::terminating) || has(tells_last_error);
-  if (phase_ == MpaPhase::ended || !listens) return;
-  if (phase_ == MpaPhase::awaits_consumer) return end_setup(true);  // FPDU before the reply
-  pending_.insert(pending_.end(), bytes.begin(), bytes.end());
-  if (machines::is_timed(phase_))
-    process_setup();
+  stream_.decisions().states.begin_event(stream_, now);
+  if (!stream_.started || bytes.empty()) return;
+  if (stream_.rnic.has_failed()) fail(stream_, machines::iwarp_error::local_catastrophic);
+  const bool receives = stream_.decisions().states.receives(stream_.state);
+  if (stream_.state == StreamState::peer_closed && !receives)
+    return fail(stream_, machines::iwarp_error::tcp_lost);  // RFC 5041, 6.2.1
+  if (stream_.phase == MpaPhase::ended || !receives) return;
+  if (stream_.phase == MpaPhase::awaits_consumer) return end_setup(stream_, true);  // FPDU before the reply
+  stream_.pending.insert(stream_.pending.end(), bytes.begin(), bytes.end());
+  if (machines::is_timed(stream_.phase))
+    receive_setup(stream_);
   else
-    take_fpdus();
+    receive_fpdus(stream_);
 }
 
 void Endpoint::peer_closed(std::int64_t now) {
-  now_ = now;
-  write_deferred();
-  if (!started_ || end_reported_) return;
-  if (!machines::takes_fpdus(phase_)) return end_setup(false);
-  const bool any_open =
-      std::ranges::any_of(ddp_.queues, &machines::UntaggedQueue::open) || !pending_.empty() || tagged_open_;
-  if (!any_fpdu_ && has(forgets_close_before_rtr)) {
-    phase_ = MpaPhase::ended;
-    fin_ = end_reported_ = true;
-    return;
-  }
-  const bool inside = any_open && !has(takes_fin_in_message);
-  apply(machines::after(stream_, inside ? StreamEvent::fin_in_message : StreamEvent::fin), Type::error,
-        machines::iwarp_error::tcp_lost);
-  if (stream_ != StreamState::peer_closed) return;
-  // Responses can no longer arrive, but responses to the peer's requests are still sent.
-  if (!requested_.empty()) flush_sends();
-  if (options_.closes_with_peer) closing_ = true;
+  stream_.decisions().states.begin_event(stream_, now);
+  if (!stream_.started || stream_.end_reported) return;
+  if (machines::takes_fpdus(stream_.phase))
+    stream_.decisions().states.end_by_fin(stream_);
+  else
+    end_setup(stream_, false);
 }
 
 void Endpoint::lost(std::int64_t now) {
-  now_ = now;
-  write_deferred();
-  if (!started_ || end_reported_) return;
-  if (!machines::takes_fpdus(phase_)) return end_setup(true);
-  if (!any_fpdu_ && has(forgets_close_before_rtr)) {
-    phase_ = MpaPhase::ended;
-    end_reported_ = true;
-    return;
-  }
-  segments_.clear();
-  outgoing_.reset();
-  apply(machines::after(stream_, StreamEvent::lost), Type::error, machines::iwarp_error::tcp_lost);
+  stream_.decisions().states.begin_event(stream_, now);
+  if (!stream_.started || stream_.end_reported) return;
+  if (machines::takes_fpdus(stream_.phase))
+    stream_.decisions().states.end_by_loss(stream_);
+  else
+    end_setup(stream_, true);
 }
 
 void Endpoint::woken(std::int64_t now) {
-  now_ = now;
-  write_deferred();
-  if (now < deadline_) return;
-  deadline_ = never;
-  if (machines::is_timed(phase_)) return end_setup(true);
-  apply(machines::after(stream_, StreamEvent::timeout), Type::error, machines::iwarp_error::tcp_lost);
+  stream_.decisions().states.begin_event(stream_, now);
+  if (now < stream_.deadline) return;
+  stream_.deadline = never;
+  if (machines::is_timed(stream_.phase)) return end_setup(stream_, true);
+  apply(stream_, machines::after(stream_.state, StreamEvent::timeout), Type::error, machines::iwarp_error::tcp_lost);
 }
 
 void Endpoint::set_emss(std::uint32_t emss) {
-  if (!has(ignores_new_emss)) options_.emss = emss;
-}
-
-void Endpoint::write_deferred() {
-  for (const auto& [address, bytes] : deferred_) {
-    const MutableBytes to = rnic_.memory().at(address, bytes.size());
-    std::copy_n(bytes.begin(), to.size(), to.begin());
-  }
-  deferred_.clear();
+  stream_.options.emss = stream_.decisions().fpdus.new_emss(stream_, emss);
 }
 
 Output Endpoint::take(std::int64_t now, std::size_t most) {
-  now_ = now;
+  stream_.now = now;
   Output output;
-  if (reset_) {
-    reset_ = false;
-    fin_ = false;
-    segments_.clear();
-    waiting_bytes_ = 0;
+  if (stream_.reset) {
+    stream_.reset = false;
+    stream_.fin = false;
+    stream_.segments.clear();
+    stream_.waiting_bytes = 0;
     output.reset = true;
-    fin_sent_ = true;
+    stream_.fin_sent = true;
     return output;
   }
-  pump(most);
-  output.segments = std::move(segments_);
-  segments_.clear();
-  waiting_bytes_ = 0;
-  if (fin_ && !fin_sent_ && !outgoing_ && !terminate_) {
-    output.fin = fin_sent_ = true;
-    if (has(resets_after_terminate) && stream_ == StreamState::terminating) {
-      output.fin = false;
-      reset_ = true;
-    }
-  }
+  transmit(stream_, most);
+  output.segments = std::move(stream_.segments);
+  stream_.segments.clear();
+  stream_.waiting_bytes = 0;
+  if (stream_.fin && !stream_.fin_sent && !stream_.outgoing && !stream_.terminate)
+    stream_.decisions().states.close(stream_, output);
   return output;
 }
 

@@ -6,7 +6,7 @@
 
 namespace rdmawire::endpoint {
 
-/// An injectable fault. The code checks it where it decides the affected behavior.
+/// An injectable fault. The files in faults/ contain the decision that it overrides.
 enum class Fault : std::uint16_t {
   // MPA negotiation
   sends_reserved_setup_bits,

@@ -6,21 +6,14 @@ namespace rdmawire::endpoint {
 
 void Rnic::set_fault(Fault fault) {
   faults_.set(fault);
-  switch (fault) {
-    case Fault::ignores_domains: memory_faults_.set(device::Fault::ignores_protection_domains); break;
-    case Fault::bounds_off_by_one: memory_faults_.set(device::Fault::bounds_off_by_one); break;
-    case Fault::ignores_rights: memory_faults_.set(device::Fault::ignores_region_rights); break;
-    case Fault::invalidates_nothing: memory_faults_.set(device::Fault::send_invalidate_does_nothing); break;
-    case Fault::local_invalidate_does_nothing: memory_faults_.set(device::Fault::local_invalidate_does_nothing); break;
-    case Fault::predictable_stags: memory_.predictable_keys = true; break;
-    default: break;
-  }
+  decisions_ = decisions_with(faults_);
+  set_memory_faults(faults_, memory_faults_, memory_);
 }
 
 void Rnic::clear_faults() {
   faults_.clear();
-  memory_faults_.clear();
-  memory_.predictable_keys = false;
+  decisions_ = {};
+  set_memory_faults(faults_, memory_faults_, memory_);
 }
 
 device::Result<device::Region*> Rnic::register_region(std::uint32_t pd, std::uint64_t address, std::uint64_t bytes,
@@ -41,7 +34,7 @@ void Rnic::forget_everything() {
   cqs_.clear();
   notifications_.clear();
   events_.clear();
-  dead_ = false;
+  failed_ = false;
 }
 
 std::vector<device::Completion> Rnic::poll(std::uint32_t cq, std::size_t most) {
@@ -79,9 +72,7 @@ bool Rnic::complete(std::uint32_t cq, const device::Completion& completion, bool
   device::CompletionQueue& queue = found->second;
   if (queue.overflowed) return false;
   if (queue.entries.size() >= queue.capacity) {
-    queue.overflowed = true;
-    if (has(Fault::overflow_ends_all)) dead_ = true;
-    raise_event(device::EventType::cq_error, cq);
+    decisions_.completions.overflow(*this, queue);
     return false;
   }
   queue.entries.push_back(completion);
@@ -98,5 +89,14 @@ bool Rnic::complete(std::uint32_t cq, const device::Completion& completion, bool
 void Rnic::raise_event(device::EventType type, std::uint32_t object) {
   if (events_.size() < most_events) events_.push_back({type, object});
 }
+
+namespace conforming {
+
+void overflow(Rnic& rnic, device::CompletionQueue& queue) {
+  queue.overflowed = true;
+  rnic.raise_event(device::EventType::cq_error, queue.handle);
+}
+
+}  // namespace conforming
 
 }  // namespace rdmawire::endpoint

@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "conformance/device/iwarp/decisions.hpp"
 #include "conformance/device/iwarp/faults.hpp"
 #include "conformance/device/roce/completion_queue.hpp"
 #include "conformance/device/roce/memory.hpp"
@@ -29,7 +30,9 @@ class Rnic {
   /// Applies to new endpoints.
   void set_extensions(bool on) { options_.extensions = on; }
   [[nodiscard]] device::Memory& memory() { return memory_; }
-  [[nodiscard]] bool has(Fault fault) const { return faults_[fault]; }
+  [[nodiscard]] const Faults& faults() const { return faults_; }
+  /// The decisions with the overrides of the faults.
+  [[nodiscard]] const Decisions& decisions() const { return decisions_; }
   /// Enable a fault for all following operations.
   void set_fault(Fault fault);
   /// Disable all faults.
@@ -59,7 +62,9 @@ class Rnic {
   /// Return false if the queue is full or has overflowed. The completion is lost.
   bool complete(std::uint32_t cq, const device::Completion& completion, bool solicited);
   void raise_event(device::EventType type, std::uint32_t object);
-  [[nodiscard]] bool is_dead() const { return dead_; }
+  /// Fail all streams of the RNIC.
+  void fail_streams() { failed_ = true; }
+  [[nodiscard]] bool has_failed() const { return failed_; }
   device::Random& random() { return random_; }
 
   static constexpr std::size_t most_events = 4096;
@@ -68,13 +73,14 @@ class Rnic {
   RnicOptions options_;
   device::Random random_;
   Faults faults_;
+  Decisions decisions_;
   device::Faults memory_faults_;
   device::Memory memory_{random_, memory_faults_};
   std::map<std::uint32_t, device::CompletionQueue> cqs_;
   std::deque<std::uint32_t> notifications_;
   std::deque<device::AsyncEvent> events_;
   std::uint32_t next_handle_ = 1;
-  bool dead_ = false;
+  bool failed_ = false;
 };
 
 }  // namespace rdmawire::endpoint

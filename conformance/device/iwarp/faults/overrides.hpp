@@ -1,0 +1,30 @@
+#pragma once
+/// The overrides of each fault, in the groups of the protocol's layers.
+
+#include <span>
+
+#include "conformance/device/iwarp/decisions.hpp"
+
+namespace rdmawire::endpoint {
+
+/// A fault and the function that adds its overrides. A fault can have several entries.
+struct FaultOverride {
+  Fault fault;
+  void (*add_to)(Decisions& decisions);
+};
+
+std::span<const FaultOverride> setup_overrides();
+std::span<const FaultOverride> fpdu_overrides();
+std::span<const FaultOverride> ddp_overrides();
+std::span<const FaultOverride> rdmap_overrides();
+std::span<const FaultOverride> extension_overrides();
+std::span<const FaultOverride> terminate_overrides();
+std::span<const FaultOverride> state_overrides();
+std::span<const FaultOverride> rnic_overrides();
+
+/// Set the RDMAP version of a segment's header to 0.
+inline void clear_rdmap_version(std::vector<std::uint8_t>& header) { header[1] &= 0x3f; }
+/// Execute the writes that an override has delayed in Stream::faults when the next event is processed.
+void write_at_next_event(Decisions& decisions);
+
+}  // namespace rdmawire::endpoint

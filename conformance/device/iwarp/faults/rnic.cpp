@@ -1,0 +1,39 @@
+/// Faults of completion queues and memory.
+
+#include "conformance/device/iwarp/rnic.hpp"
+
+#include "conformance/device/iwarp/faults/overrides.hpp"
+
+namespace rdmawire::endpoint {
+
+namespace {
+
+constexpr FaultOverride rnic_rows[] = {
+    {Fault::overflow_ends_all,
+     [](Decisions& d) {
+       d.completions.overflow.override_with([](const auto& next, Rnic& rnic, device::CompletionQueue& queue) {
+         next(rnic, queue);
+         rnic.fail_streams();
+       });
+     }},
+};
+
+/// Faults of the memory, which is a part of the RoCE device.
+constexpr std::pair<Fault, device::Fault> memory_rows[] = {
+    {Fault::ignores_domains, device::Fault::ignores_protection_domains},
+    {Fault::bounds_off_by_one, device::Fault::bounds_off_by_one},
+    {Fault::ignores_rights, device::Fault::ignores_region_rights},
+    {Fault::invalidates_nothing, device::Fault::send_invalidate_does_nothing},
+    {Fault::local_invalidate_does_nothing, device::Fault::local_invalidate_does_nothing},
+};
+
+}  // namespace
+
+std::span<const FaultOverride> rnic_overrides() { return rnic_rows; }
+
+void set_memory_faults(const Faults& faults, device::Faults& memory_faults, device::Memory& memory) {
+  for (const auto& [fault, of_memory] : memory_rows) memory_faults.set(of_memory, faults[fault]);
+  memory.predictable_keys = faults[Fault::predictable_stags];
+}
+
+}  // namespace rdmawire::endpoint
