@@ -4,6 +4,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <deque>
 #include <filesystem>
 #include <thread>
 
@@ -19,6 +20,7 @@ class Player {
   Player(const PlayerOptions& options, std::span<Wire* const> wires)
       : options_(options), wires_(wires), feeder_(options, wires), cap_(options.rate_cap) {
     report_.lanes.resize(wires.size());
+    outstanding_.resize(wires.size());
     for (std::size_t i = 0; i < wires.size(); ++i) {
       report_.lanes[i].wire = wires[i]->name();
       counted_before_.push_back(wires[i]->counters().sent);
@@ -207,6 +209,11 @@ class Player {
   }
 
   void hand_over() {
+    if (over_) {
+      // After an error, no frame may be passed on.
+      for (Leaving& leaving : batch_) recycle(leaving);
+      batch_.clear();
+    }
     if (batch_.empty()) return;
     Wire& wire = *wires_[batch_lane_];
     const bool paces = wire.capabilities().paces || virtual_;
@@ -232,7 +239,7 @@ class Player {
         continue;
       }
       if (!taken && taken.error().kind != WireError::Kind::full) {
-        end_with(taken.error().message);
+        end_with(taken.error().message + first_unsent(batch_lane_, &batch_[sent]));
         break;
       }
       // The queue is full and may stay full, so the wait is limited.
@@ -249,7 +256,7 @@ class Player {
       }
       constexpr std::int64_t look = 100'000'000;
       if (const auto room = wire.writable(now + look); !room) {
-        end_with(room.error().message);
+        end_with(room.error().message + first_unsent(batch_lane_, &batch_[sent]));
         break;
       }
     }
@@ -269,8 +276,27 @@ class Player {
   /// Counters as of the last frame received from the pipeline.
   const FrameCounters& tally() { return ahead_ ? ahead_->tally() : feeder_.tally(); }
 
+  /// Keeps the frames that a device accepted but has not yet completed.
+  void note_outstanding(std::size_t lane, std::size_t from, std::size_t count) {
+    auto& outstanding = outstanding_[lane];
+    const std::uint64_t accepted = report_.lanes[lane].frames;
+    const std::uint64_t left = wires_[lane]->counters().sent - counted_before_[lane];
+    const std::uint64_t pending = accepted > left ? accepted - left : 0;
+    for (std::size_t i = from; i < from + count && pending > 0; ++i) outstanding.push_back(batch_[i].slot->number);
+    while (outstanding.size() > pending) outstanding.pop_front();
+  }
+
+  /// Names the first frame that a failed wire did not send: an accepted one, otherwise `next`.
+  std::string first_unsent(std::size_t lane, const Leaving* next) {
+    note_outstanding(lane, 0, 0);
+    const std::uint64_t number = !outstanding_[lane].empty() ? outstanding_[lane].front()
+                                 : next                      ? next->slot->number
+                                                             : 0;
+    return number ? fmt::format("; first frame not sent: frame {} of the capture", number) : std::string();
+  }
+
   void end_with(const std::string& message) {
-    report_.trouble = message;
+    if (report_.trouble.empty()) report_.trouble = message;
     over_ = true;
   }
 
@@ -293,6 +319,7 @@ class Player {
       }
     }
     lane.frames += count;
+    note_outstanding(batch_lane_, from, count);
     last_sent_ = now;
   }
 
@@ -322,7 +349,7 @@ class Player {
       auto& lane = report_.lanes[i];
       if (lane.frames > 0) {
         const auto flushed = wires_[i]->flush(virtual_ ? Wire::forever : wires_[i]->now() + options_.patience);
-        if (!flushed && report_.trouble.empty()) report_.trouble = flushed.error().message;
+        if (!flushed && report_.trouble.empty()) report_.trouble = flushed.error().message + first_unsent(i, nullptr);
         if (flushed && !*flushed && report_.trouble.empty())
           report_.trouble = fmt::format("{}: some frames were not sent within {} s", wires_[i]->name(),
                                         options_.patience / 1'000'000'000);
@@ -364,6 +391,7 @@ class Player {
   std::int64_t next_progress_ = Wire::forever, last_progress_ = 0;
   std::uint64_t told_sent_ = 0, told_bytes_ = 0;
   std::vector<std::uint64_t> counted_before_, counted_bytes_before_;
+  std::vector<std::deque<std::uint64_t>> outstanding_;  ///< by wire: numbers of accepted frames, not yet completed
   std::vector<ReplayReport::Flow> flows_;
   std::vector<std::unique_ptr<Slot>> loaded_;
   std::size_t next_loaded_ = 0;

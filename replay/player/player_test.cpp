@@ -271,7 +271,7 @@ TEST_F(PlayerTest, WireFailureReportsSentFrames) {
   Recorder wire;
   wire.down_after = 6;
   const ReplayReport report = run(options, wire);
-  EXPECT_EQ(report.trouble, "recorder: unplugged");
+  EXPECT_EQ(report.trouble, "recorder: unplugged; first frame not sent: frame 7 of the capture");
   EXPECT_EQ(report.sent, 6U);
   EXPECT_EQ(report.bytes, 6 * frames::request(100).size());
   ASSERT_EQ(report.flows.size(), 1U);
@@ -288,6 +288,23 @@ TEST_F(PlayerTest, FramesLostByDeviceDoNotCountAsSent) {
   EXPECT_EQ(report.sent, 7U);
   EXPECT_EQ(report.lanes[0].frames, 10U);
   EXPECT_THAT(to_text(report), HasSubstr("10 frames accepted, 7 sent"));
+}
+
+// The device accepted all ten frames and failed while it sent the eighth.
+TEST_F(PlayerTest, FailedCompletionNamesFirstFrameThatWasNotSent) {
+  class Failing final : public Recorder {
+   public:
+    WireResult<bool> flush(std::int64_t) override {
+      return tl::unexpected(WireError{WireError::Kind::system, 0, "recorder: work request 8 of 10 failed"});
+    }
+  };
+  PlayerOptions options;
+  options.files = {requests(12)};
+  options.exclude = output::Filter::compile("bth.psn < 102").value();
+  Failing wire;
+  wire.lost = 3;
+  EXPECT_EQ(run(options, wire).trouble,
+            "recorder: work request 8 of 10 failed; first frame not sent: frame 10 of the capture");
 }
 
 TEST_F(PlayerTest, OtherPathMtuResegmentsMessages) {

@@ -269,13 +269,26 @@ TEST_F(VerbsWireTest, FailedCompletionEndsWireAndOnlySentFramesCount) {
     ASSERT_FALSE(flushed);
     EXPECT_EQ(flushed.error().kind, WireError::Kind::system);
     EXPECT_THAT(flushed.error().message,
-                AllOf(HasSubstr("frame 37 and all later frames were not sent"), HasSubstr("0x5a")));
+                AllOf(HasSubstr("work request 37 of 40 (100 bytes) failed"), HasSubstr("0x5a")));
     EXPECT_EQ(near->counters().sent, 36U);
     EXPECT_EQ(near->counters().sent_bytes, 3600U);
     EXPECT_EQ(near->send(frames).error().message, flushed.error().message);
     EXPECT_EQ(near->writable(0).value_or(true), true);
     unsetenv("FAKE_VERBS_COMPLETION");
   }
+}
+
+// A caller may skip a frame after an error of kind frame, but a failed QP refuses all later frames.
+TEST_F(VerbsWireTest, LengthErrorOfCompletionIsNotAnErrorOfOneFrame) {
+  const auto near = open("verbs:near");
+  set("COMPLETION", "2=1");  // local length error
+  const auto frame = frame_of(100, 1);
+  ASSERT_TRUE(near->send(std::vector<Outgoing>(3, Outgoing{frame, 0})));
+  const auto flushed = near->flush(near->now() + second);
+  ASSERT_FALSE(flushed);
+  EXPECT_EQ(flushed.error().kind, WireError::Kind::system);
+  EXPECT_THAT(flushed.error().message, HasSubstr("set its MTU with mtu=…"));
+  EXPECT_EQ(near->send(frame).error().kind, WireError::Kind::system);
 }
 
 TEST_F(VerbsWireTest, InvalidFrameLengthsAreRejected) {
@@ -299,7 +312,7 @@ TEST_F(VerbsWireTest, FrameLongerThanBuffersEndsReceiving) {
   EXPECT_EQ(next(*far), frame_of(60, 1));
   const auto got = far->receive(far->now() + 5 * second);
   ASSERT_FALSE(got);
-  EXPECT_EQ(got.error().kind, WireError::Kind::frame);
+  EXPECT_EQ(got.error().kind, WireError::Kind::system);
   EXPECT_THAT(got.error().message, HasSubstr("maximum frame length is 118 bytes"));
 }
 
