@@ -184,7 +184,7 @@ class Play {
     if (options_.bits > 0) pace = {replay::Pace::Kind::bits, options_.bits};
     if (options_.topspeed || options_.one_at_a_time) pace = {replay::Pace::Kind::top};
     pace.burst = options_.burst;
-    if (options_.max_gap > 0) pace.most_gap = options_.max_gap;
+    if (options_.max_gap) pace.most_gap = *options_.max_gap;
     player_.spin = options_.spin;
     player_.loops = options_.loops;
     player_.pause = options_.pause;
@@ -340,19 +340,23 @@ std::optional<double> parse_rate(const std::string& text) {
   return value * scale;
 }
 
-Option& add_rate(Command& command, const std::string& names, std::function<void(double)> set, std::string help) {
+/// `zero`: the remedy for a rate of 0. Empty: 0 is valid.
+Option& add_rate(Command& command, const std::string& names, std::function<void(double)> set, std::string zero,
+                 std::string help) {
   return command.parsed(
       names, "RATE",
-      [set = std::move(set)](const std::string& text) {
+      [set = std::move(set), zero = std::move(zero)](const std::string& text) {
         const auto rate = parse_rate(text);
         if (!rate) return "expected a rate such as 1000, 100k, 10M or 2.5G, got \"" + text + "\"";
+        if (*rate == 0 && !zero.empty()) return "expected a rate above 0; " + zero;
         set(*rate);
         return std::string();
       },
       std::move(help));
 }
 
-Option& add_duration(Command& command, const std::string& names, std::int64_t& value, std::string help) {
+template <class Value>  // std::int64_t, or an optional of it
+Option& add_duration(Command& command, const std::string& names, Value& value, std::string help) {
   return command.parsed(
       names, "TIME",
       [&value](const std::string& text) {
@@ -378,23 +382,25 @@ void add_play_options(Command& command, PlayOptions& o) {
       if (name != own) others.push_back(name);
     return others;
   };
+  const std::string use_topspeed = "use --topspeed to send as fast as the wire accepts frames";
   command.group("Timing");
   command.option("-x,--speed", "N", o.speed, "Replay N times as fast as captured.")
       .positive()
       .by_default("1")
       .excludes(other_paces("--speed"));
   add_rate(
-      command, "-p,--pps", [&o](double v) { o.packets = v; }, "Send RATE frames per second.")
+      command, "-p,--pps", [&o](double v) { o.packets = v; }, use_topspeed, "Send RATE frames per second.")
       .excludes(other_paces("--pps"));
   add_rate(
-      command, "--bps", [&o](double v) { o.bits = v; }, "Send RATE bits per second, for example 2.5G.")
+      command, "--bps", [&o](double v) { o.bits = v; }, use_topspeed, "Send RATE bits per second, for example 2.5G.")
       .excludes(other_paces("--bps"));
   command.flag("-t,--topspeed", o.topspeed, "Send as fast as the wire accepts frames.")
       .excludes(other_paces("--topspeed"));
   command.flag("-o,--one-at-a-time", o.one_at_a_time, "Send each frame when Enter is pressed.")
       .excludes(other_paces("--one-at-a-time"));
   command.option("--burst", "N", o.burst, "Send N frames together.").range(1, 1 << 20).needs("--pps");
-  add_duration(command, "--max-gap", o.max_gap, "Limit the time between two frames to TIME.");
+  add_duration(command, "--max-gap", o.max_gap,
+               "Limit the captured time between two frames to TIME. 0s removes all gaps.");
   add_duration(command, "--spin", o.spin,
                "Busy-wait for the last TIME before a frame is due. Longer times are more exact and use more CPU.")
       .by_default("100us");
@@ -412,7 +418,8 @@ void add_play_options(Command& command, PlayOptions& o) {
   command.option("--exclude", "EXPR", o.exclude, "Do not send frames that match EXPR.");
   command.flag("--split", o.split, "Send the clients' frames to the first wire and the servers' to the second.");
   command.option("-L,--limit", "N", o.limit, "Stop after N frames.").positive();
-  command.size("--max-bytes", o.max_bytes, "Stop before the total exceeds SIZE bytes, for example 10M.");
+  command.size("--max-bytes", o.max_bytes, "Stop before the total exceeds SIZE bytes, for example 10M.")
+      .range(1, 1LL << 50);
   command.option("--seconds", "SECONDS", o.seconds, "Stop after SECONDS seconds.").positive();
 
   command.group("Rewriting");
@@ -459,7 +466,7 @@ void add_play_options(Command& command, PlayOptions& o) {
   command.flag("--allow-multicast", o.allow_multicast, "Send frames to broadcast and multicast addresses.");
   command.option("--allow-target", "NAME", o.allowed, "Allow sending to the interface or device NAME.");
   add_rate(
-      command, "--rate-cap", [&o](double v) { o.rate_cap = static_cast<std::uint64_t>(v); },
+      command, "--rate-cap", [&o](double v) { o.rate_cap = static_cast<std::uint64_t>(v); }, "",
       "Limit the rate to RATE bits per second. 0 removes the limit.")
       .by_default("1G if --allow-target is required, else no limit");
 }

@@ -19,7 +19,8 @@ struct PlayOptions {
   double speed = 0, packets = 0, bits = 0;
   std::uint64_t burst = 1;
   bool topspeed = false, one_at_a_time = false;
-  std::int64_t max_gap = 0, spin = 100'000;
+  std::optional<std::int64_t> max_gap;
+  std::int64_t spin = 100'000;
   std::uint64_t loops = 1;
   std::int64_t pause = 0;
   bool continue_psns = false;

@@ -95,6 +95,10 @@ def test_dry_run_shows_each_rewrite():
         ([RPING, "--wire", "null", "--include", "bth.opcod == 4"], 2, "--include"),
         ([RPING, "--wire", "null", "--pps", "5", "--topspeed"], 2, "--pps cannot be used with --topspeed"),
         ([RPING, "--wire", "null", "--bps", "5X"], 2, 'expected a rate such as 1000, 100k, 10M or 2.5G, got "5X"'),
+        ([RPING, "--wire", "null", "--pps", "0"], 2, "expected a rate above 0; use --topspeed"),
+        ([RPING, "--wire", "null", "--bps", "0"], 2, "expected a rate above 0; use --topspeed"),
+        ([RPING, "--wire", "null", "--speed", "0"], 2, "expected a number greater than 0"),
+        ([RPING, "--wire", "null", "--max-bytes", "0"], 2, "expected a size"),
         ([RPING, "--wire", "null", "--pause", "5"], 2, 'expected a duration such as 10ms, 1.5s or 200us, got "5"'),
         ([RPING, "--wire", "verbs:mlx5_7"], 2, "--allow-target mlx5_7"),
         ([RPING, "--wire", "null", "--wire", "null"], 2, "--split"),
@@ -175,6 +179,11 @@ def test_capture_larger_than_memory_is_replayed(tmp_path):
                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
     report = json.loads(done.stdout)
     assert report["sent"]["frames"] % 379 == 0 and report["sent"]["bytes"] > 1.9 * limit
+
+
+def test_max_gap_of_zero_removes_all_gaps(tmp_path):
+    replay(RPING, "--max-gap", "0s", "--wire", f"file:{tmp_path}/out.pcap")
+    assert len({p["time"] for p in packets(tmp_path / "out.pcap")}) == 1
 
 
 def test_one_at_a_time_waits_for_enter():

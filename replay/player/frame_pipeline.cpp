@@ -213,9 +213,13 @@ void FramePipeline::process() {
     schedule_.emplace(options_.pace, anchor);
     if (options_.pace.kind == Pace::Kind::top) nominal_.emplace(Pace{}, anchor);
   }
-  const std::int64_t time = schedule_->next(record_.time, static_cast<std::uint32_t>(bytes.size()));
-  const std::int64_t nominal = nominal_ ? nominal_->next(record_.time, static_cast<std::uint32_t>(bytes.size())) : time;
-  coming_ = nominal;
+  // Captured times pass with every selected frame. A rate counts only the frames to send, in leave().
+  std::int64_t nominal = 0;
+  if (!has_rate()) {
+    nominal = schedule_->next(record_.time, static_cast<std::uint32_t>(bytes.size()));
+    if (nominal_) nominal = nominal_->next(record_.time, static_cast<std::uint32_t>(bytes.size()));
+    coming_ = nominal;
+  }
   emit(bytes, snapped && !padded, padded, nominal);
   more_ = advance();
 }
@@ -239,6 +243,7 @@ void FramePipeline::emit(Bytes bytes, bool snapped, bool padded, std::int64_t no
 }
 
 void FramePipeline::leave(std::unique_ptr<Slot> slot, bool padded, std::int64_t nominal) {
+  if (has_rate()) coming_ = nominal = schedule_->next(record_.time, static_cast<std::uint32_t>(slot->bytes.size()));
   slot->time = nominal;
   slot->order = slots_++;
   slot->number = packet_.number;

@@ -96,6 +96,10 @@ class FramePipeline {
   void emit(Bytes bytes, bool snapped, bool padded, std::int64_t nominal);
   void leave(std::unique_ptr<Slot> slot, bool padded, std::int64_t nominal);
 
+  /// True if the pace is a number of frames or bits per second.
+  [[nodiscard]] bool has_rate() const {
+    return options_.pace.kind == Pace::Kind::packets || options_.pace.kind == Pace::Kind::bits;
+  }
   bool check(const Rewritten& rewritten, Slot& slot, bool snapped);
 
   [[nodiscard]] bool needs_sides() const { return wires_.size() > 1 || faults_; }

@@ -152,6 +152,30 @@ TEST_F(PlayerTest, SpeedFactorAndPacketRate) {
   EXPECT_THAT(steady.times(), ElementsAre(begin, begin + 1'000'000, begin + 2'000'000));
 }
 
+// Every second frame is skipped because of its group address.
+TEST_F(PlayerTest, RatesCountOnlyFramesToSend) {
+  std::vector<Made> made;
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    made.push_back({begin + i * 1000, frames::request(100 + i)});
+    if (i % 2 == 1) made.back().frame[0] |= 1;
+  }
+  PlayerOptions options;
+  options.files = {capture("groups.pcapng", made)};
+  options.allow_groups = false;
+  options.pace = {Pace::Kind::packets, 1000};
+  Recorder frames_per_second;
+  EXPECT_EQ(run(options, frames_per_second).skip(Skip::group).frames, 3U);
+  EXPECT_THAT(frames_per_second.times(), ElementsAre(begin, begin + 1'000'000, begin + 2'000'000));
+
+  // One byte per nanosecond. The sent frames have 60 bytes, the captured ones more.
+  options.pace = {Pace::Kind::bits, 8e9};
+  options.truncate = true;
+  Recorder bits_per_second;
+  bits_per_second.capabilities_.max_bytes = 60;
+  run(options, bits_per_second);
+  EXPECT_THAT(bits_per_second.times(), ElementsAre(begin, begin + 60, begin + 120));
+}
+
 TEST_F(PlayerTest, LoopsArePausedAndPsnsContinue) {
   PlayerOptions options;
   options.files = {requests(2)};
