@@ -467,7 +467,7 @@ void add_play_options(Command& command, PlayOptions& o) {
   command.option("--allow-target", "NAME", o.allowed, "Allow sending to the interface or device NAME.");
   add_rate(
       command, "--rate-cap", [&o](double v) { o.rate_cap = static_cast<std::uint64_t>(v); }, "",
-      "Limit the rate to RATE bits per second. 0 removes the limit.")
+      "Limit the rate to RATE bits per second in any 10 ms. 0 removes the limit.")
       .by_default("1G if --allow-target is required, else no limit");
 }
 

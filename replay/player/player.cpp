@@ -125,11 +125,38 @@ class Player {
   /// Time to pass a frame to the wire. 0: immediately.
   std::int64_t due(const Leaving& leaving) {
     const std::int64_t wanted = top() && !virtual_ ? 0 : leaving.time;
-    if (!cap_.on()) return wanted;
-    const std::int64_t now = wires_[0]->now();
-    const std::int64_t at =
-        cap_.allow(wanted == 0 ? now : wanted, static_cast<std::uint32_t>(leaving.slot->bytes.size()));
-    return wanted == 0 && at <= now ? 0 : at;
+    if (!cap_.on() || !paces(leaving.slot->lane)) return wanted;  // otherwise applied when frames are passed on
+    const auto bytes = static_cast<std::uint32_t>(leaving.slot->bytes.size());
+    const std::int64_t at = cap_.allowed(wanted == 0 ? wires_[0]->now() : wanted, bytes);
+    cap_.sent(at, bytes);
+    return at;
+  }
+  /// True if the wire holds frames until their times.
+  [[nodiscard]] bool paces(std::size_t lane) const { return virtual_ || wires_[lane]->capabilities().paces; }
+
+  /// Number of frames from `from` on that the rate cap permits now. If it is 0, `at` is the time of the next one.
+  std::size_t permitted(std::size_t from, std::int64_t now, std::int64_t& at) const {
+    std::uint64_t before = 0;
+    for (std::size_t i = from; i < outgoing_.size(); ++i) {
+      const auto bytes = static_cast<std::uint32_t>(outgoing_[i].frame.size());
+      at = cap_.allowed(now, bytes, before);
+      if (at > now) return i - from;
+      before += bytes;
+    }
+    return outgoing_.size() - from;
+  }
+
+  /// Waits until the rate cap permits a frame. Returns the number of permitted frames. 0: stopped.
+  std::size_t wait_for_cap(std::size_t from) {
+    for (;;) {
+      std::int64_t at = 0;
+      const std::size_t frames = permitted(from, wires_[0]->now(), at);
+      if (frames > 0) return frames;
+      if (!wait_until(at)) return 0;
+      // The cap moves the scheduled times, so these frames are not late.
+      for (std::size_t i = from; i < batch_.size(); ++i)
+        if (batch_[i].due != 0) batch_[i].due = std::max(batch_[i].due, at);
+    }
   }
 
   /// True if a limit is reached.
@@ -216,14 +243,21 @@ class Player {
     }
     if (batch_.empty()) return;
     Wire& wire = *wires_[batch_lane_];
-    const bool paces = wire.capabilities().paces || virtual_;
+    const bool holds = paces(batch_lane_), capped = cap_.on() && !holds;
     outgoing_.clear();
-    for (const Leaving& leaving : batch_) outgoing_.push_back({leaving.slot->bytes, paces ? leaving.due : 0});
+    for (const Leaving& leaving : batch_) outgoing_.push_back({leaving.slot->bytes, holds ? leaving.due : 0});
     std::size_t sent = 0;
     std::int64_t full_since = 0;
     while (sent < outgoing_.size()) {
-      const auto taken = wire.send(std::span(outgoing_).subspan(sent));
+      const std::size_t most = capped ? wait_for_cap(sent) : outgoing_.size() - sent;
+      if (most == 0) break;
+      const auto taken = wire.send(std::span(outgoing_).subspan(sent, most));
       if (taken && *taken > 0) {
+        if (capped) {
+          std::uint64_t bytes = 0;
+          for (std::size_t i = sent; i < sent + *taken; ++i) bytes += outgoing_[i].frame.size();
+          cap_.sent(wires_[0]->now(), bytes);
+        }
         account(sent, *taken, wire.now());
         sent += *taken;
         full_since = 0;

@@ -61,7 +61,7 @@ struct PlayerOptions {
   RewriteOptions rewrite;
 
   Pace pace;
-  std::uint64_t rate_cap = 0;  ///< bits per second over all wires. 0: unlimited
+  std::uint64_t rate_cap = 0;  ///< bits per second over all wires, see RateCap. 0: unlimited
   std::uint64_t loops = 1;     ///< 0: unlimited
   std::int64_t pause = 0;      ///< nanoseconds between loops
   LoopChanges changes;

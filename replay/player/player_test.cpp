@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -677,6 +678,49 @@ TEST_F(PlayerTest, DeletedInterfaceIsReportedAsError) {
   EXPECT_GT(report.sent, 0U);
   EXPECT_LE(report.sent, 20U * 100);
   EXPECT_EQ(report.sent, wire->get()->counters().sent);
+}
+
+// By the kernel's receive timestamps, with a sender that is often interrupted by other processes.
+TEST_F(PlayerTest, RateCapIsNotExceededInAnyTenMillisecondsOnRealInterface) {
+  std::string why_not;
+  const auto namespaces = testing::Namespaces::make(why_not);
+  if (!namespaces) GTEST_SKIP() << why_not;
+  ASSERT_TRUE(namespaces->run("ip link add near type veth peer name far && for i in near far; do "
+                              "sysctl -qw net.ipv6.conf.$i.disable_ipv6=1; ip link set $i up; done") &&
+              namespaces->run(testing::Namespaces::until_up("near")) &&
+              namespaces->run(testing::Namespaces::until_up("far")));
+  auto near = open_wire("packet:near").value();
+  const auto far = open_wire("packet:far,incoming").value();
+  PlayerOptions options;
+  options.files = {requests(100)};
+  options.loops = 0;
+  options.pace = {Pace::Kind::top};
+  options.rate_cap = 200'000'000;
+  options.most_time = 300'000'000;
+  std::atomic<bool> over = false;
+  std::vector<std::pair<std::int64_t, std::uint64_t>> received;
+  std::thread receiver([&] {
+    while (!over)
+      if (const auto got = far->receive(far->now() + 20'000'000); got && *got)
+        received.emplace_back((*got)->time, (*got)->frame.size());
+  });
+  Wire* const wires[] = {near.get()};
+  const ReplayReport report = play(options, wires);
+  over = true;
+  receiver.join();
+  EXPECT_EQ(report.trouble, "");
+  EXPECT_GT(received.size(), 100U);
+  const auto most_in = [&](std::int64_t period) {
+    std::uint64_t most = 0, sum = 0;
+    for (std::size_t end = 0, first = 0; end < received.size(); ++end) {
+      sum += received[end].second;
+      while (received[end].first - received[first].first >= period) sum -= received[first++].second;
+      most = std::max(most, sum);
+    }
+    return most;
+  };
+  EXPECT_LE(most_in(10'000'000), 250'000U);
+  EXPECT_LE(most_in(1'000'000), 37'500U + 2000U) << "1 ms and the burst of 0.5 ms, and one frame";
 }
 
 class SamplePlayer : public ::testing::TestWithParam<std::string> {
