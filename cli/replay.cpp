@@ -49,7 +49,9 @@ Command replay_command() {
                       {"rdmawire replay trace.pcap --reactive --device lab:rxe",
                        "Emulate one side of a connection against a live rxe device."}};
   command.statuses = {{"0", "success"},
-                      {"1", "the live peer did not behave as captured (--reactive)"},
+                      {"1",
+                       "a fault rule without probability was never applied, or the live peer did not behave as "
+                       "captured (--reactive)"},
                       {"2", "usage error"},
                       {"3", "error of a capture, mapping, wire or device, or frames could not be sent"}};
   command.run = [options, live](const Given& given) {

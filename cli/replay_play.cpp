@@ -113,7 +113,10 @@ class Play {
       report_dry_run(report);
     const bool complete = output_.finish();
     if (!report.trouble.empty()) report_error(report.trouble);
-    return complete && report.trouble.empty() && report.unable() == 0 ? Exit::success : Exit::error;
+    for (const auto& rule : report.faults)
+      if (rule.unused()) report_error(fmt::format("fault \"{}\" was never applied: {}", rule.text, rule.reason));
+    if (!complete || !report.trouble.empty() || report.unable() != 0) return Exit::error;
+    return report.unused_fault() && !report.interrupted ? Exit::findings : Exit::success;
   }
 
   /// Reads the captures before sending, if an option depends on their connections.

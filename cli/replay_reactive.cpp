@@ -165,7 +165,9 @@ Exit replay_reactive(ReactiveOptions options) {
                                 : text_of(report);
   if (!output.finish()) return Exit::error;
   if (!report.failure.empty()) return Exit::error;
-  return report.good() || report.interrupted ? Exit::success : Exit::findings;
+  for (const std::string& rule : report.unused_faults) report_error("replay: fault was never applied: " + rule);
+  if (report.interrupted) return Exit::success;
+  return report.good() && report.unused_faults.empty() ? Exit::success : Exit::findings;
 }
 
 }  // namespace rdmawire::cli

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 RDMAWIRE = Path(os.environ.get("RDMAWIRE", ROOT / "build" / "dev" / "bin" / "rdmawire"))
-PINGPONG, RPING, STREAM = (
-    str(ROOT / "captures/samples" / name) for name in ("rc-pingpong.pcap.gz", "rping.pcap", "siw-rping.pcap")
+PINGPONG, RPING, STREAM, SRQ = (
+    str(ROOT / "captures/samples" / name)
+    for name in ("rc-pingpong.pcap.gz", "rping.pcap", "siw-rping.pcap", "srq-pingpong.pcap.gz")
 )
 
 pytestmark = pytest.mark.skipif(not RDMAWIRE.exists(), reason=f"needs the command: {RDMAWIRE} is not built")
@@ -41,6 +43,16 @@ def test_loss_is_recovered_and_recorded(tmp_path):
     assert "1 NAK recovery: 3 packets" in done.stdout
     checked = subprocess.run([RDMAWIRE, "dissect", out, "--color", "never"], capture_output=True, text=True, timeout=60)
     assert "ICRC bad" not in checked.stdout and checked.stdout.count("\n") > 800
+
+
+def test_fault_rules_use_the_connection_and_qp_numbers_of_the_report():
+    shown = replay(SRQ, "--connection", "3", "--dry-run").stdout
+    qp = re.search(r"^connection 3: RC QP (0x[0-9a-f]+)", shown).group(1)
+    done = replay(SRQ, "--connection", "3", "--side", "a", "--fault", "drop connection 3 psn +2 try 1", "--fault",
+                  f"duplicate qp {qp} nth 2")
+    assert done.returncode == 0 and "(connection 3, " in done.stdout, done
+    done = replay(SRQ, "--connection", "3", "--side", "a", "--fault", "drop connection 1 psn +2 try 1")
+    assert done.returncode == 1 and "(they belong to connection 3)" in done.stderr, done
 
 
 def test_divergence_shows_captured_and_live_frames():

@@ -147,6 +147,18 @@ def test_faults_use_and_report_seed(tmp_path):
     assert json.loads(replay(RPING, "--wire", "null", "--topspeed", "--faults", rules, "--json").stdout)["seed"] is not None
 
 
+def test_unused_fault_rule_is_reported_with_its_reason():
+    done = replay(RPING, "--wire", "null", "--topspeed", "--fault", "drop connection 2 psn +5", status=1)
+    message = ("no frame matches; the closest ones do not match connection (they belong to connection 1)")
+    assert f'fault "drop connection 2 psn +5" was never applied: {message}' in done.stderr
+    assert f"drop connection 2 psn +5: 0 done; never applied: {message}" in done.stdout
+    report = json.loads(replay(RPING, "--wire", "null", "--topspeed", "--json", "--fault", "truncate 9000",
+                               status=1).stdout)
+    assert report["faults"][0]["failed"] == 379 and report["faults"][0]["reason"].startswith("not truncated: ")
+    # A rule with a probability may have no effect.
+    replay(RPING, "--wire", "null", "--topspeed", "--fault", "drop probability 0")
+
+
 def test_split_sends_each_side_to_one_wire(tmp_path):
     replay(RPING, "--split", "--wire", f"file:{tmp_path}/client.pcapng", "--wire", f"file:{tmp_path}/server.pcapng")
     for name, address in (("client", "10.0.0.3"), ("server", "10.0.0.2")):

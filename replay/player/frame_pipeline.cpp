@@ -118,7 +118,8 @@ void FramePipeline::tell(ReplayReport& report, const FrameCounters& tally) const
   if (!faults_) return;
   const auto& rules = faults_->program().rules();
   for (std::size_t i = 0; i < rules.size(); ++i) {
-    report.faults.push_back({rules[i].text, i < tally.faults.size() ? tally.faults[i] : FaultCount{}});
+    report.faults.push_back({rules[i].text, i < tally.faults.size() ? tally.faults[i] : FaultCount{},
+                             faults_->why_not(i), rules[i].probability < 1});
     report.chance |= rules[i].probability < 1 || rules[i].action.bits > 0;
   }
   report.fault_seed = faults_->seed();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace rdmawire::replay {
@@ -50,12 +51,16 @@ std::uint64_t ReplayReport::unable() const {
   return frames;
 }
 
+bool ReplayReport::unused_fault() const {
+  return std::any_of(faults.begin(), faults.end(), [](const Rule& rule) { return rule.unused() && !rule.random; });
+}
+
 std::string to_text(const ReplayReport& r) {
   std::string out = fmt::format("sent {} frames, {} bytes", r.sent, r.bytes);
   if (r.loops > 1) out += fmt::format(", in {} loops", r.loops);
   if (r.interrupted) out += "; interrupted";
   out += '\n';
-  if (!r.trouble.empty()) out += "trouble    " + r.trouble + '\n';
+  if (!r.trouble.empty()) out += "error      " + r.trouble + '\n';
   if (r.timed && r.sent > 0) {
     out += "requested  " + rate(r.sent, r.bytes, r.requested) + '\n';
     out += "achieved   " + rate(r.sent, r.bytes, r.achieved) + '\n';
@@ -86,7 +91,8 @@ std::string to_text(const ReplayReport& r) {
     out += fmt::format("{}  {}: {} and {} frames\n", flow.name, flow.who, flow.frames[0], flow.frames[1]);
   for (const auto& rule : r.faults) {
     out += fmt::format("fault      {}: {} done", rule.text, rule.count.done);
-    if (rule.count.undoable) out += fmt::format(", {} not possible", rule.count.undoable);
+    if (rule.count.undoable) out += fmt::format(", {} not possible ({})", rule.count.undoable, rule.reason);
+    if (rule.unused() && !rule.count.undoable) out += "; never applied: " + rule.reason;
     out += '\n';
   }
   if (r.chance) out += fmt::format("seed       {}\n", r.fault_seed);
@@ -141,7 +147,8 @@ std::string to_json(const ReplayReport& r) {
     json["faults"].push_back({{"rule", rule.text},
                               {"selected", rule.count.picked},
                               {"applied", rule.count.done},
-                              {"failed", rule.count.undoable}});
+                              {"failed", rule.count.undoable},
+                              {"reason", rule.reason.empty() ? ordered_json(nullptr) : ordered_json(rule.reason)}});
   json["seed"] = r.chance ? ordered_json(r.fault_seed) : ordered_json(nullptr);
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }

@@ -37,7 +37,7 @@ class RocePlayer {
         end_(end),
         encoder_(encoder),
         wire_(*session.device.wire),
-        faults_(session.options.faults, {.seed = session.options.seed}),
+        faults_(session.options.faults, fault_options(session, end, our_qp)),
         device_mac_(device_mac),
         our_qp_(our_qp),
         our_psn_(our_psn),
@@ -51,6 +51,17 @@ class RocePlayer {
   }
 
  private:
+  /// Rules use the numbers of the capture, which the report contains.
+  static FaultEngineOptions fault_options(const Session& session, const LiveEnd& end, std::uint32_t our_qp) {
+    const Exchange& exchange = session.exchange;
+    FaultEngineOptions options;
+    options.seed = session.options.seed;
+    options.connection = exchange.number;
+    options.qp_numbers[our_qp] = exchange.connection.at(exchange.side).qp;
+    options.qp_numbers[end.queue_pair().qp_num()] = exchange.connection.at(tracking::other(exchange.side)).qp;
+    return options;
+  }
+
   [[nodiscard]] bool going() { return session_.report.failure.empty() && !session_.stopped() && no_failure(); }
   bool no_failure() {
     if (!machine_.failure().empty()) session_.fail(machine_.failure());
