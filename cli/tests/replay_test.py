@@ -3,8 +3,10 @@
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -196,6 +198,28 @@ def test_capture_larger_than_memory_is_replayed(tmp_path):
 def test_max_gap_of_zero_removes_all_gaps(tmp_path):
     replay(RPING, "--max-gap", "0s", "--wire", f"file:{tmp_path}/out.pcap")
     assert len({p["time"] for p in packets(tmp_path / "out.pcap")}) == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setcap"), reason="requires root and setcap")
+def test_ordinary_user_with_file_capability_sends_to_private_veth():
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        for file in (COMMAND, RPING):
+            shutil.copy(file, folder)
+        program = folder / COMMAND.name
+        subprocess.run(["setcap", "cap_net_raw+ep", program], check=True)
+        script = f'''set -e
+            ip link add near type veth peer name far
+            for i in near far; do sysctl -qw net.ipv6.conf.$i.disable_ipv6=1; ip link set $i up; done
+            until ip -o link show dev near | grep -q "state UP"; do :; done
+            setpriv --reuid 65534 --regid 65534 --clear-groups {program} replay {folder}/{RPING.name} --wire packet:near'''
+        done = subprocess.run(["unshare", "-n", "sh", "-c", script], capture_output=True, text=True, timeout=60)
+    if "shared libraries" in done.stderr:
+        pytest.skip("the command uses libraries that an ordinary user cannot read")
+    assert done.returncode == 0, done.stderr
+    assert "sending to packet:near (veth in a private network namespace)" in done.stderr
+    assert done.stdout.startswith("sent ")
 
 
 def test_one_at_a_time_waits_for_enter():
