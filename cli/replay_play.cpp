@@ -113,6 +113,10 @@ class Play {
       report_dry_run(report);
     const bool complete = output_.finish();
     if (!report.trouble.empty()) report_error(report.trouble);
+    if (const auto& groups = report.skip(replay::Skip::group); groups.frames != 0)
+      report_error(fmt::format("{} frames to broadcast or multicast addresses were not sent, the first is frame {}; "
+                               "use --allow-multicast to send them",
+                               groups.frames, groups.first_frame));
     for (const auto& rule : report.faults)
       if (rule.unused()) report_error(fmt::format("fault \"{}\" was never applied: {}", rule.text, rule.reason));
     if (!complete || !report.trouble.empty() || report.unable() != 0) return Exit::error;
@@ -245,7 +249,7 @@ class Play {
       }
     }
     for (auto& wire : wires_) wire_pointers_.push_back(wire.get());
-    player_.allow_groups = options_.allow_multicast || all_wires_are_files();
+    player_.allow_groups = options_.allow_multicast || all_safe_;
     player_.rate_cap = options_.rate_cap.value_or(all_safe_ ? 0 : default_cap);
     if (wires_.size() > 1)
       player_.lanes =
@@ -259,12 +263,6 @@ class Play {
     if (player_.lanes == PlayerOptions::Lanes::by_end && !surveyed_)
       refuse(Exit::usage, "two wires for one capture require --split");
   }
-  /// Multicast frames are harmless in files.
-  [[nodiscard]] bool all_wires_are_files() const {
-    return std::all_of(wires_.begin(), wires_.end(),
-                       [](const auto& wire) { return wire->capabilities().virtual_time || wire->name() == "null"; });
-  }
-
   /// Reports the destinations before the first frame is sent.
   void announce() const {
     if (options_.map.empty()) return;
@@ -274,14 +272,25 @@ class Play {
         if (!end.address.captured) continue;
         ends.insert(captures::analysis::to_text(end.address.live.value_or(*end.address.captured)));
       }
+    constexpr std::size_t most_shown = 10;
     std::string text;
-    for (const std::string& end : ends) text += (text.empty() ? "" : ", ") + end;
+    std::size_t shown = 0;
+    for (const std::string& end : ends) {
+      if (shown++ == most_shown) {
+        text += fmt::format(" and {} more addresses", ends.size() - most_shown);
+        break;
+      }
+      text += (text.empty() ? "" : ", ") + end;
+    }
     report_error(fmt::format("{} connection{} between {}", map_.connections.size(),
                              map_.connections.size() == 1 ? "" : "s", text));
     if (!options_.dry_run) return;
+    std::size_t incomplete = 0;
     for (const MappedConnection& c : map_.connections)
-      if (const std::string unknown = missing_values(c); !unknown.empty())
+      if (const std::string unknown = missing_values(c); !unknown.empty() && incomplete++ < most_shown)
         report_error(fmt::format("{}: no mapping for {}; keeping captured values", c.name, unknown));
+    if (incomplete > most_shown)
+      report_error(fmt::format("{} more connections without a mapping for some values", incomplete - most_shown));
   }
 
   bool step() {

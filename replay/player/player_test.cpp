@@ -793,6 +793,17 @@ INSTANTIATE_TEST_SUITE_P(Captures, SamplePlayer, ::testing::ValuesIn(samples()),
   return name;
 });
 
+TEST(ReplayReport, TextListsTenConnectionsAndSum) {
+  ReplayReport report;
+  for (std::uint64_t i = 1; i <= 10'000; ++i)
+    report.flows.push_back({"connection " + std::to_string(i), "x ↔ y", {2, 1}, {200, 100}});
+  const std::string text = to_text(report);
+  EXPECT_THAT(text, HasSubstr("connection 10  x ↔ y: 2 and 1 frames\n"
+                              "and 9990 more connections: 19980 and 9990 frames; --json lists all\n"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 12);
+  EXPECT_EQ(nlohmann::json::parse(to_json(report))["connections"].size(), 10'000U);
+}
+
 TEST(ReplayReport, JsonContainsSameValuesAsText) {
   ReplayReport report;
   report.sent = 5;

@@ -23,6 +23,8 @@ constexpr SkipWords skip_words[skips] = {
     {"recut", "the message cannot be resegmented to another path MTU"},
 };
 
+constexpr std::size_t most_flows = 10;  // in the text
+
 // Rounded to three or four digits for display.
 std::string about(std::uint64_t nanoseconds) {
   if (nanoseconds < 1000) return fmt::format("{} ns", nanoseconds);
@@ -87,8 +89,17 @@ std::string to_text(const ReplayReport& r) {
   if (r.padded) out += fmt::format("padded     {} frames truncated by the capture\n", r.padded);
   if (r.divided_pdus)
     out += fmt::format("unchanged  {} iWARP PDUs in several frames: their STags were not rewritten\n", r.divided_pdus);
-  for (const auto& flow : r.flows)
+  for (std::size_t i = 0; i < std::min(r.flows.size(), most_flows); ++i) {
+    const auto& flow = r.flows[i];
     out += fmt::format("{}  {}: {} and {} frames\n", flow.name, flow.who, flow.frames[0], flow.frames[1]);
+  }
+  if (r.flows.size() > most_flows) {
+    std::array<std::uint64_t, 2> frames{};
+    for (std::size_t i = most_flows; i < r.flows.size(); ++i)
+      for (std::size_t end = 0; end < frames.size(); ++end) frames[end] += r.flows[i].frames[end];
+    out += fmt::format("and {} more connections: {} and {} frames; --json lists all\n", r.flows.size() - most_flows,
+                       frames[0], frames[1]);
+  }
   for (const auto& rule : r.faults) {
     out += fmt::format("fault      {}: {} done", rule.text, rule.count.done);
     if (rule.count.undoable) out += fmt::format(", {} not possible ({})", rule.count.undoable, rule.reason);
