@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "captures/analysis/findings.hpp"
+#include "dissectors/machines/psn_window.hpp"
 #include "dissectors/output/edit_distance.hpp"
 #include "dissectors/output/filter_literal.hpp"
 #include "dissectors/output/json.hpp"
@@ -320,20 +321,20 @@ class MapWriter {
       first_ = false;
     }
     pair("vlan", c.vlan.id, &MapWriter::vlan_text);
-    if (!iwarp) {
+    if (!iwarp)
       pair("pkey", c.pkey, number(pkey_number));
-      pair("mtu", c.mtu, number(port));
-    } else {
+    else
       pair_if_any("pkey", c.pkey, number(pkey_number));
-      pair_if_any("mtu", c.mtu, number(port));
-    }
+    // Without a valid captured path MTU, messages cannot be resegmented.
+    if (c.mtu.captured && machines::is_path_mtu(*c.mtu.captured)) pair("mtu", c.mtu, number(port));
   }
   void end(const MappedEnd& e, bool iwarp) {
     begin("\n        ");
     pair("address", e.address, &MapWriter::address_text);
     pair("mac", e.mac, [](std::uint64_t mac) { return "\"" + mac_text(mac) + "\""; });
     pair("qp", e.qp, number(iwarp ? port : qp_number));
-    pair("psn", e.psn, number(psn_number));
+    // A live sequence number requires the captured one.
+    if (e.psn.captured) pair("psn", e.psn, number(psn_number));
     pair_if_any("msn", e.msn, number(msn_number));
     pair_if_any("qkey", e.qkey, number(word));
     pair_if_any("xrc_srq", e.xrc_srq, number(qp_number));
