@@ -200,6 +200,53 @@ def test_max_gap_of_zero_removes_all_gaps(tmp_path):
     assert len({p["time"] for p in packets(tmp_path / "out.pcap")}) == 1
 
 
+FAKE_VERBS = COMMAND.parent.parent / "replay" / "wires" / "librdma_fake_verbs.so"
+VETH = """set -e
+ip link add near type veth peer name far
+for i in near far; do sysctl -qw net.ipv6.conf.$i.disable_ipv6=1; ip link set $i up; done
+until ip -o link show dev near | grep -q "state UP"; do :; done
+"""
+
+
+def in_namespace(script, **variables):
+    """Runs a shell script with a veth pair near, far, which are also devices of the fake libibverbs if it is loaded."""
+    return subprocess.run(["unshare", "-n", "sh", "-c", VETH + script], env=os.environ | variables, timeout=60,
+                          capture_output=True, text=True)
+
+
+def over_fake_verbs(*arguments, **variables):
+    command = " ".join(map(str, [COMMAND, "replay", RPING, "--wire", "verbs:near,noreceive", *arguments]))
+    return in_namespace(f"exec env LD_PRELOAD={FAKE_VERBS} {command}", FAKE_VERBS_DEVICES="near far", **variables)
+
+
+needs_fake_verbs = pytest.mark.skipif(os.geteuid() != 0 or not FAKE_VERBS.exists(),
+                                      reason="requires root and the fake libibverbs")
+
+
+@needs_fake_verbs
+def test_skipped_group_addresses_are_reported():
+    done = over_fake_verbs("--topspeed", "--allow-target", "near")
+    groups = [p for p in packets(RPING) if int(fields(p, "eth")["dst"][:2], 16) & 1]
+    assert groups and done.returncode == 0, done.stderr
+    assert (f"{len(groups)} frames to broadcast or multicast addresses were not sent, the first is frame "
+            f"{groups[0]['frame']}; use --allow-multicast") in done.stderr
+    assert f"sent {379 - len(groups)} frames" in done.stdout
+    done = over_fake_verbs("--topspeed", "--allow-target", "near", "--allow-multicast")
+    assert "sent 379 frames" in done.stdout and "multicast" not in done.stderr
+
+
+# The first completion error is a local length error. All later work requests would be refused.
+@needs_fake_verbs
+def test_failed_completion_ends_the_replay_with_the_frame_of_the_capture():
+    done = over_fake_verbs("--topspeed", "--allow-target", "near", "--allow-multicast", "--loops", "0", "--json",
+                           "--exclude", "'frame.number < 11'", FAKE_VERBS_COMPLETION="5=1")
+    report = json.loads(done.stdout)
+    assert done.returncode == 3 and report["sent"]["frames"] == 4
+    assert report["skipped"].keys() <= {"excluded"}
+    assert "work request 5 of " in report["error"] and "local length error" in report["error"]
+    assert report["error"].endswith("first frame not sent: frame 15 of the capture")
+
+
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setcap"), reason="requires root and setcap")
 def test_ordinary_user_with_file_capability_sends_to_private_veth():
     with tempfile.TemporaryDirectory() as name:
@@ -209,12 +256,8 @@ def test_ordinary_user_with_file_capability_sends_to_private_veth():
             shutil.copy(file, folder)
         program = folder / COMMAND.name
         subprocess.run(["setcap", "cap_net_raw+ep", program], check=True)
-        script = f'''set -e
-            ip link add near type veth peer name far
-            for i in near far; do sysctl -qw net.ipv6.conf.$i.disable_ipv6=1; ip link set $i up; done
-            until ip -o link show dev near | grep -q "state UP"; do :; done
-            setpriv --reuid 65534 --regid 65534 --clear-groups {program} replay {folder}/{RPING.name} --wire packet:near'''
-        done = subprocess.run(["unshare", "-n", "sh", "-c", script], capture_output=True, text=True, timeout=60)
+        done = in_namespace(f"setpriv --reuid 65534 --regid 65534 --clear-groups {program} replay "
+                            f"{folder}/{RPING.name} --wire packet:near")
     if "shared libraries" in done.stderr:
         pytest.skip("the command uses libraries that an ordinary user cannot read")
     assert done.returncode == 0, done.stderr
