@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstring>
 
 #include "conformance/device/iwarp/fault_table.hpp"
 #include "conformance/device/roce/fault_table.hpp"
@@ -310,6 +312,12 @@ class LabTarget final : public AgentTarget {
  public:
   tl::expected<void, TargetError> boot(const TargetOptions& options) {
     const auto failed = [](const lab::LabError& error) { return trouble("lab: " + error.message); };
+    // Checked before the image is downloaded and built.
+    if (::access(options.agent.c_str(), R_OK) != 0)
+      return trouble(
+          fmt::format("lab: no agent program {}: {}; install rdmawire-agent next to rdmawire, or name it "
+                      "with --agent",
+                      options.agent.empty() ? "given" : options.agent.string(), std::strerror(errno)));
     auto directory = lab::RunDirectory::create("");
     if (!directory) return failed(directory.error());
     directory_ = std::move(*directory);
