@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <random>
@@ -43,6 +45,7 @@ struct Refusal {
 constexpr std::uint64_t default_cap = 1'000'000'000;  ///< bits per second
 
 std::string file_text(const std::string& path, std::size_t most) {
+  errno = 0;
   std::ifstream in(path, std::ios::binary);
   std::string text;
   if (in) {
@@ -50,7 +53,7 @@ std::string file_text(const std::string& path, std::size_t most) {
     in.read(text.data(), static_cast<std::streamsize>(text.size()));
     text.resize(static_cast<std::size_t>(in.gcount()));
   }
-  if (!in.is_open() || in.bad()) refuse(Exit::error, "cannot read " + path);
+  if (!in.is_open() || in.bad()) refuse(Exit::error, fmt::format("cannot read {}: {}", path, std::strerror(errno)));
   if (text.size() > most) refuse(Exit::error, fmt::format("{} exceeds {} bytes", path, most));
   return text;
 }
@@ -89,6 +92,7 @@ class Play {
 
  private:
   Exit go() {
+    check_wires();
     infer_mapping();
     if (!options_.write_map.empty()) write_map();
     if (options_.wires.empty() && !options_.dry_run) return output_.finish() ? Exit::success : Exit::error;
@@ -114,20 +118,47 @@ class Play {
     const bool complete = output_.finish();
     if (!report.trouble.empty()) report_error(report.trouble);
     if (const auto& groups = report.skip(replay::Skip::group); groups.frames != 0)
-      report_error(fmt::format("{} frames to broadcast or multicast addresses were not sent, the first is frame {}; "
-                               "use --allow-multicast to send them",
-                               groups.frames, groups.first_frame));
+      report_error(
+          fmt::format("{} frames to broadcast or multicast addresses were not sent, the first is frame {}; "
+                      "use --allow-multicast to send them",
+                      groups.frames, groups.first_frame));
     for (const auto& rule : report.faults)
       if (rule.unused()) report_error(fmt::format("fault \"{}\" was never applied: {}", rule.text, rule.reason));
     if (!complete || !report.trouble.empty() || report.unable() != 0) return Exit::error;
     return report.unused_fault() && !report.interrupted ? Exit::findings : Exit::success;
   }
 
+  /// True if an option depends on the connections of the captures.
+  [[nodiscard]] bool needs_connections() const {
+    return !options_.map.empty() || !options_.write_map.empty() || options_.split || options_.continue_psns ||
+           options_.ip_step || options_.qp_step;
+  }
+
+  /// Checks the number of the wires, then their kinds, before captures are read and files are created.
+  void check_wires() {
+    const std::size_t wires = options_.wires.size(), files = options_.files.size();
+    if (wires == 0) return;
+    if (options_.split && wires != 2) refuse(Exit::usage, fmt::format("--split requires two wires, got {}", wires));
+    if (wires > 1) {
+      using Lanes = PlayerOptions::Lanes;
+      player_.lanes = options_.split || files == 1 ? Lanes::by_end : Lanes::by_file;
+      if (player_.lanes == Lanes::by_file && wires != files)
+        refuse(Exit::usage,
+               fmt::format("{} captures and {} wires; specify one wire per capture, or --split and two wires", files,
+                           wires));
+      if (player_.lanes == Lanes::by_end && (wires != 2 || !needs_connections()))
+        refuse(Exit::usage, fmt::format("{} wires for one capture; specify one wire, or --split and two wires", wires));
+    }
+    for (const std::string& name : options_.wires) {
+      const auto spec = replay::WireSpec::parse(name);
+      if (!spec) refuse(Exit::usage, spec.error().message);
+      if (const auto known = replay::check_kind(*spec); !known) refuse(Exit::usage, known.error().message);
+    }
+  }
+
   /// Reads the captures before sending, if an option depends on their connections.
   void infer_mapping() {
-    const bool needed = !options_.map.empty() || !options_.write_map.empty() || options_.split ||
-                        options_.continue_psns || options_.ip_step || options_.qp_step;
-    if (!needed) return;
+    if (!needs_connections()) return;
     auto mapping = replay::make_mapping(options_.files, options_.map, options_.rewrite.unmapped);
     if (!mapping) {
       using Kind = replay::MappingError::Kind;
@@ -148,10 +179,11 @@ class Play {
       output_.text() += text;
       return;
     }
+    errno = 0;
     std::ofstream out(options_.write_map, std::ios::binary);
     out << text;
     out.close();
-    if (!out) refuse(Exit::error, "cannot write " + options_.write_map);
+    if (!out) refuse(Exit::error, fmt::format("cannot write {}: {}", options_.write_map, std::strerror(errno)));
     report_error(fmt::format("{}: {} connection{}; complete the live values and pass the file to --map",
                              options_.write_map, map_.connections.size(), map_.connections.size() == 1 ? "" : "s"));
   }
@@ -251,17 +283,6 @@ class Play {
     for (auto& wire : wires_) wire_pointers_.push_back(wire.get());
     player_.allow_groups = options_.allow_multicast || all_safe_;
     player_.rate_cap = options_.rate_cap.value_or(all_safe_ ? 0 : default_cap);
-    if (wires_.size() > 1)
-      player_.lanes =
-          options_.split || options_.files.size() == 1 ? PlayerOptions::Lanes::by_end : PlayerOptions::Lanes::by_file;
-    if (wires_.size() > 1 && player_.lanes == PlayerOptions::Lanes::by_file && wires_.size() != options_.files.size())
-      refuse(Exit::usage,
-             fmt::format("{} captures and {} wires; specify one wire per capture, or --split and two wires",
-                         options_.files.size(), wires_.size()));
-    if (player_.lanes == PlayerOptions::Lanes::by_end && wires_.size() != 2)
-      refuse(Exit::usage, "--split requires two wires");
-    if (player_.lanes == PlayerOptions::Lanes::by_end && !surveyed_)
-      refuse(Exit::usage, "two wires for one capture require --split");
   }
   /// Reports the destinations before the first frame is sent.
   void announce() const {

@@ -4,6 +4,8 @@
 #include <poll.h>
 
 #include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -112,9 +114,11 @@ Exit replay_reactive(ReactiveOptions options) {
   std::string text;
   for (const std::string& line : options.faults) text += line + "\n";
   if (!options.faults_file.empty()) {
+    errno = 0;
     std::ifstream in(options.faults_file);
     text.assign(std::istreambuf_iterator<char>(in), {});
-    if (!in.is_open() || in.bad()) return failed("cannot read " + options.faults_file, false);
+    if (!in.is_open() || in.bad())
+      return failed(fmt::format("cannot read {}: {}", options.faults_file, std::strerror(errno)), false);
   }
   auto faults = replay::FaultProgram::compile(text);
   if (!faults) return failed(to_string(faults.error(), text), true);

@@ -79,6 +79,7 @@ def test_dry_run_lists_steps():
         (["--device", "rxe0"], 2, 'unknown device "rxe0"'),
         (["--speed", "2"], 2, "--speed cannot be used with --reactive"),
         (["--fault", "dorp psn +5"], 2, "dorp"),
+        (["--device-fault", "msn-start-at-one"], 2, "did you mean msn-starts-at-one?"),
         (["--device-fault", "nothing"], 2, 'unknown fault "nothing"'),
         (["-O", "/no/such/directory/x.pcapng"], 3, "/no/such/directory"),
     ],

@@ -15,6 +15,7 @@
 #include "conformance/lab/guest.hpp"
 #include "conformance/lab/run_directory.hpp"
 #include "conformance/runner/target_iwarp.hpp"
+#include "dissectors/output/edit_distance.hpp"
 #include "replay/host/host.hpp"
 #include "replay/streams/tcp_over_wire.hpp"
 #include "replay/wires/background.hpp"
@@ -146,7 +147,12 @@ class ReferenceTarget final : public Target {
     for (const std::string& name : names) {
       const device::FaultRow* fault = device::find_fault(name);
       if (!fault && endpoint::find_fault(name)) continue;  // a fault of the iWARP reference device
-      if (!fault) return tl::unexpected(TargetError{true, fmt::format("unknown fault \"{}\"", name)});
+      if (!fault) {
+        std::vector<std::string_view> known;
+        for (const device::FaultRow& row : device::fault_rows) known.push_back(row.name);
+        return tl::unexpected(
+            TargetError{true, fmt::format("unknown fault \"{}\"{}", name, output::did_you_mean(name, known))});
+      }
       all.push_back(fault->fault);
     }
     const std::lock_guard lock(reference_->wire().mutex());
