@@ -99,15 +99,15 @@ def test_dry_run_shows_each_rewrite():
         ([RPING, "--wire", "null", "--include", "bth.opcod == 4"], 2, "--include"),
         ([RPING, "--wire", "null", "--pps", "5", "--topspeed"], 2, "--pps cannot be used with --topspeed"),
         ([RPING, "--wire", "null", "--bps", "5X"], 2, 'expected a rate such as 1000, 100k, 10M or 2.5G, got "5X"'),
-        ([RPING, "--wire", "null", "--pps", "0"], 2, "expected a rate above 0; use --topspeed"),
-        ([RPING, "--wire", "null", "--bps", "0"], 2, "expected a rate above 0; use --topspeed"),
+        ([RPING, "--wire", "null", "--pps", "0"], 2, "expected a rate above 0"),
+        ([RPING, "--wire", "null", "--bps", "0"], 2, "expected a rate above 0"),
         ([RPING, "--wire", "null", "--speed", "0"], 2, "expected a number greater than 0"),
         ([RPING, "--wire", "null", "--max-bytes", "0"], 2, "expected a size"),
         ([RPING, "--wire", "null", "--pause", "5"], 2, 'expected a duration such as 10ms, 1.5s or 200us, got "5"'),
         ([RPING, "--wire", "verbs:mlx5_7"], 2, "--allow-target mlx5_7"),
         ([RPING, "--wire", "null", "--wire", "null"], 2, "--split"),
-        ([RPING, "--wire", "pakcet:eth0"], 2, 'unknown kind "pakcet"; did you mean packet?'),
-        ([RPING, "--wire", "null,lnk=5"], 2, 'null has no option "lnk"; did you mean link?'),
+        ([RPING, "--wire", "pakcet:eth0"], 2, "did you mean packet?"),
+        ([RPING, "--wire", "null,lnk=5"], 2, "did you mean link?"),
         ([RPING, "--wire", "packet:eth0", "--split"], 2, "--split requires two wires, got 1"),
         (["/no/such.pcap", "--wire", "pakcet:eth0", "--split"], 2, "--split requires two wires, got 1"),
         ([RPING, "--wire", "file:/tmp/x", "--wire", "pakcet:x", "--split"], 2, 'unknown kind "pakcet"'),
@@ -160,9 +160,9 @@ def test_faults_use_and_report_seed(tmp_path):
 
 def test_unused_fault_rule_is_reported_with_its_reason():
     done = replay(RPING, "--wire", "null", "--topspeed", "--fault", "drop connection 2 psn +5", status=1)
-    message = ("no frame matches; the closest ones do not match connection (they belong to connection 1)")
+    message = "no frame matches: the closest ones do not match connection (they belong to connection 1)"
     assert f'fault "drop connection 2 psn +5" was never applied: {message}' in done.stderr
-    assert f"drop connection 2 psn +5: 0 done; never applied: {message}" in done.stdout
+    assert f"drop connection 2 psn +5: 0 done, never applied: {message}" in done.stdout
     report = json.loads(replay(RPING, "--wire", "null", "--topspeed", "--json", "--fault", "truncate 9000",
                                status=1).stdout)
     assert report["faults"][0]["failed"] == 379 and report["faults"][0]["reason"].startswith("not truncated: ")
@@ -253,7 +253,7 @@ def test_failed_completion_ends_the_replay_with_the_frame_of_the_capture():
     assert done.returncode == 3 and report["sent"]["frames"] == 4
     assert report["skipped"].keys() <= {"excluded"}
     assert "work request 5 of " in report["error"] and "local length error" in report["error"]
-    assert report["error"].endswith("first frame not sent: frame 15 of the capture")
+    assert report["error"].endswith(" (first unsent frame of the capture: 15)")
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setcap"), reason="requires root and setcap")

@@ -570,7 +570,7 @@ std::string FaultEngine::why_not(std::size_t rule) const {
   if (miss.unlucky > 0) return fmt::format("{} frames match, but probability excluded all of them", miss.unlucky);
   if (s.frames == 0) return "there was no frame";
   if (miss.selector.empty()) return "an earlier rule drops all frames";
-  std::string text = fmt::format("no frame matches; the closest ones do not match {}", miss.selector);
+  std::string text = fmt::format("no frame matches: the closest ones do not match {}", miss.selector);
   if (miss.selector == "connection") {
     if (s.last_connection == 0)
       text += " (they belong to no connection)";

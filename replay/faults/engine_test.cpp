@@ -73,7 +73,7 @@ TEST(FaultEngine, SelectsByQpAndRelativePsnAndTransmission) {
 
   FaultEngine other = engine_of("drop qp 0x13..0x20");
   EXPECT_EQ(other.arrived(request(100), 1, 0).leaving.size(), 1U);
-  EXPECT_EQ(other.why_not(0), "no frame matches; the closest ones do not match qp");
+  EXPECT_EQ(other.why_not(0), "no frame matches: the closest ones do not match qp");
 }
 
 TEST(FaultEngine, QpAndConnectionCanHaveNumbersOfTheCaller) {
@@ -98,7 +98,7 @@ TEST(FaultEngine, UnusedRulesHaveReason) {
       "drop psn +1 try 2");
   EXPECT_EQ(engine.why_not(0), "there was no frame");
   for (std::uint32_t psn = 100; psn < 103; ++psn) engine.arrived(request(psn), 1, 0);
-  const std::string closest = "no frame matches; the closest ones do not match ";
+  const std::string closest = "no frame matches: the closest ones do not match ";
   EXPECT_EQ(engine.why_not(0), closest + "psn");
   EXPECT_EQ(engine.why_not(1), closest + "connection (they belong to connection 1)");
   EXPECT_EQ(engine.why_not(2), closest + "from");

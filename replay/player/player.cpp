@@ -326,7 +326,7 @@ class Player {
     const std::uint64_t number = !outstanding_[lane].empty() ? outstanding_[lane].front()
                                  : next                      ? next->slot->number
                                                              : 0;
-    return number ? fmt::format("; first frame not sent: frame {} of the capture", number) : std::string();
+    return number ? fmt::format(" (first unsent frame of the capture: {})", number) : std::string();
   }
 
   void end_with(const std::string& message) {

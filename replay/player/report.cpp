@@ -103,7 +103,7 @@ std::string to_text(const ReplayReport& r) {
   for (const auto& rule : r.faults) {
     out += fmt::format("fault      {}: {} done", rule.text, rule.count.done);
     if (rule.count.undoable) out += fmt::format(", {} not possible ({})", rule.count.undoable, rule.reason);
-    if (rule.unused() && !rule.count.undoable) out += "; never applied: " + rule.reason;
+    if (rule.unused() && !rule.count.undoable) out += ", never applied: " + rule.reason;
     out += '\n';
   }
   if (r.chance) out += fmt::format("seed       {}\n", r.fault_seed);
