@@ -40,6 +40,7 @@ FramePipeline::FramePipeline(const PlayerOptions& options, std::span<Wire* const
       sides_(options.map),
       rewrites_(!options.map.empty() || options.rewrite.crc == CrcPolicy::recompute || options.rewrite.icrc_mask ||
                 options.rewrite.hop_limit || options.rewrite.dscp || options.rewrite.flow_label) {
+  for (const Wire* wire : wires) to_ethernet_ |= wire->capabilities().link == LinkType::ethernet;
   for (const MappedConnection& c : options.map.connections) dissects_ |= c.service == tracking::Service::iwarp;
   dissects_ |= options.include || options.exclude;
   dissector_options_.verify_crcs = (options.include && options.include->uses_crcs()) ||
@@ -52,7 +53,14 @@ FramePipeline::FramePipeline(const PlayerOptions& options, std::span<Wire* const
 }
 
 bool FramePipeline::begin() {
-  if (auto begun = source_.begin(); !begun) {
+  if (to_ethernet_) {
+    auto conversion = learn_links(source_);
+    if (!conversion) {
+      trouble_ = conversion.error();
+      return false;
+    }
+    links_ = std::move(*conversion);
+  } else if (auto begun = source_.begin(); !begun) {
     trouble_ = begun.error();
     return false;
   }
@@ -108,6 +116,7 @@ void FramePipeline::tell(ReplayReport& report, const FrameCounters& tally) const
   report.loops = tally.loop;
   report.truncated = tally.truncated;
   report.padded = tally.padded;
+  report.converted = tally.converted;
   report.rewritten = tally.rewritten;
   report.divided_pdus = tally.divided_pdus;
   for (std::size_t i = 0; i < skips; ++i) {
@@ -183,6 +192,7 @@ void FramePipeline::skip(Skip why, std::string example) {
 
 void FramePipeline::process() {
   ++tally_.read;
+  if (to_ethernet_ && LinkConversion::supports(record_.link)) tally_.converted += links_.convert(record_);
   const std::uint64_t number = source_.number();
   packet_.number = number;
   packet_.time_ns = record_.time;

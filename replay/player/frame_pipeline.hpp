@@ -28,7 +28,7 @@ struct Slot {
 /// Counters of a frame pipeline.
 struct FrameCounters {
   std::uint64_t read = 0, loop = 0;
-  std::uint64_t truncated = 0, padded = 0, rewritten = 0, divided_pdus = 0;
+  std::uint64_t truncated = 0, padded = 0, converted = 0, rewritten = 0, divided_pdus = 0;
   std::array<std::uint64_t, skips> skipped{};
   std::vector<FaultCount> faults;         ///< by rule
   std::uint64_t position = 0, whole = 0;  ///< read and total bytes of the captures, as in PlayProgress
@@ -131,6 +131,8 @@ class FramePipeline {
   Rewriter rewriter_;
   Resegmenter resegmenter_;
   Sides sides_;
+  LinkConversion links_;
+  bool to_ethernet_ = false;  ///< a wire requires Ethernet frames
   bool rewrites_, dissects_ = false;
   tracking::DissectorOptions dissector_options_;
   std::optional<tracking::Dissector> dissector_;

@@ -8,6 +8,13 @@ namespace rdmawire::replay {
 
 bool FrameSource::seekable() const { return std::find(files_.begin(), files_.end(), "-") == files_.end(); }
 
+bool FrameSource::repeatable() const {
+  return std::all_of(files_.begin(), files_.end(), [](const std::string& file) {
+    std::error_code error;
+    return std::filesystem::is_regular_file(file, error);
+  });
+}
+
 tl::expected<void, std::string> FrameSource::begin() {
   if (begun_ && !seekable()) return tl::unexpected(std::string("standard input can be read only once"));
   begun_ = true;
@@ -56,13 +63,29 @@ std::pair<std::uint64_t, std::uint64_t> FrameSource::position() const {
   return {done, known ? all : 0};
 }
 
-tl::expected<Learnt, std::string> survey(FrameSource& source) {
+tl::expected<LinkConversion, std::string> learn_links(FrameSource& source) {
+  LinkConversion conversion;
   if (auto begun = source.begin(); !begun) return tl::unexpected(begun.error());
+  if (!source.repeatable()) return conversion;
+  captures::Record record;
+  while (source.next(record)) {
+    if (source.number() == 1 && !LinkConversion::has_addresses(record.link)) break;
+    conversion.learn(record);
+  }
+  // Errors are reported by the caller's own pass.
+  if (auto begun = source.begin(); !begun) return tl::unexpected(begun.error());
+  return conversion;
+}
+
+tl::expected<Learnt, std::string> survey(FrameSource& source) {
+  auto conversion = learn_links(source);
+  if (!conversion) return tl::unexpected(conversion.error());
   tracking::Dissector dissector;
   tracking::Packet packet;
   captures::Record record;
   FlowLearner learner;
   while (source.next(record)) {
+    if (LinkConversion::supports(record.link)) conversion->convert(record);
     packet.number = source.number();
     packet.time_ns = record.time;
     packet.link = record.link;

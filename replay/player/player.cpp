@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <filesystem>
 #include <thread>
 
 #include "replay/player/prefetcher.hpp"
@@ -84,10 +83,7 @@ class Player {
 
   /// True if a second thread is useful: more than one CPU, and only regular files, whose reads do not block.
   [[nodiscard]] bool runs_ahead() const {
-    std::error_code error;
-    return std::thread::hardware_concurrency() > 1 &&
-           std::all_of(options_.files.begin(), options_.files.end(),
-                       [&](const std::string& file) { return std::filesystem::is_regular_file(file, error); });
+    return std::thread::hardware_concurrency() > 1 && FrameSource(options_.files).repeatable();
   }
 
   /// A frame to send. `own` owns it unless it is preloaded.

@@ -85,6 +85,7 @@ std::string to_text(const ReplayReport& r) {
     if (!skipped.example.empty()) out += " (" + skipped.example + ")";
     out += '\n';
   }
+  if (r.converted) out += fmt::format("converted  {} frames to Ethernet\n", r.converted);
   if (r.truncated) out += fmt::format("truncated  {} frames\n", r.truncated);
   if (r.padded) out += fmt::format("padded     {} frames truncated by the capture\n", r.padded);
   if (r.divided_pdus)
@@ -140,6 +141,7 @@ std::string to_json(const ReplayReport& r) {
         {"reason", skipped.example.empty() ? std::string(skip_words[i].meaning) : skipped.example}};
   }
   json["rewritten"] = r.rewritten;
+  json["converted"] = r.converted;
   json["truncated"] = r.truncated;
   json["padded"] = r.padded;
   json["divided_pdus"] = r.divided_pdus;

@@ -61,6 +61,7 @@ struct ReplayReport {
   bool waited = false;                     ///< `achieved` is elapsed time
   std::array<Skipped, skips> skipped;
   std::uint64_t truncated = 0, padded = 0, rewritten = 0;
+  std::uint64_t converted = 0;     ///< frames that got an Ethernet header, see LinkConversion
   std::uint64_t divided_pdus = 0;  ///< iWARP: PDUs in several frames, whose STags were not rewritten
   std::vector<Flow> flows;         ///< connections with sent frames
   std::vector<Lane> lanes;
