@@ -16,6 +16,7 @@
 #include "cli/terminal.hpp"
 #include "dissectors/output/filter_literal.hpp"
 #include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/ethernet.hpp"
 #include "replay/player/mapping.hpp"
 #include "replay/player/targets.hpp"
 #include "replay/rewrite/map_file.hpp"
@@ -483,8 +484,25 @@ void add_play_options(Command& command, PlayOptions& o) {
         return std::string();
       },
       "Invert these bits of all ICRCs and MPA CRCs, for example 0x1.");
-  command.option("--hop-limit", "N", o.rewrite.hop_limit, "Set the TTL or hop limit of all frames.");
+  command.parsed(
+      "--hop-limit", "N",
+      [&o](const std::string& text) {
+        const bool step = text.starts_with('+') || text.starts_with('-');
+        const auto value = output::parse_number(text.substr(step ? 1 : 0));
+        if (!value || *value > 255) return "expected N, +N or -N from 0 to 255, got \"" + text + "\"";
+        if (step)
+          o.rewrite.hop_limit_step = static_cast<std::int16_t>(text[0] == '-' ? -static_cast<int>(*value) : *value);
+        else
+          o.rewrite.hop_limit = static_cast<std::uint8_t>(*value);
+        return std::string();
+      },
+      "Set the TTL or hop limit of all frames. +N and -N change it, for example --hop-limit=-1.");
   command.option("--dscp", "N", o.rewrite.dscp, "Set the DSCP of all frames.").range(0, 63);
+  command.option("--vlan-priority", "N", o.rewrite.vlan_priority, "Set the priority of all outermost VLAN tags.")
+      .range(0, 7);
+  command.choice<std::uint16_t>("--vlan-type", "TYPE", o.rewrite.vlan_type,
+                                {{"802.1q", ethertype::vlan}, {"802.1ad", ethertype::provider_vlan}},
+                                "Set the type of all outermost VLAN tags.");
   command.option("--flow-label", "N", o.rewrite.flow_label, "Set the flow label of all IPv6 and RoCEv1 frames.")
       .range(0, 0xfffff);
 

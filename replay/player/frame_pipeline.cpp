@@ -38,8 +38,7 @@ FramePipeline::FramePipeline(const PlayerOptions& options, std::span<Wire* const
       rewriter_(options.map, options.rewrite),
       resegmenter_(options.map),
       sides_(options.map),
-      rewrites_(!options.map.empty() || options.rewrite.crc == CrcPolicy::recompute || options.rewrite.icrc_mask ||
-                options.rewrite.hop_limit || options.rewrite.dscp || options.rewrite.flow_label) {
+      rewrites_(!options.map.empty() || changes_frames(options.rewrite)) {
   for (const Wire* wire : wires) to_ethernet_ |= wire->capabilities().link == LinkType::ethernet;
   for (const MappedConnection& c : options.map.connections) dissects_ |= c.service == tracking::Service::iwarp;
   dissects_ |= options.include || options.exclude;

@@ -108,10 +108,13 @@ tl::expected<Mapping, MappingError> make_mapping(const std::vector<std::string>&
     from_file = true;
     std::move(read->connections.begin(), read->connections.end(), std::back_inserter(made.map.connections));
     std::move(read->hosts.begin(), read->hosts.end(), std::back_inserter(made.map.hosts));
+    std::move(read->prefixes.begin(), read->prefixes.end(), std::back_inserter(made.map.prefixes));
+    std::move(read->ports.begin(), read->ports.end(), std::back_inserter(made.map.ports));
   }
   if (!from_file) made.map = made.learnt.map;
   for (const std::string& text : assignments)
     if (const auto done = assign(made.map, text); !done) return failed(Kind::assignment, done.error());
+  made.map.apply_prefixes();
   // Checks all connections before the first frame is sent.
   if (from_file && unmapped == Unmapped::refuse)
     for (const MappedConnection& known : made.learnt.map.connections)

@@ -93,6 +93,22 @@ TEST(MapFile, AllOfferedFieldsAreAccepted) {
   EXPECT_TRUE(map) << map.error();
 }
 
+TEST(MapFile, NetworksAndPortsRoundTrip) {
+  FlowMap map;
+  for (const char* text : {"ip:10.0.0.0/8=172.16.0.0/12", "ip:fd00::/64=fd01::/48", "port:80=8080", "port:1000-2000=7"})
+    ASSERT_TRUE(assign(map, text)) << text;
+  ASSERT_EQ(map.prefixes.size(), 2U);
+  ASSERT_EQ(map.ports.size(), 2U);
+  const std::string text = write_flow_map(map);
+  const auto read = read_flow_map(text);
+  ASSERT_TRUE(read) << read.error() << text;
+  EXPECT_EQ(*read, map);
+  EXPECT_THAT(error_of(R"({"rdmawire": "flow map 1", "prefixes": [{"captured": "10.0.0.0/8"}]})"),
+              HasSubstr("/prefixes/0/live: expected a string"));
+  EXPECT_THAT(error_of(R"({"rdmawire": "flow map 1", "ports": [{"captured": "x", "live": 80}]})"),
+              HasSubstr("/ports/0: expected a port"));
+}
+
 TEST(MapFile, WrittenMapRoundTrips) {
   for (const char* name : {"rping.pcap", "ud-pingpong.pcap", "siw-rping.pcap", "rc-write-jumbo.pcapng.zst"}) {
     Learnt learnt = testing::learn(sample(name));
@@ -171,7 +187,13 @@ TEST(MapAssignment, UnknownCapturedValueIsAnError) {
   EXPECT_EQ(error("ip:10.0.0.2=fd00::1"), "ip:10.0.0.2=fd00::1: the addresses must be both IPv4 or both IPv6");
   EXPECT_EQ(error("mtu:1024=1000"), "mtu:1024=1000: expected a path MTU on the right (256, 512, 1024, 2048, 4096)");
   EXPECT_EQ(error("qkey:10.0.0.9=1"), "qkey:10.0.0.9=1: the capture contains no such endpoint of a connection");
-  EXPECT_THAT(error("psm:1=2"), HasSubstr("unknown kind of assignment; expected ip, mac, qp"));
+  EXPECT_THAT(error("psm:1=2"), HasSubstr("unknown kind of assignment; did you mean psn?"));
+  EXPECT_THAT(error("xyzzy:1=2"), HasSubstr("unknown kind of assignment; expected ip, mac, port, qp"));
+  EXPECT_THAT(error("ip:10.0.0.0/8=fd00::/8"), HasSubstr("both IPv4 or both IPv6"));
+  EXPECT_THAT(error("ip:10.0.0.0/33=10.0.0.0/8"), HasSubstr("expected networks"));
+  EXPECT_THAT(error("ip:10.0.0.0/8=10.0.0.1"), HasSubstr("expected networks"));
+  EXPECT_THAT(error("port:80-70=5"), HasSubstr("expected a port or a range"));
+  EXPECT_THAT(error("port:80=65536"), HasSubstr("expected a port or a range"));
 }
 
 }  // namespace
