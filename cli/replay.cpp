@@ -20,7 +20,9 @@ Command replay_command() {
       "--reactive, "
       "emulates one side of a connection against a live peer.";
   command.usage = {"--wire WIRE [OPTIONS] FILE...", "--write-map FILE [OPTIONS] FILE...", "--reactive [OPTIONS] FILE"};
-  command.argument("FILE", options->files, "Capture files. \"-\" reads standard input.").repeats().must_be_given();
+  command.argument("FILE", options->files, "Capture files, and directories of captures. \"-\" reads standard input.")
+      .repeats()
+      .must_be_given();
   command.group("Sending");
   command
       .option("-w,--wire", "WIRE", options->wires,

@@ -1,6 +1,8 @@
 #include "cli/replay_play.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -9,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 
@@ -77,6 +80,28 @@ std::string missing_values(const MappedConnection& c) {
   return text;
 }
 
+/// A file with the process ID during its lifetime.
+class PidFile {
+ public:
+  /// Empty path: no file.
+  explicit PidFile(std::string path) : path_(std::move(path)) {
+    if (path_.empty()) return;
+    errno = 0;
+    std::ofstream out(path_);
+    out << ::getpid() << "\n";
+    out.close();
+    if (!out) refuse(Exit::error, fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
+  }
+  PidFile(const PidFile&) = delete;
+  PidFile& operator=(const PidFile&) = delete;
+  ~PidFile() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+
+ private:
+  std::string path_;
+};
+
 class Play {
  public:
   explicit Play(const PlayOptions& options) : options_(options) {}
@@ -93,6 +118,7 @@ class Play {
 
  private:
   Exit go() {
+    expand_files();
     check_wires();
     infer_mapping();
     if (!options_.write_map.empty()) write_map();
@@ -100,6 +126,7 @@ class Play {
     prepare();
     open_wires();
     announce();
+    const PidFile pid_file(options_.pid_file);
 
     stop = false;
     struct sigaction action {};
@@ -129,6 +156,18 @@ class Play {
     return report.unused_fault() && !report.interrupted ? Exit::findings : Exit::success;
   }
 
+  void expand_files() {
+    auto files = replay::expand_directories(options_.files);
+    if (!files) refuse(Exit::error, files.error());
+    files_ = std::move(*files);
+    // All files are open at the same time.
+    constexpr std::size_t usual_limit = 500;
+    if (rlimit limit{}; files_.size() > usual_limit && ::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+      limit.rlim_cur = limit.rlim_max;
+      ::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+  }
+
   /// True if an option depends on the connections of the captures.
   [[nodiscard]] bool needs_connections() const {
     return !options_.map.empty() || !options_.write_map.empty() || options_.split || options_.continue_psns ||
@@ -137,11 +176,15 @@ class Play {
 
   /// Checks the number of the wires, then their kinds, before captures are read and files are created.
   void check_wires() {
-    const std::size_t wires = options_.wires.size(), files = options_.files.size();
+    const std::size_t wires = options_.wires.size(), files = files_.size();
     if (wires == 0) return;
-    if (options_.split && wires != 2) refuse(Exit::usage, fmt::format("--split requires two wires, got {}", wires));
-    if (wires > 1) {
-      using Lanes = PlayerOptions::Lanes;
+    using Lanes = PlayerOptions::Lanes;
+    const bool by_filter = !options_.split_by.empty();
+    if ((options_.split || by_filter) && wires != 2)
+      refuse(Exit::usage, fmt::format("--split{} requires two wires, got {}", by_filter ? "-by" : "", wires));
+    if (by_filter) {
+      player_.lanes = Lanes::by_filter;
+    } else if (wires > 1) {
       player_.lanes = options_.split || files == 1 ? Lanes::by_end : Lanes::by_file;
       if (player_.lanes == Lanes::by_file && wires != files)
         refuse(Exit::usage,
@@ -160,7 +203,7 @@ class Play {
   /// Reads the captures before sending, if an option depends on their connections.
   void infer_mapping() {
     if (!needs_connections()) return;
-    auto mapping = replay::make_mapping(options_.files, options_.map, options_.rewrite.unmapped);
+    auto mapping = replay::make_mapping(files_, options_.map, options_.rewrite.unmapped);
     if (!mapping) {
       using Kind = replay::MappingError::Kind;
       const auto& [kind, message] = mapping.error();
@@ -211,7 +254,7 @@ class Play {
   }
 
   void prepare() {
-    player_.files = options_.files;
+    player_.files = files_;
     player_.map = map_;
     player_.rewrite = options_.rewrite;
     if (options_.map.empty() && surveyed_) {
@@ -230,12 +273,14 @@ class Play {
     player_.pause = options_.pause;
     if (options_.continue_psns) player_.changes.psns = learnt_.psns;
     player_.changes.ip_step = options_.ip_step;
+    player_.changes.ip_loops = options_.ip_step_loops;
     player_.changes.qp_step = options_.qp_step;
     player_.most_frames = options_.limit;
     player_.max_bytes = options_.max_bytes;
     player_.most_time = static_cast<std::int64_t>(options_.seconds * 1e9);
     player_.include = filter("--include", options_.include);
     player_.exclude = filter("--exclude", options_.exclude);
+    player_.first_wire = filter("--split-by", options_.split_by);
     player_.snapped = options_.snapped;
     player_.truncate = options_.truncate;
     player_.preload = options_.preload;
@@ -245,12 +290,30 @@ class Play {
     if (options_.one_at_a_time) player_.step = [this] { return step(); };
     if (options_.dry_run && !options_.json)
       player_.on_frame = [this](const replay::PlayedFrame& frame) { show(frame); };
-    player_.progress_every = 500'000'000;
+    player_.progress_every = options_.stats > 0 ? static_cast<std::int64_t>(options_.stats * 1e9) : 500'000'000;
     player_.progress = [this](const replay::PlayProgress& p) {
+      if (options_.stats > 0) return print_statistics(p);
       progress_.show_line(fmt::format("{} frames sent, loop {}, {:.0f} frames/s, {:.1f} Mbit/s{}", p.sent, p.loop,
                                       p.frames_per_second, p.bits_per_second / 1e6,
                                       p.whole ? fmt::format(", {} %", p.position * 100 / p.whole) : ""));
     };
+  }
+
+  /// One line on standard error: text on a terminal, otherwise JSON.
+  void print_statistics(const replay::PlayProgress& p) const {
+    if (::isatty(STDERR_FILENO) && !options_.json)
+      return report_error(fmt::format("{} frames and {} bytes sent, loop {}, {:.0f} frames/s, {:.3f} Mbit/s{}", p.sent,
+                                      p.bytes, p.loop, p.frames_per_second, p.bits_per_second / 1e6,
+                                      p.whole ? fmt::format(", {} %", p.position * 100 / p.whole) : ""));
+    const nlohmann::ordered_json line{{"rdmawire", "replay progress 1"},
+                                      {"sent", {{"frames", p.sent}, {"bytes", p.bytes}}},
+                                      {"loop", p.loop},
+                                      {"frames_per_second", p.frames_per_second},
+                                      {"bits_per_second", p.bits_per_second},
+                                      {"position", p.position},
+                                      {"size", p.whole}};
+    fmt::print(stderr, "{}\n", line.dump());
+    std::fflush(stderr);
   }
 
   void open_wires() {
@@ -348,6 +411,7 @@ class Play {
   }
 
   const PlayOptions& options_;
+  std::vector<std::string> files_;  ///< captures, without directories
   Learnt learnt_;
   bool surveyed_ = false, all_safe_ = true;
   FlowMap map_;
@@ -438,6 +502,11 @@ void add_play_options(Command& command, PlayOptions& o) {
   add_duration(command, "--spin", o.spin,
                "Busy-wait for the last TIME before a frame is due. Longer times are more exact and use more CPU.")
       .by_default("100us");
+  command
+      .option("--stats", "SECONDS", o.stats,
+              "Print statistics to standard error every SECONDS seconds: text on a terminal, otherwise JSON lines.")
+      .positive();
+  command.option("--pid-file", "FILE", o.pid_file, "Write the process ID to FILE while frames are sent.");
   command.flag("-K,--preload", o.preload, "Read and rewrite all frames before sending the first one.");
 
   command.group("Loops");
@@ -445,12 +514,19 @@ void add_play_options(Command& command, PlayOptions& o) {
   add_duration(command, "--pause", o.pause, "Wait TIME between loops.");
   command.flag("--continue-psns", o.continue_psns, "Continue the PSNs of the previous loop.");
   command.option("--ip-step", "N", o.ip_step, "Add N to all IP addresses in each loop.");
+  command.option("--ip-step-loops", "N", o.ip_step_loops, "Apply --ip-step only in every Nth loop.")
+      .positive()
+      .needs("--ip-step");
   command.option("--qp-step", "N", o.qp_step, "Add N to all QP numbers in each loop.");
 
   command.group("Selection");
   command.option("--include", "EXPR", o.include, "Send only frames that match EXPR (see docs/reference/filters.md).");
   command.option("--exclude", "EXPR", o.exclude, "Do not send frames that match EXPR.");
   command.flag("--split", o.split, "Send the clients' frames to the first wire and the servers' to the second.");
+  command
+      .option("--split-by", "EXPR", o.split_by,
+              "Send frames that match EXPR to the first wire and all others to the second.")
+      .excludes({"--split"});
   command.option("-L,--limit", "N", o.limit, "Stop after N frames.").positive();
   command.size("--max-bytes", o.max_bytes, "Stop before the total exceeds SIZE bytes, for example 10M.")
       .range(1, 1LL << 50);

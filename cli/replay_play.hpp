@@ -15,6 +15,9 @@ struct PlayOptions {
   std::vector<std::string> files, wires;
   replay::PlayerOptions::Lanes lanes = replay::PlayerOptions::Lanes::one;
   bool split = false;
+  std::string split_by;
+  double stats = 0;  ///< seconds. 0: only on a terminal
+  std::string pid_file;
 
   double speed = 0, packets = 0, bits = 0;
   std::uint64_t burst = 1;
@@ -25,6 +28,7 @@ struct PlayOptions {
   std::int64_t pause = 0;
   bool continue_psns = false;
   std::uint32_t ip_step = 0, qp_step = 0;
+  std::uint64_t ip_step_loops = 1;
 
   std::uint64_t limit = 0, max_bytes = 0;
   double seconds = 0;

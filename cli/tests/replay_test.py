@@ -177,6 +177,79 @@ def test_split_sends_each_side_to_one_wire(tmp_path):
         assert sides == {address}
 
 
+def test_split_by_filter_sends_matching_frames_to_first_wire(tmp_path):
+    first, second = tmp_path / "first.pcapng", tmp_path / "second.pcapng"
+    replay(RPING, "--split-by", "ip.src == 10.0.0.2/32 or arp", "--wire", f"file:{first}", "--wire", f"file:{second}")
+    assert {fields(p, "ip")["src"] for p in packets(first) if fields(p, "ip")} == {"10.0.0.2"}
+    assert any(fields(p, "arp") for p in packets(first)) and not any(fields(p, "arp") for p in packets(second))
+    assert len(packets(first)) + len(packets(second)) == 379
+
+
+def test_directory_is_replayed_in_timestamp_order(tmp_path):
+    for name in ("b.pcap", "a.pcap"):
+        shutil.copy(RPING, tmp_path / name)
+    (tmp_path / "notes.txt").write_text("no capture")
+    report = json.loads(replay(tmp_path, "--wire", "null", "--topspeed", "--json").stdout)
+    assert report["sent"]["frames"] == 2 * 379
+    (tmp_path / "empty").mkdir()
+    assert "contains no capture" in replay(tmp_path / "empty", "--wire", "null", status=3).stderr
+
+
+def test_pipe_is_read_once():
+    command = f"exec {COMMAND} replay <(cat {RPING}) --wire null --topspeed --json"
+    done = subprocess.run(["bash", "-c", command], timeout=60, capture_output=True, text=True)
+    assert json.loads(done.stdout)["sent"]["frames"] == 379, done.stderr
+
+
+def test_statistics_are_json_lines_if_standard_error_is_piped():
+    done = replay(RPING, "--wire", "null", "--pps", "1000", "--stats", "0.1")
+    lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    assert len(lines) >= 2 and lines[0]["rdmawire"] == "replay progress 1"
+    assert [line["sent"]["frames"] for line in lines] == sorted(line["sent"]["frames"] for line in lines)
+    assert 0 < lines[-1]["sent"]["frames"] <= 379 and lines[-1]["size"] > 0
+
+
+def test_pid_file_exists_while_frames_are_sent(tmp_path):
+    pid = tmp_path / "pid"
+    process = subprocess.Popen([COMMAND, "replay", RPING, "--wire", "null", "--pps", "200", "--loops", "0",
+                                "--pid-file", pid], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for _ in range(500):
+        if pid.exists() and pid.read_text():
+            break
+        time.sleep(0.01)
+    assert int(pid.read_text()) == process.pid
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 0 and not pid.exists()
+    assert "cannot write" in replay(RPING, "--wire", "null", "--pid-file", "/no/such/pid", status=3).stderr
+
+
+def test_ip_step_can_be_applied_to_every_second_loop(tmp_path):
+    out = tmp_path / "out.pcapng"
+    replay(RPING, "--loops", "4", "--ip-step", "256", "--ip-step-loops", "2", "--include", "bth", "--limit", "1480",
+           "--wire", f"file:{out}")
+    addresses = [fields(p, "ip")["src"] for p in packets(out)]
+    assert {address.rsplit(".", 2)[1] for address in addresses} == {"0", "1"}
+
+
+def test_cooked_capture_is_replayed_as_ethernet(tmp_path):
+    cooked, out = tmp_path / "cooked.pcap", tmp_path / "out.pcap"
+    data = RPING.read_bytes()
+    with cooked.open("wb") as file:
+        file.write(data[:20] + (113).to_bytes(4, "little"))
+        at = 24
+        while at < len(data):
+            length = int.from_bytes(data[at + 8:at + 12], "little")
+            frame = data[at + 16:at + 16 + length]
+            header = b"\0\0\0\1\0\6" + frame[6:12] + b"\0\0" + frame[12:14]
+            body = header + frame[14:]
+            file.write(data[at:at + 8] + 2 * len(body).to_bytes(4, "little") + body)
+            at += 16 + length
+    report = json.loads(replay(cooked, "--wire", f"file:{out}", "--json").stdout)
+    assert report["converted"] == report["sent"]["frames"] == 379
+    assert [p["layers"][1:] for p in packets(out)] == [p["layers"][1:] for p in packets(RPING)]
+
+
 def test_interrupted_replay_reports_sent_frames():
     process = subprocess.Popen([COMMAND, "replay", RPING, "--wire", "null", "--pps", "200", "--loops", "0", "--json"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -41,9 +41,10 @@ FramePipeline::FramePipeline(const PlayerOptions& options, std::span<Wire* const
       rewrites_(!options.map.empty() || changes_frames(options.rewrite)) {
   for (const Wire* wire : wires) to_ethernet_ |= wire->capabilities().link == LinkType::ethernet;
   for (const MappedConnection& c : options.map.connections) dissects_ |= c.service == tracking::Service::iwarp;
-  dissects_ |= options.include || options.exclude;
-  dissector_options_.verify_crcs = (options.include && options.include->uses_crcs()) ||
-                                   (options.exclude && options.exclude->uses_crcs()) || rewrites_;
+  dissects_ |= options.include || options.exclude || options.first_wire;
+  dissector_options_.verify_crcs = rewrites_;
+  for (const auto* filter : {&options.include, &options.exclude, &options.first_wire})
+    dissector_options_.verify_crcs |= *filter && (*filter)->uses_crcs();
   if (!options.faults.rules().empty()) {
     FaultEngineOptions how;
     how.seed = options.fault_seed;
@@ -166,7 +167,7 @@ void FramePipeline::change_map() {
       const bool iwarp = map.connections[i].service == tracking::Service::iwarp;
       if (i < changes.psns.size() && end.psn.captured && !iwarp)
         end.psn.live = (end.psn.live.value_or(*end.psn.captured) + changes.psns[i][e]) & Psn::mask;
-      if (changes.ip_step && end.address.captured) {
+      if (changes.ip_step && end.address.captured && (tally_.loop - 1) % changes.ip_loops == 0) {
         PortAddress address = end.address.live.value_or(*end.address.captured);
         const auto low = static_cast<std::uint32_t>(address.low) + changes.ip_step;
         address.low = (address.low & ~std::uint64_t{0xffffffff}) | low;
@@ -218,6 +219,7 @@ void FramePipeline::process() {
     more_ = advance();
     return;
   }
+  if (options_.first_wire) matches_first_wire_ = options_.first_wire->matches(packet_);
   if (!schedule_) {
     const std::int64_t anchor = anchor_.value_or(record_.time);
     schedule_.emplace(options_.pace, anchor);
@@ -320,6 +322,8 @@ bool FramePipeline::check(const Rewritten& rewritten, Slot& slot, bool snapped) 
   if (wires_.size() > 1 && options_.lanes == PlayerOptions::Lanes::by_end) {
     if (!side) return skip(Skip::lane, who_sent()), false;
     slot.lane = static_cast<std::uint32_t>(*side);
+  } else if (wires_.size() > 1 && options_.lanes == PlayerOptions::Lanes::by_filter) {
+    slot.lane = matches_first_wire_ ? 0 : 1;
   } else if (options_.lanes == PlayerOptions::Lanes::by_file) {
     slot.lane = static_cast<std::uint32_t>(std::min(source_.file(), wires_.size() - 1));
   }

@@ -132,7 +132,8 @@ class FramePipeline {
   Resegmenter resegmenter_;
   Sides sides_;
   LinkConversion links_;
-  bool to_ethernet_ = false;  ///< a wire requires Ethernet frames
+  bool matches_first_wire_ = false;  ///< the current frame
+  bool to_ethernet_ = false;         ///< a wire requires Ethernet frames
   bool rewrites_, dissects_ = false;
   tracking::DissectorOptions dissector_options_;
   std::optional<tracking::Dissector> dissector_;

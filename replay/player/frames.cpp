@@ -1,6 +1,7 @@
 #include "replay/player/frames.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "dissectors/tracking/dissector.hpp"
 
@@ -61,6 +62,33 @@ std::pair<std::uint64_t, std::uint64_t> FrameSource::position() const {
     known &= open.reader.file_size() != 0;
   }
   return {done, known ? all : 0};
+}
+
+tl::expected<std::vector<std::string>, std::string> expand_directories(const std::vector<std::string>& names) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> files;
+  for (const std::string& name : names) {
+    std::error_code error;
+    if (!fs::is_directory(name, error)) {
+      files.push_back(name);
+      continue;
+    }
+    std::vector<std::string> found;
+    for (const fs::directory_entry& entry : fs::directory_iterator(name, error)) {
+      fs::path plain = entry.path().filename();
+      if (plain.extension() == ".gz" || plain.extension() == ".zst") plain = plain.stem();
+      const std::string kind = plain.extension().string();
+      std::error_code unknown;
+      if ((kind == ".pcap" || kind == ".pcapng" || kind == ".cap") && entry.is_regular_file(unknown))
+        found.push_back(entry.path().string());
+    }
+    if (error) return tl::unexpected(name + ": " + error.message());
+    if (found.empty())
+      return tl::unexpected(name + ": the directory contains no capture (*.pcap, *.pcapng, *.cap, also .gz and .zst)");
+    std::sort(found.begin(), found.end());
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
 }
 
 tl::expected<LinkConversion, std::string> learn_links(FrameSource& source) {

@@ -47,6 +47,10 @@ class FrameSource {
   std::string error_;
 };
 
+/// Replaces each directory by its captures, sorted by name: regular files *.pcap, *.pcapng and *.cap, also with .gz or
+/// .zst. A directory without captures is an error.
+tl::expected<std::vector<std::string>, std::string> expand_directories(const std::vector<std::string>& names);
+
 /// Reads all frames, if the first one has a link header that is converted and contains MAC addresses. Calls
 /// `source.begin()` before and after.
 tl::expected<LinkConversion, std::string> learn_links(FrameSource& source);
