@@ -572,7 +572,7 @@ void add_play_options(Command& command, PlayOptions& o) {
           o.rewrite.hop_limit = static_cast<std::uint8_t>(*value);
         return std::string();
       },
-      "Set the TTL or hop limit of all frames. +N and -N change it, for example --hop-limit=-1.");
+      "Set the TTL or hop limit of all frames. +N and -N change it.");
   command.option("--dscp", "N", o.rewrite.dscp, "Set the DSCP of all frames.").range(0, 63);
   command.option("--vlan-priority", "N", o.rewrite.vlan_priority, "Set the priority of all outermost VLAN tags.")
       .range(0, 7);

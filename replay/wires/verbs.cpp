@@ -44,8 +44,9 @@ WireResult<void> VerbsWire::find(const VerbsWireOptions& options) {
 
   std::uint32_t mtu = unknown_mtu;
   if (!device_.interface.empty()) {
-    const auto interface = Interface::find(name_, device_.interface);
+    auto interface = Interface::find(name_, device_.interface);
     if (interface) {
+      if (auto link = interface->check_link(); !link) return tl::unexpected(link.error());
       mtu = interface->mtu();
       capabilities_.bits_per_second = interface->bits_per_second();
     }

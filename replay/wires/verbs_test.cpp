@@ -7,6 +7,8 @@
 #include <poll.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "replay/wires/veth_for_test.hpp"
 
@@ -36,8 +38,8 @@ class VerbsWireTest : public testing::VethTest {
     set("DEVICES", "near far");
   }
   void TearDown() override {
-    for (const char* name :
-         {"DEVICES", "FAIL", "COMPLETION", "LINK_LAYER", "PORT", "WITHOUT", "RATE", "L2_INLINE", "LOOPBACK", "NOOP"})
+    for (const char* name : {"DEVICES", "FAIL", "COMPLETION", "SYSFS", "LINK_LAYER", "PORT", "WITHOUT", "RATE",
+                             "L2_INLINE", "LOOPBACK", "NOOP"})
       unsetenv((std::string("FAKE_VERBS_") + name).c_str());
   }
   static void set(const char* name, const std::string& value) {
@@ -331,6 +333,36 @@ TEST_F(VerbsWireTest, RemovedDeviceIsAnError) {
   const auto got = near->receive(Wire::forever);
   ASSERT_FALSE(got);
   EXPECT_TRUE(got.error().kind == WireError::Kind::missing || got.error().kind == WireError::Kind::down);
+}
+
+// RoCE is disabled on a port for raw packets, so its GID table is empty.
+TEST_F(VerbsWireTest, InterfaceWithoutGidsIsFoundInSysfs) {
+  namespace fs = std::filesystem;
+  const fs::path sysfs = fs::path(::testing::TempDir()) / fmt::format("sysfs-{}", ::getpid());
+  const auto interface = [&](const char* name, const char* port, const char* role) {
+    const fs::path path = sysfs / "near" / "device" / "net" / name;
+    fs::create_directories(path);
+    std::ofstream(path / "dev_port") << port << "\n";
+    std::ofstream(path / "phys_port_name") << role << "\n";
+  };
+  ASSERT_TRUE(spaces_->run("ip link set near mtu 4000 && ip link set far mtu 4000"));
+  set("WITHOUT", "gids");
+  set("SYSFS", sysfs.string());
+  EXPECT_EQ(open("verbs:near")->capabilities().max_bytes, 9216U + 18) << "no interface is known";
+  interface("near", "1", "p1");
+  EXPECT_EQ(open("verbs:near")->capabilities().max_bytes, 4018U) << "the only interface";
+  EXPECT_EQ(open("verbs:near")->capabilities().bits_per_second, 10'000'000'000U);
+  EXPECT_EQ(verbs_ports()->front().interface, "near");
+  interface("lo", "0", "p0");
+  interface("near0", "0", "pf0vf0");
+  EXPECT_EQ(verbs_ports()->front().interface, "lo") << "dev_port of port 1 is 0";
+  fs::remove_all(sysfs);
+  interface("near", "0", "p0");
+  interface("far", "1", "p1");
+  EXPECT_EQ(verbs_ports()->front().interface, "near");
+  ASSERT_TRUE(spaces_->run("ip link set far down; until ip link show near | grep -q NO-CARRIER; do :; done"));
+  EXPECT_EQ(error_of("verbs:near").kind, WireError::Kind::down);
+  fs::remove_all(sysfs);
 }
 
 TEST_F(VerbsWireTest, PortThatIsDownIsNotOpened) {
