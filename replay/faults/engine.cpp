@@ -280,7 +280,10 @@ struct FaultEngine::State {
     const std::string_view selector = excluded_by(program.rules()[index], stack, side, time, stage);
     if (selector.empty()) return true;
     Miss& miss = misses[index];
-    if (stage > miss.stage) miss.stage = stage, miss.selector = selector;
+    if (stage > miss.stage) {
+      miss.stage = stage;
+      miss.selector = selector;
+    }
     return false;
   }
   void note(std::size_t rule, bool done, std::string what, std::int64_t time, std::uint32_t side) {

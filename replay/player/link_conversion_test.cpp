@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "captures/io/test_support.hpp"
 #include "captures/io/writer.hpp"
 #include "dissectors/protocol/decode.hpp"
@@ -187,7 +189,7 @@ TEST_P(Converted, CaptureIsReplayedAsEthernet) {
     EXPECT_EQ(b.link, LinkType::ethernet);
     do ASSERT_EQ(before.next(a), captures::Next::record);
     while (GetParam() == LinkType::raw_ip && load_be<2>(a.bytes.data() + 12) != 0x0800);
-    const std::size_t skipped = GetParam() == LinkType::linux_sll ? 0 : 12;
+    const std::ptrdiff_t skipped = GetParam() == LinkType::linux_sll ? 0 : 12;
     EXPECT_TRUE(std::equal(a.bytes.begin() + skipped, a.bytes.end(), b.bytes.begin() + skipped, b.bytes.end()))
         << a.number;
   }

@@ -13,7 +13,7 @@ struct SkipWords {
 };
 constexpr SkipWords skip_words[skips] = {
     {"excluded", "not selected by the filters"},
-    {"snapped", "truncated by the capture; --snapped pad appends zeros, --snapped send sends the captured part"},
+    {"snapped", "truncated by the capture; --truncated pad appends zeros, --truncated send sends the captured part"},
     {"too_long", "too long for the wire; --too-long truncate shortens them"},
     {"group", "broadcast or multicast destination; --allow-multicast sends them"},
     {"unmapped", "no mapping"},

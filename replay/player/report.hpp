@@ -46,7 +46,7 @@ struct ReplayReport {
   struct Rule {
     std::string text;
     FaultCount count;
-    std::string reason;   ///< why it was not applied to some or all frames. Empty: it was
+    std::string reason{};  ///< why it was not applied to some or all frames. Empty: it was
     bool random = false;  ///< it has a probability below 1
     [[nodiscard]] bool unused() const { return count.done == 0; }
   };
