@@ -188,10 +188,10 @@ class Play {
       player_.lanes = options_.split || files == 1 ? Lanes::by_end : Lanes::by_file;
       if (player_.lanes == Lanes::by_file && wires != files)
         refuse(Exit::usage,
-               fmt::format("{} captures and {} wires; specify one wire per capture, or --split and two wires", files,
+               fmt::format("{} captures and {} wires: specify one wire per capture, or --split and two wires", files,
                            wires));
       if (player_.lanes == Lanes::by_end && (wires != 2 || !needs_connections()))
-        refuse(Exit::usage, fmt::format("{} wires for one capture; specify one wire, or --split and two wires", wires));
+        refuse(Exit::usage, fmt::format("{} wires for one capture: specify one wire, or --split and two wires", wires));
     }
     for (const std::string& name : options_.wires) {
       const auto spec = replay::WireSpec::parse(name);

@@ -310,8 +310,8 @@ std::string_view FaultEngine::State::excluded_by(const FaultRule& rule, const He
   const auto outside = [](const std::optional<FaultRange>& range, std::int64_t value) {
     return range && !range->holds(value);
   };
-  // In the order of the diagnosis: a rule that was never applied is reported with the last of these that excluded all
-  // remaining frames.
+  // The order of the checks is that of the diagnosis: a rule that was never applied is reported with the last check
+  // that excluded all remaining frames.
   stage = 1;
   if (rule.from && !is_at(*rule.from, side, stack, true)) return "from";
   ++stage;

@@ -680,15 +680,15 @@ TEST_F(PlayerTest, DeletedInterfaceIsReportedAsError) {
   EXPECT_EQ(report.sent, wire->get()->counters().sent);
 }
 
-// By the kernel's receive timestamps, with a sender that is often interrupted by other processes.
+// The times are the kernel's receive timestamps. Other processes often interrupt the sender.
 TEST_F(PlayerTest, RateCapHoldsInAnyTenMilliseconds) {
   std::string why_not;
   const auto namespaces = testing::Namespaces::make(why_not);
   if (!namespaces) GTEST_SKIP() << why_not;
-  ASSERT_TRUE(namespaces->run("ip link add near type veth peer name far && for i in near far; do "
-                              "sysctl -qw net.ipv6.conf.$i.disable_ipv6=1; ip link set $i up; done") &&
-              namespaces->run(testing::Namespaces::until_up("near")) &&
-              namespaces->run(testing::Namespaces::until_up("far")));
+  ASSERT_TRUE(
+      namespaces->run("ip link add near type veth peer name far && sysctl -qw net.ipv6.conf.near.disable_ipv6=1 "
+                      "net.ipv6.conf.far.disable_ipv6=1 && ip link set near up && ip link set far up") &&
+      namespaces->run(testing::Namespaces::until_up("near")) && namespaces->run(testing::Namespaces::until_up("far")));
   auto near = open_wire("packet:near").value();
   const auto far = open_wire("packet:far,incoming").value();
   PlayerOptions options;
@@ -802,7 +802,7 @@ TEST(ReplayReport, TextListsTenConnectionsAndSum) {
     report.flows.push_back({"connection " + std::to_string(i), "x ↔ y", {2, 1}, {200, 100}});
   const std::string text = to_text(report);
   EXPECT_THAT(text, HasSubstr("connection 10  x ↔ y: 2 and 1 frames\n"
-                              "and 9990 more connections: 19980 and 9990 frames; --json lists all\n"));
+                              "and 9990 more connections: 19980 and 9990 frames (--json lists all)\n"));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 12);
   EXPECT_EQ(nlohmann::json::parse(to_json(report))["connections"].size(), 10'000U);
 }

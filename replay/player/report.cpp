@@ -98,7 +98,7 @@ std::string to_text(const ReplayReport& r) {
     std::array<std::uint64_t, 2> frames{};
     for (std::size_t i = most_flows; i < r.flows.size(); ++i)
       for (std::size_t end = 0; end < frames.size(); ++end) frames[end] += r.flows[i].frames[end];
-    out += fmt::format("and {} more connections: {} and {} frames; --json lists all\n", r.flows.size() - most_flows,
+    out += fmt::format("and {} more connections: {} and {} frames (--json lists all)\n", r.flows.size() - most_flows,
                        frames[0], frames[1]);
   }
   for (const auto& rule : r.faults) {

@@ -47,7 +47,7 @@ struct ReplayReport {
     std::string text;
     FaultCount count;
     std::string reason{};  ///< why it was not applied to some or all frames. Empty: it was
-    bool random = false;  ///< it has a probability below 1
+    bool random = false;   ///< it has a probability below 1
     [[nodiscard]] bool unused() const { return count.done == 0; }
   };
 
