@@ -20,7 +20,9 @@ Command replay_command() {
       "--reactive, "
       "emulates one side of a connection against a live peer.";
   command.usage = {"--wire WIRE [OPTIONS] FILE...", "--write-map FILE [OPTIONS] FILE...", "--reactive [OPTIONS] FILE"};
-  command.argument("FILE", options->files, "Capture files. \"-\" reads standard input.").repeats().must_be_given();
+  command.argument("FILE", options->files, "Capture files, and directories of captures. \"-\" reads standard input.")
+      .repeats()
+      .must_be_given();
   command.group("Sending");
   command
       .option("-w,--wire", "WIRE", options->wires,
@@ -49,7 +51,9 @@ Command replay_command() {
                       {"rdmawire replay trace.pcap --reactive --device lab:rxe",
                        "Emulate one side of a connection against a live rxe device."}};
   command.statuses = {{"0", "success"},
-                      {"1", "the live peer did not behave as captured (--reactive)"},
+                      {"1",
+                       "a fault rule without probability was never applied, or the live peer did not behave as "
+                       "captured (--reactive)"},
                       {"2", "usage error"},
                       {"3", "error of a capture, mapping, wire or device, or frames could not be sent"}};
   command.run = [options, live](const Given& given) {

@@ -1,12 +1,17 @@
 #include "cli/replay_play.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 
@@ -14,6 +19,7 @@
 #include "cli/terminal.hpp"
 #include "dissectors/output/filter_literal.hpp"
 #include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/ethernet.hpp"
 #include "replay/player/mapping.hpp"
 #include "replay/player/targets.hpp"
 #include "replay/rewrite/map_file.hpp"
@@ -43,6 +49,7 @@ struct Refusal {
 constexpr std::uint64_t default_cap = 1'000'000'000;  ///< bits per second
 
 std::string file_text(const std::string& path, std::size_t most) {
+  errno = 0;
   std::ifstream in(path, std::ios::binary);
   std::string text;
   if (in) {
@@ -50,7 +57,7 @@ std::string file_text(const std::string& path, std::size_t most) {
     in.read(text.data(), static_cast<std::streamsize>(text.size()));
     text.resize(static_cast<std::size_t>(in.gcount()));
   }
-  if (!in.is_open() || in.bad()) refuse(Exit::error, "cannot read " + path);
+  if (!in.is_open() || in.bad()) refuse(Exit::error, fmt::format("cannot read {}: {}", path, std::strerror(errno)));
   if (text.size() > most) refuse(Exit::error, fmt::format("{} exceeds {} bytes", path, most));
   return text;
 }
@@ -73,6 +80,28 @@ std::string missing_values(const MappedConnection& c) {
   return text;
 }
 
+/// A file with the process ID during its lifetime.
+class PidFile {
+ public:
+  /// Empty path: no file.
+  explicit PidFile(std::string path) : path_(std::move(path)) {
+    if (path_.empty()) return;
+    errno = 0;
+    std::ofstream out(path_);
+    out << ::getpid() << "\n";
+    out.close();
+    if (!out) refuse(Exit::error, fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
+  }
+  PidFile(const PidFile&) = delete;
+  PidFile& operator=(const PidFile&) = delete;
+  ~PidFile() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+
+ private:
+  std::string path_;
+};
+
 class Play {
  public:
   explicit Play(const PlayOptions& options) : options_(options) {}
@@ -89,12 +118,15 @@ class Play {
 
  private:
   Exit go() {
+    expand_files();
+    check_wires();
     infer_mapping();
     if (!options_.write_map.empty()) write_map();
     if (options_.wires.empty() && !options_.dry_run) return output_.finish() ? Exit::success : Exit::error;
     prepare();
     open_wires();
     announce();
+    const PidFile pid_file(options_.pid_file);
 
     stop = false;
     struct sigaction action {};
@@ -113,15 +145,65 @@ class Play {
       report_dry_run(report);
     const bool complete = output_.finish();
     if (!report.trouble.empty()) report_error(report.trouble);
-    return complete && report.trouble.empty() && report.unable() == 0 ? Exit::success : Exit::error;
+    if (const auto& groups = report.skip(replay::Skip::group); groups.frames != 0)
+      report_error(
+          fmt::format("{} frames to broadcast or multicast addresses were not sent, the first is frame {}; "
+                      "use --allow-multicast to send them",
+                      groups.frames, groups.first_frame));
+    for (const auto& rule : report.faults)
+      if (rule.unused()) report_error(fmt::format("fault \"{}\" was never applied: {}", rule.text, rule.reason));
+    if (!complete || !report.trouble.empty() || report.unable() != 0) return Exit::error;
+    return report.unused_fault() && !report.interrupted ? Exit::findings : Exit::success;
+  }
+
+  void expand_files() {
+    auto files = replay::expand_directories(options_.files);
+    if (!files) refuse(Exit::error, files.error());
+    files_ = std::move(*files);
+    // All files are open at the same time.
+    constexpr std::size_t usual_limit = 500;
+    if (rlimit limit{}; files_.size() > usual_limit && ::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+      limit.rlim_cur = limit.rlim_max;
+      ::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+  }
+
+  /// True if an option depends on the connections of the captures.
+  [[nodiscard]] bool needs_connections() const {
+    return !options_.map.empty() || !options_.write_map.empty() || options_.split || options_.continue_psns ||
+           options_.ip_step || options_.qp_step;
+  }
+
+  /// Checks the number of the wires, then their kinds, before captures are read and files are created.
+  void check_wires() {
+    const std::size_t wires = options_.wires.size(), files = files_.size();
+    if (wires == 0) return;
+    using Lanes = PlayerOptions::Lanes;
+    const bool by_filter = !options_.split_by.empty();
+    if ((options_.split || by_filter) && wires != 2)
+      refuse(Exit::usage, fmt::format("--split{} requires two wires, got {}", by_filter ? "-by" : "", wires));
+    if (by_filter) {
+      player_.lanes = Lanes::by_filter;
+    } else if (wires > 1) {
+      player_.lanes = options_.split || files == 1 ? Lanes::by_end : Lanes::by_file;
+      if (player_.lanes == Lanes::by_file && wires != files)
+        refuse(Exit::usage,
+               fmt::format("{} captures and {} wires: specify one wire per capture, or --split and two wires", files,
+                           wires));
+      if (player_.lanes == Lanes::by_end && (wires != 2 || !needs_connections()))
+        refuse(Exit::usage, fmt::format("{} wires for one capture: specify one wire, or --split and two wires", wires));
+    }
+    for (const std::string& name : options_.wires) {
+      const auto spec = replay::WireSpec::parse(name);
+      if (!spec) refuse(Exit::usage, spec.error().message);
+      if (const auto known = replay::check_kind(*spec); !known) refuse(Exit::usage, known.error().message);
+    }
   }
 
   /// Reads the captures before sending, if an option depends on their connections.
   void infer_mapping() {
-    const bool needed = !options_.map.empty() || !options_.write_map.empty() || options_.split ||
-                        options_.continue_psns || options_.ip_step || options_.qp_step;
-    if (!needed) return;
-    auto mapping = replay::make_mapping(options_.files, options_.map, options_.rewrite.unmapped);
+    if (!needs_connections()) return;
+    auto mapping = replay::make_mapping(files_, options_.map, options_.rewrite.unmapped);
     if (!mapping) {
       using Kind = replay::MappingError::Kind;
       const auto& [kind, message] = mapping.error();
@@ -141,10 +223,11 @@ class Play {
       output_.text() += text;
       return;
     }
+    errno = 0;
     std::ofstream out(options_.write_map, std::ios::binary);
     out << text;
     out.close();
-    if (!out) refuse(Exit::error, "cannot write " + options_.write_map);
+    if (!out) refuse(Exit::error, fmt::format("cannot write {}: {}", options_.write_map, std::strerror(errno)));
     report_error(fmt::format("{}: {} connection{}; complete the live values and pass the file to --map",
                              options_.write_map, map_.connections.size(), map_.connections.size() == 1 ? "" : "s"));
   }
@@ -171,7 +254,7 @@ class Play {
   }
 
   void prepare() {
-    player_.files = options_.files;
+    player_.files = files_;
     player_.map = map_;
     player_.rewrite = options_.rewrite;
     if (options_.map.empty() && surveyed_) {
@@ -184,18 +267,20 @@ class Play {
     if (options_.bits > 0) pace = {replay::Pace::Kind::bits, options_.bits};
     if (options_.topspeed || options_.one_at_a_time) pace = {replay::Pace::Kind::top};
     pace.burst = options_.burst;
-    if (options_.max_gap > 0) pace.most_gap = options_.max_gap;
+    if (options_.max_gap) pace.most_gap = *options_.max_gap;
     player_.spin = options_.spin;
     player_.loops = options_.loops;
     player_.pause = options_.pause;
     if (options_.continue_psns) player_.changes.psns = learnt_.psns;
     player_.changes.ip_step = options_.ip_step;
+    player_.changes.ip_loops = options_.ip_step_loops;
     player_.changes.qp_step = options_.qp_step;
     player_.most_frames = options_.limit;
     player_.max_bytes = options_.max_bytes;
     player_.most_time = static_cast<std::int64_t>(options_.seconds * 1e9);
     player_.include = filter("--include", options_.include);
     player_.exclude = filter("--exclude", options_.exclude);
+    player_.first_wire = filter("--split-by", options_.split_by);
     player_.snapped = options_.snapped;
     player_.truncate = options_.truncate;
     player_.preload = options_.preload;
@@ -205,12 +290,30 @@ class Play {
     if (options_.one_at_a_time) player_.step = [this] { return step(); };
     if (options_.dry_run && !options_.json)
       player_.on_frame = [this](const replay::PlayedFrame& frame) { show(frame); };
-    player_.progress_every = 500'000'000;
+    player_.progress_every = options_.stats > 0 ? static_cast<std::int64_t>(options_.stats * 1e9) : 500'000'000;
     player_.progress = [this](const replay::PlayProgress& p) {
+      if (options_.stats > 0) return print_statistics(p);
       progress_.show_line(fmt::format("{} frames sent, loop {}, {:.0f} frames/s, {:.1f} Mbit/s{}", p.sent, p.loop,
                                       p.frames_per_second, p.bits_per_second / 1e6,
                                       p.whole ? fmt::format(", {} %", p.position * 100 / p.whole) : ""));
     };
+  }
+
+  /// One line on standard error: text on a terminal, otherwise JSON.
+  void print_statistics(const replay::PlayProgress& p) const {
+    if (::isatty(STDERR_FILENO) && !options_.json)
+      return report_error(fmt::format("{} frames and {} bytes sent, loop {}, {:.0f} frames/s, {:.3f} Mbit/s{}", p.sent,
+                                      p.bytes, p.loop, p.frames_per_second, p.bits_per_second / 1e6,
+                                      p.whole ? fmt::format(", {} %", p.position * 100 / p.whole) : ""));
+    const nlohmann::ordered_json line{{"rdmawire", "replay progress 1"},
+                                      {"sent", {{"frames", p.sent}, {"bytes", p.bytes}}},
+                                      {"loop", p.loop},
+                                      {"frames_per_second", p.frames_per_second},
+                                      {"bits_per_second", p.bits_per_second},
+                                      {"position", p.position},
+                                      {"size", p.whole}};
+    fmt::print(stderr, "{}\n", line.dump());
+    std::fflush(stderr);
   }
 
   void open_wires() {
@@ -242,26 +345,9 @@ class Play {
       }
     }
     for (auto& wire : wires_) wire_pointers_.push_back(wire.get());
-    player_.allow_groups = options_.allow_multicast || all_wires_are_files();
+    player_.allow_groups = options_.allow_multicast || all_safe_;
     player_.rate_cap = options_.rate_cap.value_or(all_safe_ ? 0 : default_cap);
-    if (wires_.size() > 1)
-      player_.lanes =
-          options_.split || options_.files.size() == 1 ? PlayerOptions::Lanes::by_end : PlayerOptions::Lanes::by_file;
-    if (wires_.size() > 1 && player_.lanes == PlayerOptions::Lanes::by_file && wires_.size() != options_.files.size())
-      refuse(Exit::usage,
-             fmt::format("{} captures and {} wires; specify one wire per capture, or --split and two wires",
-                         options_.files.size(), wires_.size()));
-    if (player_.lanes == PlayerOptions::Lanes::by_end && wires_.size() != 2)
-      refuse(Exit::usage, "--split requires two wires");
-    if (player_.lanes == PlayerOptions::Lanes::by_end && !surveyed_)
-      refuse(Exit::usage, "two wires for one capture require --split");
   }
-  /// Multicast frames are harmless in files.
-  [[nodiscard]] bool all_wires_are_files() const {
-    return std::all_of(wires_.begin(), wires_.end(),
-                       [](const auto& wire) { return wire->capabilities().virtual_time || wire->name() == "null"; });
-  }
-
   /// Reports the destinations before the first frame is sent.
   void announce() const {
     if (options_.map.empty()) return;
@@ -271,14 +357,25 @@ class Play {
         if (!end.address.captured) continue;
         ends.insert(captures::analysis::to_text(end.address.live.value_or(*end.address.captured)));
       }
+    constexpr std::size_t most_shown = 10;
     std::string text;
-    for (const std::string& end : ends) text += (text.empty() ? "" : ", ") + end;
+    std::size_t shown = 0;
+    for (const std::string& end : ends) {
+      if (shown++ == most_shown) {
+        text += fmt::format(" and {} more addresses", ends.size() - most_shown);
+        break;
+      }
+      text += (text.empty() ? "" : ", ") + end;
+    }
     report_error(fmt::format("{} connection{} between {}", map_.connections.size(),
                              map_.connections.size() == 1 ? "" : "s", text));
     if (!options_.dry_run) return;
+    std::size_t incomplete = 0;
     for (const MappedConnection& c : map_.connections)
-      if (const std::string unknown = missing_values(c); !unknown.empty())
+      if (const std::string unknown = missing_values(c); !unknown.empty() && incomplete++ < most_shown)
         report_error(fmt::format("{}: no mapping for {}; keeping captured values", c.name, unknown));
+    if (incomplete > most_shown)
+      report_error(fmt::format("{} more connections without a mapping for some values", incomplete - most_shown));
   }
 
   bool step() {
@@ -314,6 +411,7 @@ class Play {
   }
 
   const PlayOptions& options_;
+  std::vector<std::string> files_;  ///< captures, without directories
   Learnt learnt_;
   bool surveyed_ = false, all_safe_ = true;
   FlowMap map_;
@@ -340,19 +438,23 @@ std::optional<double> parse_rate(const std::string& text) {
   return value * scale;
 }
 
-Option& add_rate(Command& command, const std::string& names, std::function<void(double)> set, std::string help) {
+/// `zero`: the remedy for a rate of 0. Empty: 0 is valid.
+Option& add_rate(Command& command, const std::string& names, std::function<void(double)> set, std::string zero,
+                 std::string help) {
   return command.parsed(
       names, "RATE",
-      [set = std::move(set)](const std::string& text) {
+      [set = std::move(set), zero = std::move(zero)](const std::string& text) {
         const auto rate = parse_rate(text);
         if (!rate) return "expected a rate such as 1000, 100k, 10M or 2.5G, got \"" + text + "\"";
+        if (*rate == 0 && !zero.empty()) return "expected a rate above 0; " + zero;
         set(*rate);
         return std::string();
       },
       std::move(help));
 }
 
-Option& add_duration(Command& command, const std::string& names, std::int64_t& value, std::string help) {
+template <class Value>  // std::int64_t, or an optional of it
+Option& add_duration(Command& command, const std::string& names, Value& value, std::string help) {
   return command.parsed(
       names, "TIME",
       [&value](const std::string& text) {
@@ -378,26 +480,33 @@ void add_play_options(Command& command, PlayOptions& o) {
       if (name != own) others.push_back(name);
     return others;
   };
+  const std::string use_topspeed = "use --topspeed to send as fast as the wire accepts frames";
   command.group("Timing");
   command.option("-x,--speed", "N", o.speed, "Replay N times as fast as captured.")
       .positive()
       .by_default("1")
       .excludes(other_paces("--speed"));
   add_rate(
-      command, "-p,--pps", [&o](double v) { o.packets = v; }, "Send RATE frames per second.")
+      command, "-p,--pps", [&o](double v) { o.packets = v; }, use_topspeed, "Send RATE frames per second.")
       .excludes(other_paces("--pps"));
   add_rate(
-      command, "--bps", [&o](double v) { o.bits = v; }, "Send RATE bits per second, for example 2.5G.")
+      command, "--bps", [&o](double v) { o.bits = v; }, use_topspeed, "Send RATE bits per second, for example 2.5G.")
       .excludes(other_paces("--bps"));
   command.flag("-t,--topspeed", o.topspeed, "Send as fast as the wire accepts frames.")
       .excludes(other_paces("--topspeed"));
   command.flag("-o,--one-at-a-time", o.one_at_a_time, "Send each frame when Enter is pressed.")
       .excludes(other_paces("--one-at-a-time"));
   command.option("--burst", "N", o.burst, "Send N frames together.").range(1, 1 << 20).needs("--pps");
-  add_duration(command, "--max-gap", o.max_gap, "Limit the time between two frames to TIME.");
+  add_duration(command, "--max-gap", o.max_gap,
+               "Limit the captured time between two frames to TIME. 0s removes all gaps.");
   add_duration(command, "--spin", o.spin,
                "Busy-wait for the last TIME before a frame is due. Longer times are more exact and use more CPU.")
       .by_default("100us");
+  command
+      .option("--stats", "SECONDS", o.stats,
+              "Print statistics to standard error every SECONDS seconds: text on a terminal, otherwise JSON lines.")
+      .positive();
+  command.option("--pid-file", "FILE", o.pid_file, "Write the process ID to FILE while frames are sent.");
   command.flag("-K,--preload", o.preload, "Read and rewrite all frames before sending the first one.");
 
   command.group("Loops");
@@ -405,14 +514,22 @@ void add_play_options(Command& command, PlayOptions& o) {
   add_duration(command, "--pause", o.pause, "Wait TIME between loops.");
   command.flag("--continue-psns", o.continue_psns, "Continue the PSNs of the previous loop.");
   command.option("--ip-step", "N", o.ip_step, "Add N to all IP addresses in each loop.");
+  command.option("--ip-step-loops", "N", o.ip_step_loops, "Apply --ip-step only in every Nth loop.")
+      .positive()
+      .needs("--ip-step");
   command.option("--qp-step", "N", o.qp_step, "Add N to all QP numbers in each loop.");
 
   command.group("Selection");
   command.option("--include", "EXPR", o.include, "Send only frames that match EXPR (see docs/reference/filters.md).");
   command.option("--exclude", "EXPR", o.exclude, "Do not send frames that match EXPR.");
   command.flag("--split", o.split, "Send the clients' frames to the first wire and the servers' to the second.");
+  command
+      .option("--split-by", "EXPR", o.split_by,
+              "Send frames that match EXPR to the first wire and all others to the second.")
+      .excludes({"--split"});
   command.option("-L,--limit", "N", o.limit, "Stop after N frames.").positive();
-  command.size("--max-bytes", o.max_bytes, "Stop before the total exceeds SIZE bytes, for example 10M.");
+  command.size("--max-bytes", o.max_bytes, "Stop before the total exceeds SIZE bytes, for example 10M.")
+      .range(1, 1LL << 50);
   command.option("--seconds", "SECONDS", o.seconds, "Stop after SECONDS seconds.").positive();
 
   command.group("Rewriting");
@@ -443,8 +560,25 @@ void add_play_options(Command& command, PlayOptions& o) {
         return std::string();
       },
       "Invert these bits of all ICRCs and MPA CRCs, for example 0x1.");
-  command.option("--hop-limit", "N", o.rewrite.hop_limit, "Set the TTL or hop limit of all frames.");
+  command.parsed(
+      "--hop-limit", "N",
+      [&o](const std::string& text) {
+        const bool step = text.starts_with('+') || text.starts_with('-');
+        const auto value = output::parse_number(text.substr(step ? 1 : 0));
+        if (!value || *value > 255) return "expected N, +N or -N from 0 to 255, got \"" + text + "\"";
+        if (step)
+          o.rewrite.hop_limit_step = static_cast<std::int16_t>(text[0] == '-' ? -static_cast<int>(*value) : *value);
+        else
+          o.rewrite.hop_limit = static_cast<std::uint8_t>(*value);
+        return std::string();
+      },
+      "Set the TTL or hop limit of all frames. +N and -N change it.");
   command.option("--dscp", "N", o.rewrite.dscp, "Set the DSCP of all frames.").range(0, 63);
+  command.option("--vlan-priority", "N", o.rewrite.vlan_priority, "Set the priority of all outermost VLAN tags.")
+      .range(0, 7);
+  command.choice<std::uint16_t>("--vlan-type", "TYPE", o.rewrite.vlan_type,
+                                {{"802.1q", ethertype::vlan}, {"802.1ad", ethertype::provider_vlan}},
+                                "Set the type of all outermost VLAN tags.");
   command.option("--flow-label", "N", o.rewrite.flow_label, "Set the flow label of all IPv6 and RoCEv1 frames.")
       .range(0, 0xfffff);
 
@@ -460,8 +594,8 @@ void add_play_options(Command& command, PlayOptions& o) {
   command.flag("--allow-multicast", o.allow_multicast, "Send frames to broadcast and multicast addresses.");
   command.option("--allow-target", "NAME", o.allowed, "Allow sending to the interface or device NAME.");
   add_rate(
-      command, "--rate-cap", [&o](double v) { o.rate_cap = static_cast<std::uint64_t>(v); },
-      "Limit the rate to RATE bits per second. 0 removes the limit.")
+      command, "--rate-cap", [&o](double v) { o.rate_cap = static_cast<std::uint64_t>(v); }, "",
+      "Limit the rate to RATE bits per second in any 10 ms. 0 removes the limit.")
       .by_default("1G if --allow-target is required, else no limit");
 }
 

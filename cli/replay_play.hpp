@@ -15,15 +15,20 @@ struct PlayOptions {
   std::vector<std::string> files, wires;
   replay::PlayerOptions::Lanes lanes = replay::PlayerOptions::Lanes::one;
   bool split = false;
+  std::string split_by;
+  double stats = 0;  ///< seconds. 0: only on a terminal
+  std::string pid_file;
 
   double speed = 0, packets = 0, bits = 0;
   std::uint64_t burst = 1;
   bool topspeed = false, one_at_a_time = false;
-  std::int64_t max_gap = 0, spin = 100'000;
+  std::optional<std::int64_t> max_gap;
+  std::int64_t spin = 100'000;
   std::uint64_t loops = 1;
   std::int64_t pause = 0;
   bool continue_psns = false;
   std::uint32_t ip_step = 0, qp_step = 0;
+  std::uint64_t ip_step_loops = 1;
 
   std::uint64_t limit = 0, max_bytes = 0;
   double seconds = 0;

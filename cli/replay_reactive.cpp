@@ -4,6 +4,8 @@
 #include <poll.h>
 
 #include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -112,9 +114,11 @@ Exit replay_reactive(ReactiveOptions options) {
   std::string text;
   for (const std::string& line : options.faults) text += line + "\n";
   if (!options.faults_file.empty()) {
+    errno = 0;
     std::ifstream in(options.faults_file);
     text.assign(std::istreambuf_iterator<char>(in), {});
-    if (!in.is_open() || in.bad()) return failed("cannot read " + options.faults_file, false);
+    if (!in.is_open() || in.bad())
+      return failed(fmt::format("cannot read {}: {}", options.faults_file, std::strerror(errno)), false);
   }
   auto faults = replay::FaultProgram::compile(text);
   if (!faults) return failed(to_string(faults.error(), text), true);
@@ -165,7 +169,9 @@ Exit replay_reactive(ReactiveOptions options) {
                                 : text_of(report);
   if (!output.finish()) return Exit::error;
   if (!report.failure.empty()) return Exit::error;
-  return report.good() || report.interrupted ? Exit::success : Exit::findings;
+  for (const std::string& rule : report.unused_faults) report_error("replay: fault was never applied: " + rule);
+  if (report.interrupted) return Exit::success;
+  return report.good() && report.unused_faults.empty() ? Exit::success : Exit::findings;
 }
 
 }  // namespace rdmawire::cli

@@ -1,4 +1,8 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "cli/options/command.hpp"
 #include "cli/options/layout.hpp"
@@ -88,6 +92,26 @@ TEST(Options, CombinationsAreChecked) {
   EXPECT_EQ(error_of({"a", "--json", "--rows", "2"}), "tool: --json cannot be used with --rows");
   EXPECT_EQ(error_of({"a", "--seed", "2"}), "tool: --seed requires --tag");
   EXPECT_EQ(error_of({"a", "--rows", "2", "--rows", "3"}), "tool: --rows may be specified only once");
+}
+
+TEST(Options, ArgumentsAreReadFromFile) {
+  const std::string path = testing::TempDir() + "/arguments-" + std::to_string(::getpid());
+  std::ofstream(path) << "# options of the test\n--rows 5\t--tag 'x y'\n\n  --output=\"a b\".pcap\n--tag ''\n";
+  Values v;
+  const std::string at = "@" + path;
+  const auto [status, text] = run_with(v, {"a", at});
+  EXPECT_EQ(status, 0) << text;
+  EXPECT_EQ(v.rows, 5u);
+  EXPECT_EQ(v.output, "a b.pcap");
+  EXPECT_EQ(v.tags, (std::vector<std::string>{"x y", ""}));
+  EXPECT_EQ(error_of({"a", at, "--rows", "6"}), "tool: --rows may be specified only once");
+  std::ofstream(path) << "a 'open\n";
+  EXPECT_EQ(error_of({at}), "tool: " + at + ": line 1: missing closing quote");
+  Values after;
+  EXPECT_EQ(run_with(after, {"--", "@/no/such"}).first, 0);
+  EXPECT_EQ(after.files, std::vector<std::string>{"@/no/such"});
+  EXPECT_EQ(error_of({"@/no/such"}), "tool: @/no/such: No such file or directory");
+  std::filesystem::remove(path);
 }
 
 TEST(Options, UnknownOptionSuggestsSimilarName) {

@@ -1,9 +1,12 @@
 /// Translates command tables to CLI11. The only file that includes CLI11.
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 
@@ -168,6 +171,53 @@ int usage_error(const Command& root, const Node& node, const std::string& messag
   return static_cast<int>(Exit::usage);
 }
 
+/// The words of a file with arguments: separated by white space, with quotes as in a shell. # starts a comment line.
+std::vector<std::string> words_of_file(const std::string& path) {
+  errno = 0;
+  std::ifstream in(path);
+  std::vector<std::string> words;
+  std::string line;
+  for (std::size_t number = 1; std::getline(in, line); ++number) {
+    const std::size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string::npos || line[begin] == '#') continue;
+    char quote = '\0';
+    bool in_word = false;
+    for (const char c : line) {
+      const bool blank = c == ' ' || c == '\t' || c == '\r';
+      if (quote == '\0' && blank) {
+        in_word = false;
+        continue;
+      }
+      if (!in_word) words.emplace_back();
+      in_word = true;
+      if (quote != '\0' ? c == quote : c == '"' || c == '\'')
+        quote = quote == '\0' ? c : '\0';
+      else
+        words.back() += c;
+    }
+    if (quote != '\0') throw UsageError("@" + path + ": line " + std::to_string(number) + ": missing closing quote");
+  }
+  if (!in.eof()) throw UsageError("@" + path + ": " + std::strerror(errno));
+  return words;
+}
+
+/// Replaces each argument @FILE before "--" by the arguments in the file. A file does not refer to further ones.
+std::vector<std::string> expanded(int argc, char** argv) {
+  std::vector<std::string> arguments;
+  bool literal = false;
+  for (int i = 0; i < argc; ++i) {
+    const std::string argument = argv[i];
+    literal |= argument == "--";
+    if (i == 0 || literal || argument.size() < 2 || argument.front() != '@') {
+      arguments.push_back(argument);
+      continue;
+    }
+    const std::vector<std::string> words = words_of_file(argument.substr(1));
+    arguments.insert(arguments.end(), words.begin(), words.end());
+  }
+  return arguments;
+}
+
 int success(const std::string& text) {
   std::fputs(text.c_str(), stdout);
   return static_cast<int>(Exit::success);
@@ -188,7 +238,12 @@ int run(Command root, int argc, char** argv) {
   Node top{&root, &app, root.name, {}, {}};
   translate(top);
   try {
-    app.parse(argc, argv);
+    const std::vector<std::string> arguments = expanded(argc, argv);
+    std::vector<const char*> pointers;
+    for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
+    app.parse(static_cast<int>(pointers.size()), pointers.data());
+  } catch (const UsageError& error) {
+    return usage_error(root, top, error.what());
   } catch (const CLI::CallForHelp&) {
     const Node& node = top.deepest();
     return success(help_of(*node.command, node.path, layout::help_width()));

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 RDMAWIRE = Path(os.environ.get("RDMAWIRE", ROOT / "build" / "dev" / "bin" / "rdmawire"))
-PINGPONG, RPING, STREAM = (
-    str(ROOT / "captures/samples" / name) for name in ("rc-pingpong.pcap.gz", "rping.pcap", "siw-rping.pcap")
+PINGPONG, RPING, STREAM, SRQ = (
+    str(ROOT / "captures/samples" / name)
+    for name in ("rc-pingpong.pcap.gz", "rping.pcap", "siw-rping.pcap", "srq-pingpong.pcap.gz")
 )
 
 pytestmark = pytest.mark.skipif(not RDMAWIRE.exists(), reason=f"needs the command: {RDMAWIRE} is not built")
@@ -43,6 +45,16 @@ def test_loss_is_recovered_and_recorded(tmp_path):
     assert "ICRC bad" not in checked.stdout and checked.stdout.count("\n") > 800
 
 
+def test_fault_rules_use_the_connection_and_qp_numbers_of_the_report():
+    shown = replay(SRQ, "--connection", "3", "--dry-run").stdout
+    qp = re.search(r"^connection 3: RC QP (0x[0-9a-f]+)", shown).group(1)
+    done = replay(SRQ, "--connection", "3", "--side", "a", "--fault", "drop connection 3 psn +2 try 1", "--fault",
+                  f"duplicate qp {qp} nth 2")
+    assert done.returncode == 0 and "(connection 3, " in done.stdout, done
+    done = replay(SRQ, "--connection", "3", "--side", "a", "--fault", "drop connection 1 psn +2 try 1")
+    assert done.returncode == 1 and "(they belong to connection 3)" in done.stderr, done
+
+
 def test_divergence_shows_captured_and_live_frames():
     done = replay(PINGPONG, "--side", "a", "--device-fault", "msn-starts-at-one")
     assert done.returncode == 1
@@ -67,6 +79,7 @@ def test_dry_run_lists_steps():
         (["--device", "rxe0"], 2, 'unknown device "rxe0"'),
         (["--speed", "2"], 2, "--speed cannot be used with --reactive"),
         (["--fault", "dorp psn +5"], 2, "dorp"),
+        (["--device-fault", "msn-start-at-one"], 2, "did you mean msn-starts-at-one?"),
         (["--device-fault", "nothing"], 2, 'unknown fault "nothing"'),
         (["-O", "/no/such/directory/x.pcapng"], 3, "/no/such/directory"),
     ],

@@ -3,8 +3,10 @@
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -90,14 +92,27 @@ def test_dry_run_shows_each_rewrite():
         (["/no/such.pcap", "--wire", "null"], 3, "/no/such.pcap"),
         ([RPING, "--wire", "nul"], 2, "nul"),
         ([RPING, "--wire", "null", "-m", "qp:0x99=1"], 2, "the capture contains no such endpoint of a connection"),
-        ([RPING, "--wire", "null", "-m", "/no/such.json"], 3, "/no/such.json"),
+        ([RPING, "--wire", "null", "-m", "/no/such.json"], 3, "/no/such.json: cannot read the file: No such file"),
+        ([RPING, "--wire", "null", "--faults", "/no/such"], 3, "cannot read /no/such: No such file or directory"),
+        ([RPING, "--write-map", "/no/such/map"], 3, "cannot write /no/such/map: No such file or directory"),
         ([RPING, "--wire", "null", "--fault", "dorp"], 2, "did you mean drop?"),
         ([RPING, "--wire", "null", "--include", "bth.opcod == 4"], 2, "--include"),
         ([RPING, "--wire", "null", "--pps", "5", "--topspeed"], 2, "--pps cannot be used with --topspeed"),
         ([RPING, "--wire", "null", "--bps", "5X"], 2, 'expected a rate such as 1000, 100k, 10M or 2.5G, got "5X"'),
+        ([RPING, "--wire", "null", "--pps", "0"], 2, "expected a rate above 0"),
+        ([RPING, "--wire", "null", "--bps", "0"], 2, "expected a rate above 0"),
+        ([RPING, "--wire", "null", "--speed", "0"], 2, "expected a number greater than 0"),
+        ([RPING, "--wire", "null", "--max-bytes", "0"], 2, "expected a size"),
         ([RPING, "--wire", "null", "--pause", "5"], 2, 'expected a duration such as 10ms, 1.5s or 200us, got "5"'),
         ([RPING, "--wire", "verbs:mlx5_7"], 2, "--allow-target mlx5_7"),
         ([RPING, "--wire", "null", "--wire", "null"], 2, "--split"),
+        ([RPING, "--wire", "pakcet:eth0"], 2, "did you mean packet?"),
+        ([RPING, "--wire", "null,lnk=5"], 2, "did you mean link?"),
+        ([RPING, "--wire", "packet:eth0", "--split"], 2, "--split requires two wires, got 1"),
+        (["/no/such.pcap", "--wire", "pakcet:eth0", "--split"], 2, "--split requires two wires, got 1"),
+        ([RPING, "--wire", "file:/tmp/x", "--wire", "pakcet:x", "--split"], 2, 'unknown kind "pakcet"'),
+        ([RPING, RPING, "--wire", "null", "--wire", "null", "--wire", "null"], 2, "2 captures and 3 wires"),
+        ([RPING, "--wire", "null", "--fault", "corrupt bth.pns"], 2, "did you mean bth.psn"),
         ([RPING, "--wire", "packet:no-such"], 3, "no-such"),
         ([RPING, "--wire", "packet:lo"], 2, "--allow-target lo"),
     ],
@@ -143,11 +158,96 @@ def test_faults_use_and_report_seed(tmp_path):
     assert json.loads(replay(RPING, "--wire", "null", "--topspeed", "--faults", rules, "--json").stdout)["seed"] is not None
 
 
+def test_unused_fault_rule_is_reported_with_its_reason():
+    done = replay(RPING, "--wire", "null", "--topspeed", "--fault", "drop connection 2 psn +5", status=1)
+    message = "no frame matches: the closest ones do not match connection (they belong to connection 1)"
+    assert f'fault "drop connection 2 psn +5" was never applied: {message}' in done.stderr
+    assert f"drop connection 2 psn +5: 0 done, never applied: {message}" in done.stdout
+    report = json.loads(replay(RPING, "--wire", "null", "--topspeed", "--json", "--fault", "truncate 9000",
+                               status=1).stdout)
+    assert report["faults"][0]["failed"] == 379 and report["faults"][0]["reason"].startswith("not truncated: ")
+    # A rule with a probability may have no effect.
+    replay(RPING, "--wire", "null", "--topspeed", "--fault", "drop probability 0")
+
+
 def test_split_sends_each_side_to_one_wire(tmp_path):
     replay(RPING, "--split", "--wire", f"file:{tmp_path}/client.pcapng", "--wire", f"file:{tmp_path}/server.pcapng")
     for name, address in (("client", "10.0.0.3"), ("server", "10.0.0.2")):
         sides = {fields(p, "ip")["src"] for p in packets(tmp_path / f"{name}.pcapng") if fields(p, "ip")}
         assert sides == {address}
+
+
+def test_split_by_filter_sends_matching_frames_to_first_wire(tmp_path):
+    first, second = tmp_path / "first.pcapng", tmp_path / "second.pcapng"
+    replay(RPING, "--split-by", "ip.src == 10.0.0.2/32 or arp", "--wire", f"file:{first}", "--wire", f"file:{second}")
+    assert {fields(p, "ip")["src"] for p in packets(first) if fields(p, "ip")} == {"10.0.0.2"}
+    assert any(fields(p, "arp") for p in packets(first)) and not any(fields(p, "arp") for p in packets(second))
+    assert len(packets(first)) + len(packets(second)) == 379
+
+
+def test_directory_is_replayed_in_timestamp_order(tmp_path):
+    for name in ("b.pcap", "a.pcap"):
+        shutil.copy(RPING, tmp_path / name)
+    (tmp_path / "notes.txt").write_text("no capture")
+    report = json.loads(replay(tmp_path, "--wire", "null", "--topspeed", "--json").stdout)
+    assert report["sent"]["frames"] == 2 * 379
+    (tmp_path / "empty").mkdir()
+    assert "contains no capture" in replay(tmp_path / "empty", "--wire", "null", status=3).stderr
+
+
+def test_pipe_is_read_once():
+    command = f"exec {COMMAND} replay <(cat {RPING}) --wire null --topspeed --json"
+    done = subprocess.run(["bash", "-c", command], timeout=60, capture_output=True, text=True)
+    assert json.loads(done.stdout)["sent"]["frames"] == 379, done.stderr
+
+
+def test_statistics_are_json_lines_if_standard_error_is_piped():
+    done = replay(RPING, "--wire", "null", "--pps", "1000", "--stats", "0.1")
+    lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    assert len(lines) >= 2 and lines[0]["rdmawire"] == "replay progress 1"
+    assert [line["sent"]["frames"] for line in lines] == sorted(line["sent"]["frames"] for line in lines)
+    assert 0 < lines[-1]["sent"]["frames"] <= 379 and lines[-1]["size"] > 0
+
+
+def test_pid_file_exists_while_frames_are_sent(tmp_path):
+    pid = tmp_path / "pid"
+    process = subprocess.Popen([COMMAND, "replay", RPING, "--wire", "null", "--pps", "200", "--loops", "0",
+                                "--pid-file", pid], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for _ in range(500):
+        if pid.exists() and pid.read_text():
+            break
+        time.sleep(0.01)
+    assert int(pid.read_text()) == process.pid
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 0 and not pid.exists()
+    assert "cannot write" in replay(RPING, "--wire", "null", "--pid-file", "/no/such/pid", status=3).stderr
+
+
+def test_ip_step_can_be_applied_to_every_second_loop(tmp_path):
+    out = tmp_path / "out.pcapng"
+    replay(RPING, "--loops", "4", "--ip-step", "256", "--ip-step-loops", "2", "--include", "bth", "--limit", "1480",
+           "--wire", f"file:{out}")
+    addresses = [fields(p, "ip")["src"] for p in packets(out)]
+    assert {address.rsplit(".", 2)[1] for address in addresses} == {"0", "1"}
+
+
+def test_cooked_capture_is_replayed_as_ethernet(tmp_path):
+    cooked, out = tmp_path / "cooked.pcap", tmp_path / "out.pcap"
+    data = RPING.read_bytes()
+    with cooked.open("wb") as file:
+        file.write(data[:20] + (113).to_bytes(4, "little"))
+        at = 24
+        while at < len(data):
+            length = int.from_bytes(data[at + 8:at + 12], "little")
+            frame = data[at + 16:at + 16 + length]
+            header = b"\0\0\0\1\0\6" + frame[6:12] + b"\0\0" + frame[12:14]
+            body = header + frame[14:]
+            file.write(data[at:at + 8] + 2 * len(body).to_bytes(4, "little") + body)
+            at += 16 + length
+    report = json.loads(replay(cooked, "--wire", f"file:{out}", "--json").stdout)
+    assert report["converted"] == report["sent"]["frames"] == 379
+    assert [p["layers"][1:] for p in packets(out)] == [p["layers"][1:] for p in packets(RPING)]
 
 
 def test_interrupted_replay_reports_sent_frames():
@@ -175,6 +275,76 @@ def test_capture_larger_than_memory_is_replayed(tmp_path):
                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
     report = json.loads(done.stdout)
     assert report["sent"]["frames"] % 379 == 0 and report["sent"]["bytes"] > 1.9 * limit
+
+
+def test_max_gap_of_zero_removes_all_gaps(tmp_path):
+    replay(RPING, "--max-gap", "0s", "--wire", f"file:{tmp_path}/out.pcap")
+    assert len({p["time"] for p in packets(tmp_path / "out.pcap")}) == 1
+
+
+FAKE_VERBS = COMMAND.parent.parent / "replay" / "wires" / "librdma_fake_verbs.so"
+VETH = """set -e
+ip link add near type veth peer name far
+for i in near far; do sysctl -qw net.ipv6.conf.$i.disable_ipv6=1; ip link set $i up; done
+until ip -o link show dev near | grep -q "state UP"; do :; done
+"""
+
+
+def in_namespace(script, **variables):
+    """Runs a shell script with a veth pair near, far, which are also devices of the fake libibverbs if it is loaded."""
+    return subprocess.run(["unshare", "-n", "sh", "-c", VETH + script], env=os.environ | variables, timeout=60,
+                          capture_output=True, text=True)
+
+
+def over_fake_verbs(*arguments, **variables):
+    command = " ".join(map(str, [COMMAND, "replay", RPING, "--wire", "verbs:near,noreceive", *arguments]))
+    return in_namespace(f"exec env LD_PRELOAD={FAKE_VERBS} {command}", FAKE_VERBS_DEVICES="near far", **variables)
+
+
+needs_fake_verbs = pytest.mark.skipif(os.geteuid() != 0 or not FAKE_VERBS.exists(),
+                                      reason="requires root and the fake libibverbs")
+
+
+@needs_fake_verbs
+def test_skipped_group_addresses_are_reported():
+    done = over_fake_verbs("--topspeed", "--allow-target", "near")
+    groups = [p for p in packets(RPING) if int(fields(p, "eth")["dst"][:2], 16) & 1]
+    assert groups and done.returncode == 0, done.stderr
+    assert (f"{len(groups)} frames to broadcast or multicast addresses were not sent, the first is frame "
+            f"{groups[0]['frame']}; use --allow-multicast") in done.stderr
+    assert f"sent {379 - len(groups)} frames" in done.stdout
+    done = over_fake_verbs("--topspeed", "--allow-target", "near", "--allow-multicast")
+    assert "sent 379 frames" in done.stdout and "multicast" not in done.stderr
+
+
+# The first completion error is a local length error. All later work requests would be refused.
+@needs_fake_verbs
+def test_failed_completion_ends_the_replay_with_the_frame_of_the_capture():
+    done = over_fake_verbs("--topspeed", "--allow-target", "near", "--allow-multicast", "--loops", "0", "--json",
+                           "--exclude", "'frame.number < 11'", FAKE_VERBS_COMPLETION="5=1")
+    report = json.loads(done.stdout)
+    assert done.returncode == 3 and report["sent"]["frames"] == 4
+    assert report["skipped"].keys() <= {"excluded"}
+    assert "work request 5 of " in report["error"] and "local length error" in report["error"]
+    assert report["error"].endswith(" (first unsent frame of the capture: 15)")
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setcap"), reason="requires root and setcap")
+def test_ordinary_user_with_file_capability_sends_to_private_veth():
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        for file in (COMMAND, RPING):
+            shutil.copy(file, folder)
+        program = folder / COMMAND.name
+        subprocess.run(["setcap", "cap_net_raw+ep", program], check=True)
+        done = in_namespace(f"setpriv --reuid 65534 --regid 65534 --clear-groups {program} replay "
+                            f"{folder}/{RPING.name} --wire packet:near")
+    if "shared libraries" in done.stderr:
+        pytest.skip("the command uses libraries that an ordinary user cannot read")
+    assert done.returncode == 0, done.stderr
+    assert "sending to packet:near (veth in a private network namespace)" in done.stderr
+    assert done.stdout.startswith("sent 379 frames"), "also ARP broadcasts"
 
 
 def test_one_at_a_time_waits_for_enter():

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 
 #include "captures/io/writer.hpp"
@@ -30,10 +32,11 @@ bool follows(const Step& step) {
 }  // namespace
 
 tl::expected<void, std::string> write_text(const fs::path& path, const std::string& text) {
+  errno = 0;
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.close();
-  if (!file) return tl::unexpected(fmt::format("{}: could not be written", path.string()));
+  if (!file) return tl::unexpected(fmt::format("{}: could not be written: {}", path.string(), std::strerror(errno)));
   return {};
 }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -36,11 +38,37 @@ bool names_something(std::string_view id) {
 }
 
 tl::expected<std::string, std::string> text_of_file(const std::filesystem::path& path) {
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();
-  if (!file) return tl::unexpected(fmt::format("{}: could not be read", path.string()));
+  if (!file)
+    return tl::unexpected(fmt::format("{}: could not be read: {}", path.string(),
+                                      errno ? std::strerror(errno) : "the file is empty or not a regular file"));
   return text.str();
+}
+
+/// "line 7", for an offset in the text.
+std::string line_at(std::string_view text, std::size_t offset) {
+  const std::string_view before = text.substr(0, std::min(offset, text.size()));
+  return fmt::format("line {}", 1 + std::count(before.begin(), before.end(), '\n'));
+}
+
+/// The line of a member of "cases", which the parser does not report.
+std::string line_of(std::string_view text, const std::string& member) {
+  const std::string quoted = Json(member).dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::size_t at = text.find("\"cases\"");
+  do at = at == std::string_view::npos ? at : text.find(quoted, at + 1);
+  while (at != std::string_view::npos &&
+         text.find_first_not_of(" \t\r\n", at + quoted.size()) != text.find(':', at + quoted.size()));
+  return line_at(text, at == std::string_view::npos ? 0 : at);
+}
+
+std::string invalid(std::string_view member, std::string_view value) {
+  std::string expected;
+  for (const Verdict verdict : verdicts)
+    expected += fmt::format("{}{}", expected.empty() ? "" : ", ", to_string(verdict));
+  return fmt::format("invalid \"{}\": \"{}\"; expected one of {}", member, value, expected);
 }
 
 std::string text_member(const Json& object, const char* name) {
@@ -64,24 +92,38 @@ tl::expected<ExpectedResults, std::string> ExpectedResults::read(const std::file
 
 tl::expected<ExpectedResults, std::string> ExpectedResults::parse(const std::string& text, const std::string& name) {
   const auto wrong = [&](const std::string& what) { return tl::unexpected(fmt::format("{}: {}", name, what)); };
-  const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) return wrong("invalid JSON");
+  Json json;
+  try {
+    json = Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: REASON"
+    const std::string what = error.what();
+    const std::size_t colon = what.find(": ");
+    return wrong(fmt::format("{}: invalid JSON: {}", line_at(text, error.byte ? error.byte - 1 : 0),
+                             colon == std::string::npos ? what : what.substr(colon + 2)));
+  }
   if (!json.is_object() || json.value("format", Json()) != 1) return wrong("missing \"format\": 1");
   const auto list = json.find("cases");
   if (list == json.end() || !list->is_object()) return wrong("missing object \"cases\"");
   Layer known_here;
   for (const auto& [id, entry] : list->items()) {
-    if (!names_something(id)) return wrong(fmt::format("unknown case or rule \"{}\"", id));
-    if (!entry.is_object()) return wrong(fmt::format("{}: the value must be an object", id));
+    const auto wrong_entry = [&, id = id](const std::string& what) {
+      return wrong(fmt::format("{}: {}: {}", line_of(text, id), id, what));
+    };
+    if (!names_something(id)) {
+      const auto near = nearest_rules(id, 1);
+      return wrong_entry("unknown case or rule" +
+                         (near.empty() ? "" : fmt::format("; did you mean {}?", near.front())));
+    }
+    if (!entry.is_object()) return wrong_entry("the value must be an object");
     Known known;
     const auto verdict = verdict_of(text_member(entry, "verdict"));
-    if (!verdict) return wrong(fmt::format("{}: invalid \"verdict\": \"{}\"", id, text_member(entry, "verdict")));
+    if (!verdict) return wrong_entry(invalid("verdict", text_member(entry, "verdict")));
     known.verdict = *verdict;
     if (const std::string instead = text_member(entry, "or"); !instead.empty())
-      if (known.instead = verdict_of(instead); !known.instead)
-        return wrong(fmt::format("{}: invalid \"or\": \"{}\"", id, instead));
+      if (known.instead = verdict_of(instead); !known.instead) return wrong_entry(invalid("or", instead));
     known.reason = text_member(entry, "reason");
-    if (known.reason.empty()) return wrong(fmt::format("{}: missing \"reason\"", id));
+    if (known.reason.empty()) return wrong_entry("missing \"reason\"");
     known.evidence = text_member(entry, "evidence");
     known.right = text_member(entry, "right");
     known.until = text_member(entry, "until");

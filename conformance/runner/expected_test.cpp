@@ -1,5 +1,6 @@
 #include "conformance/runner/expected.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -10,6 +11,9 @@ namespace {
 
 void nothing(Bench&) {}
 constexpr Case gap{.rule = "rc.responder.psn.sequence-error", .run = nothing};
+using ::testing::MatchesRegex;
+using ::testing::StartsWith;
+
 constexpr const char* today = "2026-11-21";
 
 CaseResult ended(Verdict verdict, std::string actual = {}) {
@@ -119,15 +123,20 @@ TEST(ExpectedResults, MalformedFileIsReported) {
     const auto parsed = ExpectedResults::parse(text, "known.json");
     return parsed ? std::string() : parsed.error();
   };
-  EXPECT_EQ(error("{"), "known.json: invalid JSON");
+  EXPECT_THAT(error("{\n  5"), MatchesRegex("known.json: line 2: invalid JSON: .*object key.*"));
   EXPECT_EQ(error("[]"), "known.json: missing \"format\": 1");
   EXPECT_EQ(error(R"({"format":1})"), "known.json: missing object \"cases\"");
-  EXPECT_EQ(error(R"({"format":1,"cases":{"RSP-999":{}}})"), "known.json: unknown case or rule \"RSP-999\"");
-  EXPECT_EQ(error(R"({"format":1,"cases":{"RSP-009":{"verdict":"bad"}}})"),
-            "known.json: RSP-009: invalid \"verdict\": \"bad\"");
-  EXPECT_EQ(error(R"({"format":1,"cases":{"RSP-009":{"verdict":"fail"}}})"), "known.json: RSP-009: missing \"reason\"");
-  EXPECT_EQ(error(R"({"format":1,"cases":{"RSP-009":{"verdict":"fail","or":"maybe","reason":"r"}}})"),
-            "known.json: RSP-009: invalid \"or\": \"maybe\"");
+  EXPECT_EQ(error("{\"format\":1,\n\"cases\":{\n\"RSP-0009\":{}}}"),
+            "known.json: line 3: RSP-0009: unknown case or rule; did you mean RSP-009?");
+  EXPECT_THAT(error(R"({"format":1,"cases":{"RSP-009":{"verdict":"bad"}}})"),
+              StartsWith("known.json: line 1: RSP-009: invalid \"verdict\": \"bad\"; expected one of pass, "));
+  EXPECT_EQ(error("{\"format\":1,\"cases\":{\"RSP-008\":{\"verdict\":\"fail\",\"reason\":\n\"RSP-009\"},\n"
+                  "\"RSP-009\" : {\"verdict\":\"fail\"}}}"),
+            "known.json: line 3: RSP-009: missing \"reason\"");
+  EXPECT_THAT(error(R"({"format":1,"cases":{"RSP-009":{"verdict":"fail","or":"maybe","reason":"r"}}})"),
+              StartsWith("known.json: line 1: RSP-009: invalid \"or\": \"maybe\""));
+  EXPECT_EQ(ExpectedResults::read("/no/such.json").error(),
+            "/no/such.json: could not be read: No such file or directory");
 }
 
 TEST(Compare, ListsChangedVerdictsAndReasons) {

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstring>
 
 #include "conformance/device/iwarp/fault_table.hpp"
 #include "conformance/device/roce/fault_table.hpp"
@@ -13,6 +15,7 @@
 #include "conformance/lab/guest.hpp"
 #include "conformance/lab/run_directory.hpp"
 #include "conformance/runner/target_iwarp.hpp"
+#include "dissectors/output/edit_distance.hpp"
 #include "replay/host/host.hpp"
 #include "replay/streams/tcp_over_wire.hpp"
 #include "replay/wires/background.hpp"
@@ -144,7 +147,12 @@ class ReferenceTarget final : public Target {
     for (const std::string& name : names) {
       const device::FaultRow* fault = device::find_fault(name);
       if (!fault && endpoint::find_fault(name)) continue;  // a fault of the iWARP reference device
-      if (!fault) return tl::unexpected(TargetError{true, fmt::format("unknown fault \"{}\"", name)});
+      if (!fault) {
+        std::vector<std::string_view> known;
+        for (const device::FaultRow& row : device::fault_rows) known.push_back(row.name);
+        return tl::unexpected(
+            TargetError{true, fmt::format("unknown fault \"{}\"{}", name, output::did_you_mean(name, known))});
+      }
       all.push_back(fault->fault);
     }
     const std::lock_guard lock(reference_->wire().mutex());
@@ -310,6 +318,12 @@ class LabTarget final : public AgentTarget {
  public:
   tl::expected<void, TargetError> boot(const TargetOptions& options) {
     const auto failed = [](const lab::LabError& error) { return trouble("lab: " + error.message); };
+    // Checked before the image is downloaded and built.
+    if (::access(options.agent.c_str(), R_OK) != 0)
+      return trouble(
+          fmt::format("lab: no agent program {}: {}; install rdmawire-agent next to rdmawire, or name it "
+                      "with --agent",
+                      options.agent.empty() ? "given" : options.agent.string(), std::strerror(errno)));
     auto directory = lab::RunDirectory::create("");
     if (!directory) return failed(directory.error());
     directory_ = std::move(*directory);

@@ -5,6 +5,7 @@
 #include "conformance/device/iwarp/fault_table.hpp"
 #include "conformance/device/iwarp/reference.hpp"
 #include "conformance/device/roce/fault_table.hpp"
+#include "dissectors/output/edit_distance.hpp"
 
 namespace rdmawire::conformance {
 namespace {
@@ -52,7 +53,12 @@ class ReferenceEndpointTarget final : public Target {
     for (const std::string& name : names) {
       const endpoint::FaultRow* fault = endpoint::find_fault(name);
       if (!fault && device::find_fault(name)) continue;  // a fault of the RoCE reference device
-      if (!fault) return tl::unexpected(TargetError{true, fmt::format("unknown fault \"{}\"", name)});
+      if (!fault) {
+        std::vector<std::string_view> known;
+        for (const endpoint::FaultRow& row : endpoint::fault_rows) known.push_back(row.name);
+        return tl::unexpected(
+            TargetError{true, fmt::format("unknown fault \"{}\"{}", name, output::did_you_mean(name, known))});
+      }
       all.push_back(fault->fault);
     }
     reference_->set_faults(all);

@@ -35,6 +35,18 @@ TEST(ReferenceTarget, UnknownFaultIsRejected) {
   EXPECT_EQ(target.error().message, "unknown fault \"none-of-these\"");
 }
 
+TEST(LabTarget, MissingAgentIsReportedBeforeTheLabIsPrepared) {
+  TargetOptions options{.device = "lab:rxe", .agent = "/no/such/agent"};
+  std::size_t steps = 0;
+  options.progress = [&](std::string_view) { ++steps; };
+  const auto target = Target::open(options);
+  ASSERT_FALSE(target);
+  EXPECT_EQ(target.error().message,
+            "lab: no agent program /no/such/agent: No such file or directory; install rdmawire-agent next to rdmawire, "
+            "or name it with --agent");
+  EXPECT_EQ(steps, 0U);
+}
+
 TEST(ReferenceEndpointTarget, RespondsOverTcp) {
   const auto target = Target::open({.family = Family::iwarp, .faults = {"sends-reserved-setup-bits"}});
   ASSERT_TRUE(target) << target.error().message;

@@ -28,4 +28,17 @@ std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t li
   return row[b.size()];
 }
 
+std::string did_you_mean(std::string_view word, std::span<const std::string_view> names) {
+  std::string_view best;
+  std::size_t least = SIZE_MAX;
+  for (const std::string_view name : names) {
+    const std::size_t limit = std::max(word.size(), name.size()) / 3;
+    const std::size_t distance = edit_distance(word, name, limit);
+    if (distance > limit || distance >= least) continue;
+    least = distance;
+    best = name;
+  }
+  return best.empty() ? std::string() : "; did you mean " + std::string(best) + "?";
+}
+
 }  // namespace rdmawire::output

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 
 namespace rdmawire::output {
@@ -10,5 +12,8 @@ namespace rdmawire::output {
 /// Returns the number of insertions, deletions, substitutions and transpositions of neighbors between the texts. If
 /// it exceeds `limit`, returns some number above `limit`.
 std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit = SIZE_MAX);
+
+/// "; did you mean psn?" for the name closest to `word`. Empty if more than a third of the characters differ.
+std::string did_you_mean(std::string_view word, std::span<const std::string_view> names);
 
 }  // namespace rdmawire::output

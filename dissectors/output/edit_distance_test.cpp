@@ -37,5 +37,15 @@ TEST(EditDistance, LimitKeepsSmallerDistances) {
   }
 }
 
+TEST(DidYouMean, NamesClosestNameIfOneIsSimilar) {
+  constexpr std::string_view names[] = {"to", "from", "psn", "packet", "payload"};
+  EXPECT_EQ(did_you_mean("pns", names), "; did you mean psn?");
+  EXPECT_EQ(did_you_mean("paket", names), "; did you mean packet?");
+  EXPECT_EQ(did_you_mean("qp", names), "") << "two of two characters differ";
+  EXPECT_EQ(did_you_mean("t", names), "");
+  EXPECT_EQ(did_you_mean("", names), "");
+  EXPECT_EQ(did_you_mean("anything", {}), "");
+}
+
 }  // namespace
 }  // namespace rdmawire::output

@@ -109,10 +109,7 @@ class _Prepared:
         try:
             wires, safe = self._wires(wire, allowed)
             given.setdefault("rate_cap", 0 if safe else DEFAULT_RATE_CAP)
-            given.setdefault(
-                "allow_multicast",
-                all(one.capabilities.virtual_time or one.name.startswith(("null", "pair:")) for one in wires),
-            )
+            given.setdefault("allow_multicast", safe)
             paths = _paths(captures)
             _check_first(paths)
             self.player = _core._Player(paths, [one._core for one in wires], given)

@@ -158,6 +158,7 @@ struct FaultEngine::State {
         seed(program.seed().value_or(o.seed)),
         coordinator(o.connections),
         counts(program.rules().size()),
+        misses(program.rules().size()),
         dissector({.decode = {}, .verify_crcs = uses_crcs(program)}) {
     for (std::size_t i = 0; i < counts.size(); ++i) {
       randoms.emplace_back(seed ^ Random(i + 1).next());
@@ -231,6 +232,15 @@ struct FaultEngine::State {
   std::uint64_t seed;
   Coordinator coordinator;
   std::vector<FaultCount> counts;
+  /// Why a rule was not applied.
+  struct Miss {
+    std::string reason{};         ///< of the first selected frame to which the action could not be applied
+    std::uint64_t unlucky = 0;    ///< frames that only `probability` excluded
+    unsigned stage = 0;           ///< selectors that the closest frame matched
+    std::string_view selector{};  ///< the one that it did not match
+  };
+  std::vector<Miss> misses;
+  std::uint32_t last_connection = 0;  ///< highest number of a connection
   std::vector<Random> randoms;
   tracking::Dissector dissector;
   tracking::Packet packet;
@@ -262,10 +272,23 @@ struct FaultEngine::State {
     for (std::uint32_t i = 0; i < h.copies; ++i)
       outcome.leaving.push_back({h.bytes, later(now, h.delay), h.side, h.frame, h.faults});
   }
-  [[nodiscard]] bool picks(const FaultRule& rule, const HeaderStack& stack, std::uint32_t side,
-                           std::int64_t time) const;
+  /// The first selector that excludes the frame. Empty: the rule selects it. `stage` counts the checked selectors.
+  [[nodiscard]] std::string_view excluded_by(const FaultRule& rule, const HeaderStack& stack, std::uint32_t side,
+                                             std::int64_t time, unsigned& stage) const;
+  [[nodiscard]] bool picks(std::size_t index, const HeaderStack& stack, std::uint32_t side, std::int64_t time) {
+    unsigned stage = 0;
+    const std::string_view selector = excluded_by(program.rules()[index], stack, side, time, stage);
+    if (selector.empty()) return true;
+    Miss& miss = misses[index];
+    if (stage > miss.stage) {
+      miss.stage = stage;
+      miss.selector = selector;
+    }
+    return false;
+  }
   void note(std::size_t rule, bool done, std::string what, std::int64_t time, std::uint32_t side) {
     ++(done ? counts[rule].done : counts[rule].undoable);
+    if (!done && misses[rule].reason.empty()) misses[rule].reason = what;
     if (options.log_entries == 0) {
       ++log_forgotten;
       return;
@@ -278,34 +301,56 @@ struct FaultEngine::State {
   }
 };
 
-bool FaultEngine::State::picks(const FaultRule& rule, const HeaderStack& stack, std::uint32_t side,
-                               std::int64_t time) const {
+std::string_view FaultEngine::State::excluded_by(const FaultRule& rule, const HeaderStack& stack, std::uint32_t side,
+                                                 std::int64_t time, unsigned& stage) const {
   using Kind = FrameCoordinates::Kind;
   const FrameCoordinates& at = outcome.coordinates;
-  if (rule.from && !is_at(*rule.from, side, stack, true)) return false;
-  if (rule.to) {
-    // If there are two sides, the destination is the side that is not the source.
-    if (rule.to->kind == FaultEndpoint::Kind::side ? rule.to->side == side || rule.to->side > 1 || side > 1
-                                                   : !is_at(*rule.to, side, stack, false))
-      return false;
-  }
   const Kind wanted = rule.answers ? Kind::answer : Kind::request;
-  if ((rule.answers || rule.requests || rule.psn || rule.message || rule.packet) && at.kind != wanted) return false;
-  if ((rule.segment || rule.sequence) && (at.kind != Kind::tcp || at.bytes == 0)) return false;
-  if (rule.transmission) {
-    if (at.transmission == 0 || (at.kind != wanted && at.kind != Kind::tcp)) return false;
-    if (!rule.transmission->holds(at.transmission)) return false;
+  const bool in_rdma = rule.answers || rule.requests || rule.psn || rule.message || rule.packet;
+  const auto outside = [](const std::optional<FaultRange>& range, std::int64_t value) {
+    return range && !range->holds(value);
+  };
+  // The order of the checks is that of the diagnosis: a rule that was never applied is reported with the last check
+  // that excluded all remaining frames.
+  stage = 1;
+  if (rule.from && !is_at(*rule.from, side, stack, true)) return "from";
+  ++stage;
+  // If there are two sides, the destination is the side that is not the source.
+  if (rule.to && (rule.to->kind == FaultEndpoint::Kind::side ? rule.to->side == side || rule.to->side > 1 || side > 1
+                                                             : !is_at(*rule.to, side, stack, false)))
+    return "to";
+  ++stage;
+  if (in_rdma && at.kind != wanted) return rule.answers ? "answers" : "requests";
+  if ((rule.segment || rule.sequence) && (at.kind != Kind::tcp || at.bytes == 0))
+    return rule.segment ? "segment" : "seq";
+  if (rule.transmission && (at.transmission == 0 || (at.kind != wanted && at.kind != Kind::tcp))) return "try";
+  ++stage;
+  if (outside(rule.connection, at.connection)) return "connection";
+  ++stage;
+  if (rule.qp) {
+    const auto bth = stack.get<Bth>();
+    if (!bth) return "qp";
+    const auto qp = static_cast<std::uint32_t>(bth->get<"dest_qp">());
+    const auto named = options.qp_numbers.find(qp);
+    if (outside(rule.qp, named == options.qp_numbers.end() ? qp : named->second)) return "qp";
   }
-  if (rule.connection && !rule.connection->holds(at.connection)) return false;
-  if (rule.psn && !rule.psn->holds(at.psn)) return false;
-  if (rule.message && !rule.message->holds(at.message)) return false;
-  if (rule.packet && !rule.packet->holds(at.packet)) return false;
-  if (rule.segment && !rule.segment->holds(at.segment)) return false;
+  ++stage;
+  if (outside(rule.message, at.message)) return "message";
+  ++stage;
+  if (outside(rule.packet, at.packet)) return "packet";
+  ++stage;
+  if (outside(rule.psn, at.psn)) return "psn";
+  ++stage;
+  if (outside(rule.segment, at.segment)) return "segment";
   // A segment matches if one of its bytes is in the range.
-  if (rule.sequence && (at.sequence > rule.sequence->to || at.sequence + at.bytes <= rule.sequence->from)) return false;
-  if (rule.after && time - first_time < *rule.after) return false;
-  if (rule.before && time - first_time >= *rule.before) return false;
-  return !rule.where || rule.where->matches(packet);
+  if (rule.sequence && (at.sequence > rule.sequence->to || at.sequence + at.bytes <= rule.sequence->from)) return "seq";
+  ++stage;
+  if (outside(rule.transmission, at.transmission)) return "try";
+  ++stage;
+  if (rule.after && time - first_time < *rule.after) return "after";
+  if (rule.before && time - first_time >= *rule.before) return "before";
+  ++stage;
+  return rule.where && !rule.where->matches(packet) ? "where" : std::string_view();
 }
 
 FaultEngine::FaultEngine(FaultProgram program, const Options& options)
@@ -330,6 +375,8 @@ const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::ui
 
   const HeaderStack stack = decode(bytes);
   out.coordinates = s.coordinator.locate(stack);
+  if (s.options.connection != 0 && out.coordinates.connection != 0) out.coordinates.connection = s.options.connection;
+  s.last_connection = std::max(s.last_connection, out.coordinates.connection);
   if (s.injects) s.look(stack, side);
   if (s.filters) {
     s.packet.number = s.frames;
@@ -354,8 +401,11 @@ const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::ui
   const auto rules = s.program.rules();
   for (std::size_t i = 0; i < rules.size() && !dropped; ++i) {
     const FaultRule& rule = rules[i];
-    if (!s.picks(rule, stack, side, time)) continue;
-    if (rule.probability < 1 && s.randoms[i].unit() >= rule.probability) continue;
+    if (!s.picks(i, stack, side, time)) continue;
+    if (rule.probability < 1 && s.randoms[i].unit() >= rule.probability) {
+      ++s.misses[i].unlucky;
+      continue;
+    }
     const std::uint64_t count = ++s.counts[i].picked;
     if (rule.nth && !rule.nth->holds(static_cast<std::int64_t>(count))) continue;
     if (rule.every > 1 && count % rule.every != 0) continue;
@@ -510,6 +560,30 @@ const FaultOutcome& FaultEngine::finish(std::int64_t time) {
 
 const FaultProgram& FaultEngine::program() const { return state_->program; }
 std::span<const FaultCount> FaultEngine::counts() const { return state_->counts; }
+
+std::string FaultEngine::why_not(std::size_t rule) const {
+  const State& s = *state_;
+  const FaultCount& count = s.counts[rule];
+  const State::Miss& miss = s.misses[rule];
+  if (count.undoable > 0) return miss.reason;
+  if (count.done > 0) return {};
+  if (count.picked > 0)
+    return fmt::format("{} frames match, too few for {}", count.picked,
+                       s.program.rules()[rule].nth ? "nth or first" : "every");
+  if (miss.unlucky > 0) return fmt::format("{} frames match, but probability excluded all of them", miss.unlucky);
+  if (s.frames == 0) return "there was no frame";
+  if (miss.selector.empty()) return "an earlier rule drops all frames";
+  std::string text = fmt::format("no frame matches: the closest ones do not match {}", miss.selector);
+  if (miss.selector == "connection") {
+    if (s.last_connection == 0)
+      text += " (they belong to no connection)";
+    else if (s.options.connection != 0 || s.last_connection == 1)
+      text += fmt::format(" (they belong to connection {})", s.last_connection);
+    else
+      text += fmt::format(" (they belong to connections 1 to {})", s.last_connection);
+  }
+  return text;
+}
 const std::deque<FaultLogEntry>& FaultEngine::log() const { return state_->log; }
 std::uint64_t FaultEngine::log_forgotten() const { return state_->log_forgotten; }
 std::uint64_t FaultEngine::frames() const { return state_->frames; }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -57,6 +58,10 @@ struct FaultEngineOptions {
   std::size_t held_frames = 4096;    ///< maximum number of held frames. The oldest is released when it is exceeded
   std::size_t log_entries = 65'536;  ///< maximum number of log entries. The oldest are dropped
   std::uint32_t connections = 1024;  ///< maximum number of tracked connections
+  /// Not 0: all frames belong to one connection with this number.
+  std::uint32_t connection = 0;
+  /// For the selector `qp`: numbers to use instead of the QP numbers in the frames.
+  std::map<std::uint32_t, std::uint32_t> qp_numbers{};
 };
 
 class FaultEngine {
@@ -80,6 +85,8 @@ class FaultEngine {
 
   [[nodiscard]] const FaultProgram& program() const;
   [[nodiscard]] std::span<const FaultCount> counts() const;
+  /// Why a rule was not applied: to a selected frame, or if no frame was selected, to any. Empty: it always was.
+  [[nodiscard]] std::string why_not(std::size_t rule) const;
   [[nodiscard]] const std::deque<FaultLogEntry>& log() const;
   [[nodiscard]] std::uint64_t log_forgotten() const;  ///< number of dropped entries
   [[nodiscard]] std::uint64_t frames() const;

@@ -62,6 +62,54 @@ TEST(FaultEngine, AnswersSelectorMatchesOnlyAnswers) {
   EXPECT_EQ(engine.arrived(answer(101), 2, 1).leaving.size(), 0U);
 }
 
+TEST(FaultEngine, SelectsByQpAndRelativePsnAndTransmission) {
+  FaultEngine engine = engine_of("drop qp 0x11 psn +2 try 2\ndrop answers qp 18 nth 1");
+  for (std::uint32_t psn = 100; psn < 104; ++psn) EXPECT_EQ(engine.arrived(request(psn), 1, 0).leaving.size(), 1U);
+  EXPECT_EQ(engine.arrived(request(102), 2, 0).leaving.size(), 0U);
+  EXPECT_EQ(engine.arrived(request(102), 3, 0).leaving.size(), 1U) << "third transmission";
+  // The responses are sent to QP 0x12, and the directions have separate PSNs.
+  EXPECT_EQ(engine.arrived(answer(102), 4, 1).leaving.size(), 0U);
+  EXPECT_EQ(engine.arrived(answer(103), 5, 1).leaving.size(), 1U);
+
+  FaultEngine other = engine_of("drop qp 0x13..0x20");
+  EXPECT_EQ(other.arrived(request(100), 1, 0).leaving.size(), 1U);
+  EXPECT_EQ(other.why_not(0), "no frame matches: the closest ones do not match qp");
+}
+
+TEST(FaultEngine, QpAndConnectionCanHaveNumbersOfTheCaller) {
+  FaultEngine engine = engine_of("drop connection 4 qp 0x777 psn +1\ndrop connection 1",
+                                 {.connection = 4, .qp_numbers = {{0x11, 0x777}}});
+  EXPECT_EQ(engine.arrived(request(100), 1, 0).leaving.size(), 1U);
+  EXPECT_EQ(engine.arrived(request(101), 1, 0).leaving.size(), 0U);
+  EXPECT_EQ(engine.log().at(0).coordinates.connection, 4U);
+  EXPECT_THAT(engine.why_not(1), HasSubstr("do not match connection (they belong to connection 4)"));
+}
+
+TEST(FaultEngine, UnusedRulesHaveReason) {
+  FaultEngine engine = engine_of(
+      "drop psn +9\n"
+      "drop connection 2 psn +1\n"
+      "drop from b\n"
+      "drop nth 9\n"
+      "drop probability 0\n"
+      "truncate 2000\n"
+      "drop segment 1\n"
+      "mark ce nth 1\n"
+      "drop psn +1 try 2");
+  EXPECT_EQ(engine.why_not(0), "there was no frame");
+  for (std::uint32_t psn = 100; psn < 103; ++psn) engine.arrived(request(psn), 1, 0);
+  const std::string closest = "no frame matches: the closest ones do not match ";
+  EXPECT_EQ(engine.why_not(0), closest + "psn");
+  EXPECT_EQ(engine.why_not(1), closest + "connection (they belong to connection 1)");
+  EXPECT_EQ(engine.why_not(2), closest + "from");
+  EXPECT_EQ(engine.why_not(3), "3 frames match, too few for nth or first");
+  EXPECT_EQ(engine.why_not(4), "3 frames match, but probability excluded all of them");
+  EXPECT_THAT(engine.why_not(5), HasSubstr("not truncated: "));
+  EXPECT_EQ(engine.why_not(6), closest + "segment");
+  EXPECT_EQ(engine.why_not(7), "") << "it was applied";
+  EXPECT_EQ(engine.why_not(8), closest + "try");
+}
+
 TEST(FaultEngine, CountSelectorsAndTimes) {
   FaultEngine engine = engine_of("drop every 3\ndelay 5us nth 2..3\nduplicate after 1us before 2us");
   std::vector<std::string> seen;

@@ -1,13 +1,14 @@
 #include "replay/faults/program.hpp"
 
 #include <arpa/inet.h>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 
 #include "dissectors/output/edit_distance.hpp"
+#include "dissectors/output/filter_source.hpp"
 #include "dissectors/protocol/syndrome.hpp"
 
 namespace rdmawire::replay {
@@ -23,9 +24,9 @@ constexpr std::string_view actions[] = {"drop", "delay",    "hold",   "duplicate
 // By AETH code. IBTA vol 1, 9.7.5.2.2 to 9.7.5.2.6
 constexpr std::string_view nak_codes[] = {"sequence-error", "invalid-request", "remote-access", "remote-operation",
                                           "invalid-rd-request"};
-constexpr std::string_view selectors[] = {"from",   "to",          "connection", "psn",     "try",   "message",
-                                          "packet", "requests",    "answers",    "segment", "seq",   "after",
-                                          "before", "probability", "nth",        "first",   "every", "where"};
+constexpr std::string_view selectors[] = {
+    "from",    "to",  "connection", "qp",     "psn",         "try", "message", "packet", "requests", "answers",
+    "segment", "seq", "after",      "before", "probability", "nth", "first",   "every",  "where"};
 constexpr std::string_view blank = " \t\r";
 
 std::string listed(std::span<const std::string_view> words) {
@@ -35,9 +36,8 @@ std::string listed(std::span<const std::string_view> words) {
 }
 
 std::string nearest(std::string_view word, std::span<const std::string_view> words) {
-  for (const std::string_view candidate : words)
-    if (output::edit_distance(word, candidate, 2) <= 2) return fmt::format("; did you mean {}?", candidate);
-  return "; expected " + listed(words);
+  const std::string near = output::did_you_mean(word, words);
+  return near.empty() ? "; expected " + listed(words) : near;
 }
 
 std::string shown(std::string_view word) {
@@ -140,7 +140,9 @@ class FaultCompiler {
     };
     const auto one = [&](std::string_view text, std::int64_t& value) {
       if (relative && text.starts_with('+')) text.remove_prefix(1);
-      const auto [end, bad] = std::from_chars(text.data(), text.data() + text.size(), value);
+      const bool hexadecimal = text.starts_with("0x");
+      if (hexadecimal) text.remove_prefix(2);
+      const auto [end, bad] = std::from_chars(text.data(), text.data() + text.size(), value, hexadecimal ? 16 : 10);
       return bad == std::errc() && end == text.data() + text.size() && (relative || value >= 1) &&
              value < (std::int64_t{1} << 62) && value > -(std::int64_t{1} << 62);
     };
@@ -205,9 +207,10 @@ class FaultCompiler {
     }
     // The rule text ends with the last parsed word.
     rule.text = line_.substr(first.position, at_ - first.position);
-    if ((rule.segment || rule.sequence) && (rule.psn || rule.message || rule.packet || rule.answers || rule.requests))
+    if ((rule.segment || rule.sequence) &&
+        (rule.qp || rule.psn || rule.message || rule.packet || rule.answers || rule.requests))
       return fail(first,
-                  "segment and seq select TCP segments, but psn, message, packet, requests and answers select RDMA "
+                  "segment and seq select TCP segments, but qp, psn, message, packet, requests and answers select RDMA "
                   "packets; they exclude each other");
     program_.rules_.push_back(std::move(rule));
     return true;
@@ -302,7 +305,12 @@ class FaultCompiler {
     if (!action.field) {
       if (const auto others = find_wireshark(name.text); !others.empty()) action.field = others.front();
     }
-    if (!action.field) return fail(name, fmt::format("unknown field \"{}\"", shown(name.text)));
+    if (!action.field) {
+      const std::vector<std::string> near = output::nearest_names(name.text);
+      return fail(name, fmt::format("unknown field \"{}\"{}", shown(name.text),
+                                    near.empty() ? "; docs/reference/headers.md lists all fields"
+                                                 : fmt::format("; did you mean {}?", fmt::join(near, " or "))));
+    }
     const unsigned width = std::min<unsigned>(action.field.field->width, 64);
     action.value = 1;
     if (accept("set")) {
@@ -375,6 +383,11 @@ class FaultCompiler {
     if (name == "from") return endpoint(rule.from, word);
     if (name == "to") return endpoint(rule.to, word);
     if (name == "connection") return range(rule.connection, false, word);
+    if (name == "qp") {
+      if (!range(rule.qp, false, word)) return false;
+      constexpr std::int64_t most_qp = 0xffffff;
+      return rule.qp->from <= most_qp || fail(word, "a QP number has at most 24 bits");
+    }
     if (name == "psn") return range(rule.psn, true, word);
     if (name == "try") return range(rule.transmission, false, word);
     if (name == "message") return range(rule.message, false, word);

@@ -78,6 +78,7 @@ struct FaultRule {
   FaultAction action;
 
   std::optional<FaultEndpoint> from, to;
+  std::optional<FaultRange> qp;  ///< destination QP
   std::optional<FaultRange> connection, psn, transmission, message, packet, segment, sequence;
   bool answers = false;  ///< `answers`: only answers of the transport. `requests`: only requests, also set by selectors
                          ///< that use request coordinates

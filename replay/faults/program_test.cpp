@@ -1,5 +1,6 @@
 #include "replay/faults/program.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace rdmawire::replay {
@@ -81,6 +82,12 @@ TEST(FaultProgram, ErrorShowsPosition) {
             "drop pns +3\n"
             "     ^^^\n"
             "unknown selector \"pns\"; did you mean psn?");
+  // Two letters are too few for a suggestion.
+  EXPECT_THAT(error_of("drop xy 5"),
+              ::testing::HasSubstr("unknown selector \"xy\"; expected from, to, connection, qp,"));
+  EXPECT_THAT(error_of("corrupt bth.pns"),
+              ::testing::HasSubstr("unknown field \"bth.pns\"; did you mean bth.psn or bth.pad?"));
+  EXPECT_THAT(error_of("corrupt nothing.like.this"), ::testing::HasSubstr("headers.md lists all fields"));
   EXPECT_EQ(error_of("delay 5 every 2"),
             "line 1:\n"
             "delay 5 every 2\n"
@@ -140,7 +147,11 @@ TEST(FaultProgram, InvalidRulesAreRejected) {
                            "drop after 1s after 2s",
                            "psn +3",
                            "drop psn 99999999999999999999",
-                           "drop connection 5..3"})
+                           "drop connection 5..3",
+                           "drop qp",
+                           "drop qp 0x1000000",
+                           "drop qp 1 qp 2",
+                           "drop qp 5 segment 1"})
     EXPECT_NE(error_of(text), "it compiled") << text;
   std::string many;
   for (int i = 0; i < 257; ++i) many += "drop\n";

@@ -38,12 +38,13 @@ FramePipeline::FramePipeline(const PlayerOptions& options, std::span<Wire* const
       rewriter_(options.map, options.rewrite),
       resegmenter_(options.map),
       sides_(options.map),
-      rewrites_(!options.map.empty() || options.rewrite.crc == CrcPolicy::recompute || options.rewrite.icrc_mask ||
-                options.rewrite.hop_limit || options.rewrite.dscp || options.rewrite.flow_label) {
+      rewrites_(!options.map.empty() || changes_frames(options.rewrite)) {
+  for (const Wire* wire : wires) to_ethernet_ |= wire->capabilities().link == LinkType::ethernet;
   for (const MappedConnection& c : options.map.connections) dissects_ |= c.service == tracking::Service::iwarp;
-  dissects_ |= options.include || options.exclude;
-  dissector_options_.verify_crcs = (options.include && options.include->uses_crcs()) ||
-                                   (options.exclude && options.exclude->uses_crcs()) || rewrites_;
+  dissects_ |= options.include || options.exclude || options.first_wire;
+  dissector_options_.verify_crcs = rewrites_;
+  for (const auto* filter : {&options.include, &options.exclude, &options.first_wire})
+    dissector_options_.verify_crcs |= *filter && (*filter)->uses_crcs();
   if (!options.faults.rules().empty()) {
     FaultEngineOptions how;
     how.seed = options.fault_seed;
@@ -52,7 +53,14 @@ FramePipeline::FramePipeline(const PlayerOptions& options, std::span<Wire* const
 }
 
 bool FramePipeline::begin() {
-  if (auto begun = source_.begin(); !begun) {
+  if (to_ethernet_) {
+    auto conversion = learn_links(source_);
+    if (!conversion) {
+      trouble_ = conversion.error();
+      return false;
+    }
+    links_ = std::move(*conversion);
+  } else if (auto begun = source_.begin(); !begun) {
     trouble_ = begun.error();
     return false;
   }
@@ -108,6 +116,7 @@ void FramePipeline::tell(ReplayReport& report, const FrameCounters& tally) const
   report.loops = tally.loop;
   report.truncated = tally.truncated;
   report.padded = tally.padded;
+  report.converted = tally.converted;
   report.rewritten = tally.rewritten;
   report.divided_pdus = tally.divided_pdus;
   for (std::size_t i = 0; i < skips; ++i) {
@@ -118,7 +127,8 @@ void FramePipeline::tell(ReplayReport& report, const FrameCounters& tally) const
   if (!faults_) return;
   const auto& rules = faults_->program().rules();
   for (std::size_t i = 0; i < rules.size(); ++i) {
-    report.faults.push_back({rules[i].text, i < tally.faults.size() ? tally.faults[i] : FaultCount{}});
+    report.faults.push_back({rules[i].text, i < tally.faults.size() ? tally.faults[i] : FaultCount{},
+                             faults_->why_not(i), rules[i].probability < 1});
     report.chance |= rules[i].probability < 1 || rules[i].action.bits > 0;
   }
   report.fault_seed = faults_->seed();
@@ -157,7 +167,7 @@ void FramePipeline::change_map() {
       const bool iwarp = map.connections[i].service == tracking::Service::iwarp;
       if (i < changes.psns.size() && end.psn.captured && !iwarp)
         end.psn.live = (end.psn.live.value_or(*end.psn.captured) + changes.psns[i][e]) & Psn::mask;
-      if (changes.ip_step && end.address.captured) {
+      if (changes.ip_step && end.address.captured && (tally_.loop - 1) % changes.ip_loops == 0) {
         PortAddress address = end.address.live.value_or(*end.address.captured);
         const auto low = static_cast<std::uint32_t>(address.low) + changes.ip_step;
         address.low = (address.low & ~std::uint64_t{0xffffffff}) | low;
@@ -182,6 +192,7 @@ void FramePipeline::skip(Skip why, std::string example) {
 
 void FramePipeline::process() {
   ++tally_.read;
+  if (to_ethernet_ && LinkConversion::supports(record_.link)) tally_.converted += links_.convert(record_);
   const std::uint64_t number = source_.number();
   packet_.number = number;
   packet_.time_ns = record_.time;
@@ -208,14 +219,19 @@ void FramePipeline::process() {
     more_ = advance();
     return;
   }
+  if (options_.first_wire) matches_first_wire_ = options_.first_wire->matches(packet_);
   if (!schedule_) {
     const std::int64_t anchor = anchor_.value_or(record_.time);
     schedule_.emplace(options_.pace, anchor);
     if (options_.pace.kind == Pace::Kind::top) nominal_.emplace(Pace{}, anchor);
   }
-  const std::int64_t time = schedule_->next(record_.time, static_cast<std::uint32_t>(bytes.size()));
-  const std::int64_t nominal = nominal_ ? nominal_->next(record_.time, static_cast<std::uint32_t>(bytes.size())) : time;
-  coming_ = nominal;
+  // Captured times pass with every selected frame. A rate counts only the frames to send, in leave().
+  std::int64_t nominal = 0;
+  if (!has_rate()) {
+    nominal = schedule_->next(record_.time, static_cast<std::uint32_t>(bytes.size()));
+    if (nominal_) nominal = nominal_->next(record_.time, static_cast<std::uint32_t>(bytes.size()));
+    coming_ = nominal;
+  }
   emit(bytes, snapped && !padded, padded, nominal);
   more_ = advance();
 }
@@ -239,6 +255,7 @@ void FramePipeline::emit(Bytes bytes, bool snapped, bool padded, std::int64_t no
 }
 
 void FramePipeline::leave(std::unique_ptr<Slot> slot, bool padded, std::int64_t nominal) {
+  if (has_rate()) coming_ = nominal = schedule_->next(record_.time, static_cast<std::uint32_t>(slot->bytes.size()));
   slot->time = nominal;
   slot->order = slots_++;
   slot->number = packet_.number;
@@ -305,6 +322,8 @@ bool FramePipeline::check(const Rewritten& rewritten, Slot& slot, bool snapped) 
   if (wires_.size() > 1 && options_.lanes == PlayerOptions::Lanes::by_end) {
     if (!side) return skip(Skip::lane, who_sent()), false;
     slot.lane = static_cast<std::uint32_t>(*side);
+  } else if (wires_.size() > 1 && options_.lanes == PlayerOptions::Lanes::by_filter) {
+    slot.lane = matches_first_wire_ ? 0 : 1;
   } else if (options_.lanes == PlayerOptions::Lanes::by_file) {
     slot.lane = static_cast<std::uint32_t>(std::min(source_.file(), wires_.size() - 1));
   }

@@ -28,7 +28,7 @@ struct Slot {
 /// Counters of a frame pipeline.
 struct FrameCounters {
   std::uint64_t read = 0, loop = 0;
-  std::uint64_t truncated = 0, padded = 0, rewritten = 0, divided_pdus = 0;
+  std::uint64_t truncated = 0, padded = 0, converted = 0, rewritten = 0, divided_pdus = 0;
   std::array<std::uint64_t, skips> skipped{};
   std::vector<FaultCount> faults;         ///< by rule
   std::uint64_t position = 0, whole = 0;  ///< read and total bytes of the captures, as in PlayProgress
@@ -96,6 +96,10 @@ class FramePipeline {
   void emit(Bytes bytes, bool snapped, bool padded, std::int64_t nominal);
   void leave(std::unique_ptr<Slot> slot, bool padded, std::int64_t nominal);
 
+  /// True if the pace is a number of frames or bits per second.
+  [[nodiscard]] bool has_rate() const {
+    return options_.pace.kind == Pace::Kind::packets || options_.pace.kind == Pace::Kind::bits;
+  }
   bool check(const Rewritten& rewritten, Slot& slot, bool snapped);
 
   [[nodiscard]] bool needs_sides() const { return wires_.size() > 1 || faults_; }
@@ -127,6 +131,9 @@ class FramePipeline {
   Rewriter rewriter_;
   Resegmenter resegmenter_;
   Sides sides_;
+  LinkConversion links_;
+  bool matches_first_wire_ = false;  ///< the current frame
+  bool to_ethernet_ = false;         ///< a wire requires Ethernet frames
   bool rewrites_, dissects_ = false;
   tracking::DissectorOptions dissector_options_;
   std::optional<tracking::Dissector> dissector_;

@@ -1,12 +1,20 @@
 #include "replay/player/frames.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "dissectors/tracking/dissector.hpp"
 
 namespace rdmawire::replay {
 
 bool FrameSource::seekable() const { return std::find(files_.begin(), files_.end(), "-") == files_.end(); }
+
+bool FrameSource::repeatable() const {
+  return std::all_of(files_.begin(), files_.end(), [](const std::string& file) {
+    std::error_code error;
+    return std::filesystem::is_regular_file(file, error);
+  });
+}
 
 tl::expected<void, std::string> FrameSource::begin() {
   if (begun_ && !seekable()) return tl::unexpected(std::string("standard input can be read only once"));
@@ -56,13 +64,56 @@ std::pair<std::uint64_t, std::uint64_t> FrameSource::position() const {
   return {done, known ? all : 0};
 }
 
-tl::expected<Learnt, std::string> survey(FrameSource& source) {
+tl::expected<std::vector<std::string>, std::string> expand_directories(const std::vector<std::string>& names) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> files;
+  for (const std::string& name : names) {
+    std::error_code error;
+    if (!fs::is_directory(name, error)) {
+      files.push_back(name);
+      continue;
+    }
+    std::vector<std::string> found;
+    for (const fs::directory_entry& entry : fs::directory_iterator(name, error)) {
+      fs::path plain = entry.path().filename();
+      if (plain.extension() == ".gz" || plain.extension() == ".zst") plain = plain.stem();
+      const std::string kind = plain.extension().string();
+      std::error_code unknown;
+      if ((kind == ".pcap" || kind == ".pcapng" || kind == ".cap") && entry.is_regular_file(unknown))
+        found.push_back(entry.path().string());
+    }
+    if (error) return tl::unexpected(name + ": " + error.message());
+    if (found.empty())
+      return tl::unexpected(name + ": the directory contains no capture (*.pcap, *.pcapng, *.cap, also .gz and .zst)");
+    std::sort(found.begin(), found.end());
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
+}
+
+tl::expected<LinkConversion, std::string> learn_links(FrameSource& source) {
+  LinkConversion conversion;
   if (auto begun = source.begin(); !begun) return tl::unexpected(begun.error());
+  if (!source.repeatable()) return conversion;
+  captures::Record record;
+  while (source.next(record)) {
+    if (source.number() == 1 && !LinkConversion::has_addresses(record.link)) break;
+    conversion.learn(record);
+  }
+  // Errors are reported by the caller's own pass.
+  if (auto begun = source.begin(); !begun) return tl::unexpected(begun.error());
+  return conversion;
+}
+
+tl::expected<Learnt, std::string> survey(FrameSource& source) {
+  auto conversion = learn_links(source);
+  if (!conversion) return tl::unexpected(conversion.error());
   tracking::Dissector dissector;
   tracking::Packet packet;
   captures::Record record;
   FlowLearner learner;
   while (source.next(record)) {
+    if (LinkConversion::supports(record.link)) conversion->convert(record);
     packet.number = source.number();
     packet.time_ns = record.time;
     packet.link = record.link;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "captures/io/reader.hpp"
+#include "replay/player/link_conversion.hpp"
 #include "replay/rewrite/learn.hpp"
 
 namespace rdmawire::replay {
@@ -24,6 +25,8 @@ class FrameSource {
   [[nodiscard]] std::uint64_t number() const { return number_; }     ///< of the current frame
   [[nodiscard]] const std::string& error() const { return error_; }  ///< empty: no error
   [[nodiscard]] bool seekable() const;
+  /// True if all files are regular files, which can be read repeatedly. False for pipes.
+  [[nodiscard]] bool repeatable() const;
   [[nodiscard]] const std::vector<std::string>& files() const { return files_; }
   /// Bytes read so far and total bytes, for progress. Total 0: unknown.
   [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> position() const;
@@ -44,7 +47,16 @@ class FrameSource {
   std::string error_;
 };
 
-/// Reads all frames once and collects the connections and hosts. Calls `source.begin()`.
+/// Replaces each directory by its captures, sorted by name: regular files *.pcap, *.pcapng and *.cap, also with .gz or
+/// .zst. A directory without captures is an error.
+tl::expected<std::vector<std::string>, std::string> expand_directories(const std::vector<std::string>& names);
+
+/// Reads all frames, if the first one has a link header that is converted and contains MAC addresses. Calls
+/// `source.begin()` before and after.
+tl::expected<LinkConversion, std::string> learn_links(FrameSource& source);
+
+/// Reads all frames once and collects the connections and hosts, after the conversion to Ethernet. Calls
+/// `source.begin()`.
 tl::expected<Learnt, std::string> survey(FrameSource& source);
 
 }  // namespace rdmawire::replay

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 
@@ -31,6 +33,7 @@ bool knows(const FlowMap& map, const MappedConnection& connection) {
 }
 
 tl::expected<std::string, std::string> text_of_file(const std::string& path) {
+  errno = 0;
   std::ifstream in(path, std::ios::binary);
   std::string text;
   if (in) {
@@ -38,7 +41,8 @@ tl::expected<std::string, std::string> text_of_file(const std::string& path) {
     in.read(text.data(), static_cast<std::streamsize>(text.size()));
     text.resize(static_cast<std::size_t>(in.gcount()));
   }
-  if (!in.is_open() || in.bad()) return tl::unexpected(path + ": cannot read the file");
+  if (!in.is_open() || in.bad())
+    return tl::unexpected(fmt::format("{}: cannot read the file: {}", path, std::strerror(errno)));
   if (text.size() > most_map_bytes)
     return tl::unexpected(fmt::format("{}: the file exceeds {} bytes", path, most_map_bytes));
   return text;
@@ -104,10 +108,13 @@ tl::expected<Mapping, MappingError> make_mapping(const std::vector<std::string>&
     from_file = true;
     std::move(read->connections.begin(), read->connections.end(), std::back_inserter(made.map.connections));
     std::move(read->hosts.begin(), read->hosts.end(), std::back_inserter(made.map.hosts));
+    std::move(read->prefixes.begin(), read->prefixes.end(), std::back_inserter(made.map.prefixes));
+    std::move(read->ports.begin(), read->ports.end(), std::back_inserter(made.map.ports));
   }
   if (!from_file) made.map = made.learnt.map;
   for (const std::string& text : assignments)
     if (const auto done = assign(made.map, text); !done) return failed(Kind::assignment, done.error());
+  made.map.apply_prefixes();
   // Checks all connections before the first frame is sent.
   if (from_file && unmapped == Unmapped::refuse)
     for (const MappedConnection& known : made.learnt.map.connections)

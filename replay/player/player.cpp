@@ -4,7 +4,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <deque>
 #include <thread>
 
 #include "replay/player/prefetcher.hpp"
@@ -19,6 +19,7 @@ class Player {
   Player(const PlayerOptions& options, std::span<Wire* const> wires)
       : options_(options), wires_(wires), feeder_(options, wires), cap_(options.rate_cap) {
     report_.lanes.resize(wires.size());
+    outstanding_.resize(wires.size());
     for (std::size_t i = 0; i < wires.size(); ++i) {
       report_.lanes[i].wire = wires[i]->name();
       counted_before_.push_back(wires[i]->counters().sent);
@@ -82,10 +83,7 @@ class Player {
 
   /// True if a second thread is useful: more than one CPU, and only regular files, whose reads do not block.
   [[nodiscard]] bool runs_ahead() const {
-    std::error_code error;
-    return std::thread::hardware_concurrency() > 1 &&
-           std::all_of(options_.files.begin(), options_.files.end(),
-                       [&](const std::string& file) { return std::filesystem::is_regular_file(file, error); });
+    return std::thread::hardware_concurrency() > 1 && FrameSource(options_.files).repeatable();
   }
 
   /// A frame to send. `own` owns it unless it is preloaded.
@@ -123,11 +121,38 @@ class Player {
   /// Time to pass a frame to the wire. 0: immediately.
   std::int64_t due(const Leaving& leaving) {
     const std::int64_t wanted = top() && !virtual_ ? 0 : leaving.time;
-    if (!cap_.on()) return wanted;
-    const std::int64_t now = wires_[0]->now();
-    const std::int64_t at =
-        cap_.allow(wanted == 0 ? now : wanted, static_cast<std::uint32_t>(leaving.slot->bytes.size()));
-    return wanted == 0 && at <= now ? 0 : at;
+    if (!cap_.on() || !paces(leaving.slot->lane)) return wanted;  // otherwise applied when frames are passed on
+    const auto bytes = static_cast<std::uint32_t>(leaving.slot->bytes.size());
+    const std::int64_t at = cap_.allowed(wanted == 0 ? wires_[0]->now() : wanted, bytes);
+    cap_.sent(at, bytes);
+    return at;
+  }
+  /// True if the wire holds frames until their times.
+  [[nodiscard]] bool paces(std::size_t lane) const { return virtual_ || wires_[lane]->capabilities().paces; }
+
+  /// Number of frames from `from` on that the rate cap permits now. If it is 0, `at` is the time of the next one.
+  std::size_t permitted(std::size_t from, std::int64_t now, std::int64_t& at) const {
+    std::uint64_t before = 0;
+    for (std::size_t i = from; i < outgoing_.size(); ++i) {
+      const auto bytes = static_cast<std::uint32_t>(outgoing_[i].frame.size());
+      at = cap_.allowed(now, bytes, before);
+      if (at > now) return i - from;
+      before += bytes;
+    }
+    return outgoing_.size() - from;
+  }
+
+  /// Waits until the rate cap permits a frame. Returns the number of permitted frames. 0: stopped.
+  std::size_t wait_for_cap(std::size_t from) {
+    for (;;) {
+      std::int64_t at = 0;
+      const std::size_t frames = permitted(from, wires_[0]->now(), at);
+      if (frames > 0) return frames;
+      if (!wait_until(at)) return 0;
+      // The cap moves the scheduled times, so these frames are not late.
+      for (std::size_t i = from; i < batch_.size(); ++i)
+        if (batch_[i].due != 0) batch_[i].due = std::max(batch_[i].due, at);
+    }
   }
 
   /// True if a limit is reached.
@@ -207,16 +232,28 @@ class Player {
   }
 
   void hand_over() {
+    if (over_) {
+      // After an error, no frame may be passed on.
+      for (Leaving& leaving : batch_) recycle(leaving);
+      batch_.clear();
+    }
     if (batch_.empty()) return;
     Wire& wire = *wires_[batch_lane_];
-    const bool paces = wire.capabilities().paces || virtual_;
+    const bool holds = paces(batch_lane_), capped = cap_.on() && !holds;
     outgoing_.clear();
-    for (const Leaving& leaving : batch_) outgoing_.push_back({leaving.slot->bytes, paces ? leaving.due : 0});
+    for (const Leaving& leaving : batch_) outgoing_.push_back({leaving.slot->bytes, holds ? leaving.due : 0});
     std::size_t sent = 0;
     std::int64_t full_since = 0;
     while (sent < outgoing_.size()) {
-      const auto taken = wire.send(std::span(outgoing_).subspan(sent));
+      const std::size_t most = capped ? wait_for_cap(sent) : outgoing_.size() - sent;
+      if (most == 0) break;
+      const auto taken = wire.send(std::span(outgoing_).subspan(sent, most));
       if (taken && *taken > 0) {
+        if (capped) {
+          std::uint64_t bytes = 0;
+          for (std::size_t i = sent; i < sent + *taken; ++i) bytes += outgoing_[i].frame.size();
+          cap_.sent(wires_[0]->now(), bytes);
+        }
         account(sent, *taken, wire.now());
         sent += *taken;
         full_since = 0;
@@ -232,7 +269,7 @@ class Player {
         continue;
       }
       if (!taken && taken.error().kind != WireError::Kind::full) {
-        end_with(taken.error().message);
+        end_with(taken.error().message + first_unsent(batch_lane_, &batch_[sent]));
         break;
       }
       // The queue is full and may stay full, so the wait is limited.
@@ -249,7 +286,7 @@ class Player {
       }
       constexpr std::int64_t look = 100'000'000;
       if (const auto room = wire.writable(now + look); !room) {
-        end_with(room.error().message);
+        end_with(room.error().message + first_unsent(batch_lane_, &batch_[sent]));
         break;
       }
     }
@@ -269,8 +306,27 @@ class Player {
   /// Counters as of the last frame received from the pipeline.
   const FrameCounters& tally() { return ahead_ ? ahead_->tally() : feeder_.tally(); }
 
+  /// Keeps the frames that a device accepted but has not yet completed.
+  void note_outstanding(std::size_t lane, std::size_t from, std::size_t count) {
+    auto& outstanding = outstanding_[lane];
+    const std::uint64_t accepted = report_.lanes[lane].frames;
+    const std::uint64_t left = wires_[lane]->counters().sent - counted_before_[lane];
+    const std::uint64_t pending = accepted > left ? accepted - left : 0;
+    for (std::size_t i = from; i < from + count && pending > 0; ++i) outstanding.push_back(batch_[i].slot->number);
+    while (outstanding.size() > pending) outstanding.pop_front();
+  }
+
+  /// Names the first frame that a failed wire did not send: an accepted one, otherwise `next`.
+  std::string first_unsent(std::size_t lane, const Leaving* next) {
+    note_outstanding(lane, 0, 0);
+    const std::uint64_t number = !outstanding_[lane].empty() ? outstanding_[lane].front()
+                                 : next                      ? next->slot->number
+                                                             : 0;
+    return number ? fmt::format(" (first unsent frame of the capture: {})", number) : std::string();
+  }
+
   void end_with(const std::string& message) {
-    report_.trouble = message;
+    if (report_.trouble.empty()) report_.trouble = message;
     over_ = true;
   }
 
@@ -293,6 +349,7 @@ class Player {
       }
     }
     lane.frames += count;
+    note_outstanding(batch_lane_, from, count);
     last_sent_ = now;
   }
 
@@ -322,7 +379,7 @@ class Player {
       auto& lane = report_.lanes[i];
       if (lane.frames > 0) {
         const auto flushed = wires_[i]->flush(virtual_ ? Wire::forever : wires_[i]->now() + options_.patience);
-        if (!flushed && report_.trouble.empty()) report_.trouble = flushed.error().message;
+        if (!flushed && report_.trouble.empty()) report_.trouble = flushed.error().message + first_unsent(i, nullptr);
         if (flushed && !*flushed && report_.trouble.empty())
           report_.trouble = fmt::format("{}: some frames were not sent within {} s", wires_[i]->name(),
                                         options_.patience / 1'000'000'000);
@@ -364,6 +421,7 @@ class Player {
   std::int64_t next_progress_ = Wire::forever, last_progress_ = 0;
   std::uint64_t told_sent_ = 0, told_bytes_ = 0;
   std::vector<std::uint64_t> counted_before_, counted_bytes_before_;
+  std::vector<std::deque<std::uint64_t>> outstanding_;  ///< by wire: numbers of accepted frames, not yet completed
   std::vector<ReplayReport::Flow> flows_;
   std::vector<std::unique_ptr<Slot>> loaded_;
   std::size_t next_loaded_ = 0;

@@ -42,7 +42,8 @@ struct LoopChanges {
   std::vector<std::array<std::uint32_t, 2>> psns;
   std::uint32_t ip_step =
       0;  ///< added to the last 32 bits of live addresses (of captured addresses if there is no live one)
-  std::uint32_t qp_step = 0;  ///< added to QP numbers modulo 2^24 and TCP ports modulo 2^16
+  std::uint64_t ip_loops = 1;  ///< number of loops with the same addresses
+  std::uint32_t qp_step = 0;   ///< added to QP numbers modulo 2^24 and TCP ports modulo 2^16
   [[nodiscard]] bool any() const { return !psns.empty() || ip_step || qp_step; }
 };
 
@@ -51,9 +52,10 @@ struct PlayerOptions {
 
   /// Distribution of frames to several wires.
   enum class Lanes : std::uint8_t {
-    by_end,   ///< two wires: the first for endpoints a, the second for endpoints b
-    by_file,  ///< one wire per file
-    one,      ///< all frames to the first wire
+    by_end,     ///< two wires: the first for endpoints a, the second for endpoints b
+    by_file,    ///< one wire per file
+    by_filter,  ///< two wires: the first for frames that match `first_wire`
+    one,        ///< all frames to the first wire
   };
   Lanes lanes = Lanes::one;
 
@@ -61,11 +63,11 @@ struct PlayerOptions {
   RewriteOptions rewrite;
 
   Pace pace;
-  std::uint64_t rate_cap = 0;  ///< bits per second over all wires. 0: unlimited
+  std::uint64_t rate_cap = 0;  ///< bits per second over all wires, see RateCap. 0: unlimited
   std::uint64_t loops = 1;     ///< 0: unlimited
   std::int64_t pause = 0;      ///< nanoseconds between loops
   LoopChanges changes;
-  std::optional<output::Filter> include, exclude;
+  std::optional<output::Filter> include, exclude, first_wire;
   std::uint64_t most_frames = 0, max_bytes = 0;  ///< frames and bytes to send. 0: unlimited
   std::int64_t most_time = 0;                    ///< nanoseconds since the first frame. 0: unlimited
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -152,6 +153,30 @@ TEST_F(PlayerTest, SpeedFactorAndPacketRate) {
   EXPECT_THAT(steady.times(), ElementsAre(begin, begin + 1'000'000, begin + 2'000'000));
 }
 
+// Every second frame is skipped because of its group address.
+TEST_F(PlayerTest, RatesCountOnlyFramesToSend) {
+  std::vector<Made> made;
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    made.push_back({begin + i * 1000, frames::request(100 + i)});
+    if (i % 2 == 1) made.back().frame[0] |= 1;
+  }
+  PlayerOptions options;
+  options.files = {capture("groups.pcapng", made)};
+  options.allow_groups = false;
+  options.pace = {Pace::Kind::packets, 1000};
+  Recorder frames_per_second;
+  EXPECT_EQ(run(options, frames_per_second).skip(Skip::group).frames, 3U);
+  EXPECT_THAT(frames_per_second.times(), ElementsAre(begin, begin + 1'000'000, begin + 2'000'000));
+
+  // One byte per nanosecond. The sent frames have 60 bytes, the captured ones more.
+  options.pace = {Pace::Kind::bits, 8e9};
+  options.truncate = true;
+  Recorder bits_per_second;
+  bits_per_second.capabilities_.max_bytes = 60;
+  run(options, bits_per_second);
+  EXPECT_THAT(bits_per_second.times(), ElementsAre(begin, begin + 60, begin + 120));
+}
+
 TEST_F(PlayerTest, LoopsArePausedAndPsnsContinue) {
   PlayerOptions options;
   options.files = {requests(2)};
@@ -271,7 +296,7 @@ TEST_F(PlayerTest, WireFailureReportsSentFrames) {
   Recorder wire;
   wire.down_after = 6;
   const ReplayReport report = run(options, wire);
-  EXPECT_EQ(report.trouble, "recorder: unplugged");
+  EXPECT_EQ(report.trouble, "recorder: unplugged (first unsent frame of the capture: 7)");
   EXPECT_EQ(report.sent, 6U);
   EXPECT_EQ(report.bytes, 6 * frames::request(100).size());
   ASSERT_EQ(report.flows.size(), 1U);
@@ -288,6 +313,23 @@ TEST_F(PlayerTest, FramesLostByDeviceDoNotCountAsSent) {
   EXPECT_EQ(report.sent, 7U);
   EXPECT_EQ(report.lanes[0].frames, 10U);
   EXPECT_THAT(to_text(report), HasSubstr("10 frames accepted, 7 sent"));
+}
+
+// The device accepted all ten frames and failed while it sent the eighth.
+TEST_F(PlayerTest, FailedCompletionNamesFirstFrameThatWasNotSent) {
+  class Failing final : public Recorder {
+   public:
+    WireResult<bool> flush(std::int64_t) override {
+      return tl::unexpected(WireError{WireError::Kind::system, 0, "recorder: work request 8 of 10 failed"});
+    }
+  };
+  PlayerOptions options;
+  options.files = {requests(12)};
+  options.exclude = output::Filter::compile("bth.psn < 102").value();
+  Failing wire;
+  wire.lost = 3;
+  EXPECT_EQ(run(options, wire).trouble,
+            "recorder: work request 8 of 10 failed (first unsent frame of the capture: 10)");
 }
 
 TEST_F(PlayerTest, OtherPathMtuResegmentsMessages) {
@@ -638,6 +680,49 @@ TEST_F(PlayerTest, DeletedInterfaceIsReportedAsError) {
   EXPECT_EQ(report.sent, wire->get()->counters().sent);
 }
 
+// The times are the kernel's receive timestamps. Other processes often interrupt the sender.
+TEST_F(PlayerTest, RateCapHoldsInAnyTenMilliseconds) {
+  std::string why_not;
+  const auto namespaces = testing::Namespaces::make(why_not);
+  if (!namespaces) GTEST_SKIP() << why_not;
+  ASSERT_TRUE(
+      namespaces->run("ip link add near type veth peer name far && sysctl -qw net.ipv6.conf.near.disable_ipv6=1 "
+                      "net.ipv6.conf.far.disable_ipv6=1 && ip link set near up && ip link set far up") &&
+      namespaces->run(testing::Namespaces::until_up("near")) && namespaces->run(testing::Namespaces::until_up("far")));
+  auto near = open_wire("packet:near").value();
+  const auto far = open_wire("packet:far,incoming").value();
+  PlayerOptions options;
+  options.files = {requests(100)};
+  options.loops = 0;
+  options.pace = {Pace::Kind::top};
+  options.rate_cap = 200'000'000;
+  options.most_time = 300'000'000;
+  std::atomic<bool> over = false;
+  std::vector<std::pair<std::int64_t, std::uint64_t>> received;
+  std::thread receiver([&] {
+    while (!over)
+      if (const auto got = far->receive(far->now() + 20'000'000); got && *got)
+        received.emplace_back((*got)->time, (*got)->frame.size());
+  });
+  Wire* const wires[] = {near.get()};
+  const ReplayReport report = play(options, wires);
+  over = true;
+  receiver.join();
+  EXPECT_EQ(report.trouble, "");
+  EXPECT_GT(received.size(), 100U);
+  const auto most_in = [&](std::int64_t period) {
+    std::uint64_t most = 0, sum = 0;
+    for (std::size_t end = 0, first = 0; end < received.size(); ++end) {
+      sum += received[end].second;
+      while (received[end].first - received[first].first >= period) sum -= received[first++].second;
+      most = std::max(most, sum);
+    }
+    return most;
+  };
+  EXPECT_LE(most_in(10'000'000), 250'000U);
+  EXPECT_LE(most_in(1'000'000), 37'500U + 2000U) << "1 ms and the burst of 0.5 ms, and one frame";
+}
+
 class SamplePlayer : public ::testing::TestWithParam<std::string> {
  protected:
   TemporaryDirectory directory_;
@@ -654,14 +739,17 @@ TEST_P(SamplePlayer, FileToFileWithoutRewriteIsIdentical) {
   wire->close();
   auto before = captures::testing_support::read_all(captures::Reader::open(path));
   const auto after = captures::testing_support::read_all(captures::Reader::open(copy));
-  // A file wire has one link type. Frames with other link types are counted as skipped.
-  const auto others =
-      std::erase_if(before.packets, [](const auto& packet) { return packet.link != LinkType::ethernet; });
+  // A file wire has one link type. Frames with other link types are converted, or counted as skipped.
+  const auto others = std::erase_if(before.packets, [](const auto& packet) {
+    return packet.link != LinkType::ethernet && !LinkConversion::supports(packet.link);
+  });
   EXPECT_EQ(report.skip(Skip::link).frames, others);
   ASSERT_EQ(after.packets.size(), before.packets.size());
   EXPECT_EQ(report.sent, after.packets.size());
   for (std::size_t i = 0; i < after.packets.size(); ++i) {
-    ASSERT_EQ(after.packets[i].bytes, before.packets[i].bytes) << i;
+    if (before.packets[i].link == LinkType::ethernet) {
+      ASSERT_EQ(after.packets[i].bytes, before.packets[i].bytes) << i;
+    }
     ASSERT_EQ(after.packets[i].time, before.packets[i].time) << i;
   }
 }
@@ -707,6 +795,17 @@ INSTANTIATE_TEST_SUITE_P(Captures, SamplePlayer, ::testing::ValuesIn(samples()),
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   return name;
 });
+
+TEST(ReplayReport, TextListsTenConnectionsAndSum) {
+  ReplayReport report;
+  for (std::uint64_t i = 1; i <= 10'000; ++i)
+    report.flows.push_back({"connection " + std::to_string(i), "x ↔ y", {2, 1}, {200, 100}});
+  const std::string text = to_text(report);
+  EXPECT_THAT(text, HasSubstr("connection 10  x ↔ y: 2 and 1 frames\n"
+                              "and 9990 more connections: 19980 and 9990 frames (--json lists all)\n"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 12);
+  EXPECT_EQ(nlohmann::json::parse(to_json(report))["connections"].size(), 10'000U);
+}
 
 TEST(ReplayReport, JsonContainsSameValuesAsText) {
   ReplayReport report;

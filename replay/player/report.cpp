@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace rdmawire::replay {
@@ -21,6 +22,8 @@ constexpr SkipWords skip_words[skips] = {
     {"lane", "unknown wire"},
     {"recut", "the message cannot be resegmented to another path MTU"},
 };
+
+constexpr std::size_t most_flows = 10;  // in the text
 
 // Rounded to three or four digits for display.
 std::string about(std::uint64_t nanoseconds) {
@@ -50,12 +53,16 @@ std::uint64_t ReplayReport::unable() const {
   return frames;
 }
 
+bool ReplayReport::unused_fault() const {
+  return std::any_of(faults.begin(), faults.end(), [](const Rule& rule) { return rule.unused() && !rule.random; });
+}
+
 std::string to_text(const ReplayReport& r) {
   std::string out = fmt::format("sent {} frames, {} bytes", r.sent, r.bytes);
   if (r.loops > 1) out += fmt::format(", in {} loops", r.loops);
   if (r.interrupted) out += "; interrupted";
   out += '\n';
-  if (!r.trouble.empty()) out += "trouble    " + r.trouble + '\n';
+  if (!r.trouble.empty()) out += "error      " + r.trouble + '\n';
   if (r.timed && r.sent > 0) {
     out += "requested  " + rate(r.sent, r.bytes, r.requested) + '\n';
     out += "achieved   " + rate(r.sent, r.bytes, r.achieved) + '\n';
@@ -78,15 +85,26 @@ std::string to_text(const ReplayReport& r) {
     if (!skipped.example.empty()) out += " (" + skipped.example + ")";
     out += '\n';
   }
+  if (r.converted) out += fmt::format("converted  {} frames to Ethernet\n", r.converted);
   if (r.truncated) out += fmt::format("truncated  {} frames\n", r.truncated);
   if (r.padded) out += fmt::format("padded     {} frames truncated by the capture\n", r.padded);
   if (r.divided_pdus)
     out += fmt::format("unchanged  {} iWARP PDUs in several frames: their STags were not rewritten\n", r.divided_pdus);
-  for (const auto& flow : r.flows)
+  for (std::size_t i = 0; i < std::min(r.flows.size(), most_flows); ++i) {
+    const auto& flow = r.flows[i];
     out += fmt::format("{}  {}: {} and {} frames\n", flow.name, flow.who, flow.frames[0], flow.frames[1]);
+  }
+  if (r.flows.size() > most_flows) {
+    std::array<std::uint64_t, 2> frames{};
+    for (std::size_t i = most_flows; i < r.flows.size(); ++i)
+      for (std::size_t end = 0; end < frames.size(); ++end) frames[end] += r.flows[i].frames[end];
+    out += fmt::format("and {} more connections: {} and {} frames (--json lists all)\n", r.flows.size() - most_flows,
+                       frames[0], frames[1]);
+  }
   for (const auto& rule : r.faults) {
     out += fmt::format("fault      {}: {} done", rule.text, rule.count.done);
-    if (rule.count.undoable) out += fmt::format(", {} not possible", rule.count.undoable);
+    if (rule.count.undoable) out += fmt::format(", {} not possible ({})", rule.count.undoable, rule.reason);
+    if (rule.unused() && !rule.count.undoable) out += ", never applied: " + rule.reason;
     out += '\n';
   }
   if (r.chance) out += fmt::format("seed       {}\n", r.fault_seed);
@@ -123,6 +141,7 @@ std::string to_json(const ReplayReport& r) {
         {"reason", skipped.example.empty() ? std::string(skip_words[i].meaning) : skipped.example}};
   }
   json["rewritten"] = r.rewritten;
+  json["converted"] = r.converted;
   json["truncated"] = r.truncated;
   json["padded"] = r.padded;
   json["divided_pdus"] = r.divided_pdus;
@@ -141,7 +160,8 @@ std::string to_json(const ReplayReport& r) {
     json["faults"].push_back({{"rule", rule.text},
                               {"selected", rule.count.picked},
                               {"applied", rule.count.done},
-                              {"failed", rule.count.undoable}});
+                              {"failed", rule.count.undoable},
+                              {"reason", rule.reason.empty() ? ordered_json(nullptr) : ordered_json(rule.reason)}});
   json["seed"] = r.chance ? ordered_json(r.fault_seed) : ordered_json(nullptr);
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }

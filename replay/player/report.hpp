@@ -46,6 +46,9 @@ struct ReplayReport {
   struct Rule {
     std::string text;
     FaultCount count;
+    std::string reason{};  ///< why it was not applied to some or all frames. Empty: it was
+    bool random = false;   ///< it has a probability below 1
+    [[nodiscard]] bool unused() const { return count.done == 0; }
   };
 
   std::uint64_t read = 0;                  ///< frames read from the captures, over all loops
@@ -58,6 +61,7 @@ struct ReplayReport {
   bool waited = false;                     ///< `achieved` is elapsed time
   std::array<Skipped, skips> skipped;
   std::uint64_t truncated = 0, padded = 0, rewritten = 0;
+  std::uint64_t converted = 0;     ///< frames that got an Ethernet header, see LinkConversion
   std::uint64_t divided_pdus = 0;  ///< iWARP: PDUs in several frames, whose STags were not rewritten
   std::vector<Flow> flows;         ///< connections with sent frames
   std::vector<Lane> lanes;
@@ -71,6 +75,8 @@ struct ReplayReport {
   [[nodiscard]] Skipped& skip(Skip why) { return skipped[static_cast<std::size_t>(why)]; }
   /// Number of frames that should have been sent but could not be.
   [[nodiscard]] std::uint64_t unable() const;
+  /// True if a fault rule without a probability was never applied.
+  [[nodiscard]] bool unused_fault() const;
 };
 
 std::string to_text(const ReplayReport& report);

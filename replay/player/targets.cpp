@@ -21,11 +21,13 @@ Target judge_target(const WireSpec& wire) {
   constexpr std::array<std::string_view, 3> made_up{"veth", "tun", "dummy"};
   const bool is_virtual = wire.address == "lo" || std::find(made_up.begin(), made_up.end(), driver) != made_up.end();
   const std::string kind = wire.address == "lo" ? "the loopback interface" : driver.empty() ? "an interface" : driver;
-  if (is_virtual && !in_first_namespace().value_or(true))
-    return {wire.address, fmt::format("{} in a private network namespace", kind), false, true};
+  if (!is_virtual) return {wire.address, fmt::format("{}: may lead anywhere", kind), false, false};
+  const auto first = in_first_namespace();
+  if (first == false) return {wire.address, fmt::format("{} in a private network namespace", kind), false, true};
   return {wire.address,
-          is_virtual ? fmt::format("{}, in the host's initial network namespace", kind)
-                     : fmt::format("{}: may lead anywhere", kind),
+          fmt::format("{}, {}", kind,
+                      first ? "in the host's initial network namespace"
+                            : "in a network namespace that cannot be compared with that of process 1"),
           false, false};
 }
 

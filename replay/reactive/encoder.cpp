@@ -105,7 +105,14 @@ tl::expected<ByteVector, std::string> Encoder::encode(const OutgoingPacket& next
   if (rewritten.outcome != Rewritten::Outcome::rewritten)
     return tl::unexpected(fmt::format("frame {} of the capture cannot be rewritten: {}", next_packet.captured_frame,
                                       rewritten.why.empty() ? "no mapping" : rewritten.why));
-  return ByteVector(rewritten.frame.begin(), rewritten.frame.end());
+  ByteVector frame(rewritten.frame.begin(), rewritten.frame.end());
+  // The rewriter keeps group addresses, which a damaged captured address may be.
+  const MappedConnection& connection = rewriter_.map().connections.front();
+  const Side us = exchange_.side;
+  constexpr std::size_t address_bytes = 6;
+  if (connection.at(other(us)).mac.live) store_be(frame.data(), address_bytes, *connection.at(other(us)).mac.live);
+  if (connection.at(us).mac.live) store_be(frame.data() + address_bytes, address_bytes, *connection.at(us).mac.live);
+  return frame;
 }
 
 }  // namespace rdmawire::replay::reactive

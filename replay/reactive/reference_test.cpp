@@ -401,6 +401,67 @@ TEST(Hostile, CorruptedCapturesReturnExchangeOrError) {
   }
 }
 
+/// Counts sent frames whose destination MAC address is not `allowed`.
+class AddressCheck final : public ForwardingWire {
+ public:
+  AddressCheck(Wire& next, MacAddress allowed) : ForwardingWire(next), allowed_(allowed) {}
+  using Wire::send;
+  WireResult<std::size_t> send(std::span<const Outgoing> frames) override {
+    for (const Outgoing& one : frames) ++(load_be<6>(one.frame.data()) == allowed_ ? good : bad);
+    return next().send(frames);
+  }
+  std::size_t good = 0, bad = 0;
+
+ private:
+  MacAddress allowed_;
+};
+
+Report played_with_address_check(const std::string& path, tracking::Side side, const RunOptions& how) {
+  const auto exchange = read_exchange(path, {.side = side});
+  EXPECT_TRUE(exchange) << (exchange ? "" : exchange.error().message);
+  const auto target = reference();
+  LiveDevice device = conformance::live_device(*target);
+  AddressCheck wire(*device.wire, device.way.device_mac);
+  device.wire = &wire;
+  const Report report = play(exchange.value(), device, how);
+  EXPECT_GT(wire.good, 0U);
+  EXPECT_EQ(wire.bad, 0U);
+  return report;
+}
+
+// The ICRC does not cover the link header. The addresses are damaged in all captured packets, half of them to groups.
+TEST(Addresses, DamagedCapturedAddressesAreNeverUsed) {
+  const std::string path = fmt::format("{}/addresses-{}.pcapng", testing::TempDir(), ::getpid());
+  auto reader = captures::Reader::open(sample("rc-pingpong.pcap.gz")).value();
+  auto writer = captures::Writer::create(path).value();
+  (void)writer.add_interface({});
+  captures::Record record;
+  for (std::size_t i = 0; reader.next(record) == captures::Next::record; ++i) {
+    ByteVector bytes(record.bytes.begin(), record.bytes.end());
+    bytes[i % 2 == 0 ? 0 : 5] ^= 0x41;
+    bytes[8] ^= 0x10;
+    record.bytes = bytes;
+    record.interface = 0;
+    record.options = {};
+    ASSERT_TRUE(writer.write(record));
+  }
+  ASSERT_TRUE(writer.close());
+  for (const auto side : {a, b}) {
+    const Report report = played_with_address_check(path, side, {});
+    EXPECT_TRUE(report.good()) << text_of(report);
+  }
+  std::filesystem::remove(path);
+}
+
+TEST(Addresses, FrameWithAddressChangedByFaultIsNotSent) {
+  RunOptions how;
+  how.faults = program("corrupt eth.dst mask 0x10 psn +5 try 1 from a");
+  const Report report = played_with_address_check(sample("rc-pingpong.pcap.gz"), a, how);
+  EXPECT_TRUE(report.good()) << text_of(report);
+  EXPECT_THAT(report.notes, testing::Contains(testing::HasSubstr("changed its destination MAC address")));
+  EXPECT_EQ(report.counts.recoveries, 1U);
+}
+
 TEST(Choice, InvalidConnectionIsRejected) {
   const auto message = [](const char* name, const ExchangeOptions& which) {
     const auto exchange = read_exchange(sample(name), which);

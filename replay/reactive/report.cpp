@@ -65,6 +65,7 @@ std::string text_of(const Report& report) {
                       counted(report.sent_frames, "frame", "frames"), report.sent_bytes, report.counts.again,
                       counted(report.received_frames, "frame", "frames"));
   list(text, "faults", report.faults);
+  list(text, "faults that were never applied", report.unused_faults);
   std::vector<std::string> deviations, recoveries;
   for (const Divergence& one : report.divergences) (one.note ? recoveries : deviations).push_back(to_string(one));
   list(text, "differs from the capture", deviations);
@@ -112,6 +113,7 @@ nlohmann::ordered_json json_of(const Report& report) {
       {"cnps", report.counts.cnps},
       {"synthesized", report.counts.made},
       {"faults", report.faults},
+      {"unused_faults", report.unused_faults},
       {"divergences", std::move(divergences)},
       {"omitted_divergences", report.divergences_left_out},
       {"memory", std::move(memory)},

@@ -28,7 +28,8 @@ struct Report {
   RoceMachine::Counts counts{};
   std::vector<Divergence> divergences;
   std::uint64_t divergences_left_out = 0;
-  std::vector<std::string> faults;  ///< injected faults, one line each
+  std::vector<std::string> faults;         ///< injected faults, one line each
+  std::vector<std::string> unused_faults;  ///< rules that were never applied, with the reason
   std::vector<MemoryCheck> memory;
   /// Changed counters of the device's port, with the differences.
   std::map<std::string, std::int64_t> counters;

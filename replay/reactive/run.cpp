@@ -30,14 +30,15 @@ struct Later {
 /// A RoCE replay in progress.
 class RocePlayer {
  public:
-  RocePlayer(Session& session, RoceMachine& machine, LiveEnd& end, const Encoder& encoder, std::uint32_t our_qp,
-             Psn our_psn, Psn their_psn)
+  RocePlayer(Session& session, RoceMachine& machine, LiveEnd& end, const Encoder& encoder, MacAddress device_mac,
+             std::uint32_t our_qp, Psn our_psn, Psn their_psn)
       : session_(session),
         machine_(machine),
         end_(end),
         encoder_(encoder),
         wire_(*session.device.wire),
-        faults_(session.options.faults, {.seed = session.options.seed}),
+        faults_(session.options.faults, fault_options(session, end, our_qp)),
+        device_mac_(device_mac),
         our_qp_(our_qp),
         our_psn_(our_psn),
         their_psn_(their_psn) {}
@@ -50,6 +51,17 @@ class RocePlayer {
   }
 
  private:
+  /// Rules use the numbers of the capture, which the report contains.
+  static FaultEngineOptions fault_options(const Session& session, const LiveEnd& end, std::uint32_t our_qp) {
+    const Exchange& exchange = session.exchange;
+    FaultEngineOptions options;
+    options.seed = session.options.seed;
+    options.connection = exchange.number;
+    options.qp_numbers[our_qp] = exchange.connection.at(exchange.side).qp;
+    options.qp_numbers[end.queue_pair().qp_num()] = exchange.connection.at(tracking::other(exchange.side)).qp;
+    return options;
+  }
+
   [[nodiscard]] bool going() { return session_.report.failure.empty() && !session_.stopped() && no_failure(); }
   bool no_failure() {
     if (!machine_.failure().empty()) session_.fail(machine_.failure());
@@ -132,10 +144,17 @@ class RocePlayer {
     }
   }
   void pass(Later one) {
-    if (one.side == our_sides)
-      sending_.push_back(std::move(one));
-    else
+    if (one.side != our_sides)
       heard_.push_back(std::move(one.bytes));
+    else if (may_leave(one.bytes))
+      sending_.push_back(std::move(one));
+  }
+  /// True if the frame is addressed to the device. An injected fault may have changed the address.
+  bool may_leave(Bytes frame) {
+    constexpr std::size_t address_bytes = 6;
+    if (frame.size() >= address_bytes && load_be<address_bytes>(frame.data()) == device_mac_) return true;
+    session_.note("a frame was not sent, because a fault changed its destination MAC address");
+    return false;
   }
 
   void release_due_frames() {
@@ -213,6 +232,7 @@ class RocePlayer {
   const Encoder& encoder_;
   Wire& wire_;
   FaultEngine faults_;
+  MacAddress device_mac_;
   std::uint32_t our_qp_;
   Psn our_psn_, their_psn_;
   std::int64_t wake_ = Wire::forever, begun_waiting_ = 0;
@@ -234,8 +254,6 @@ peer::PeerResult<void> connect(const peer::QueuePair& qp, const peer::Connection
     alive = alive && wire.receive(wire.now() + slice).has_value();
   return connecting.get();
 }
-
-std::uint64_t mac_of(Bytes frame, std::size_t at) { return load_be<6>(frame.data() + at); }
 
 tracking::PortAddress port_of(const IpAddress& address) {
   if (address.v6) return tracking::PortAddress::of_gid(address.storage.data());
@@ -259,9 +277,9 @@ FlowMap map_of(const Exchange& exchange, const MemoryPlan& plan, const LiveWay& 
   MappedEnd &ours = connection.ends[us], &theirs = connection.ends[1 - us];
   ours.address = {captured.ends[us].address, port_of(way.our_address)};
   theirs.address = {captured.ends[1 - us].address, port_of(way.device_address)};
-  constexpr std::size_t source_mac = 6;
-  ours.mac = {mac_of(exchange.model->bytes, source_mac), way.our_mac};
-  theirs.mac = {mac_of(exchange.model->bytes, 0), way.device_mac};
+  // Any captured address: the ICRC does not cover the link header, so a captured one may be damaged.
+  ours.mac.live = way.our_mac;
+  theirs.mac.live = way.device_mac;
   if (captured.ends[us].qp_known) ours.qp.captured = captured.ends[us].qp;
   ours.qp.live = our_qp;
   theirs.qp = {captured.ends[1 - us].qp, end.queue_pair().qp_num()};
@@ -324,7 +342,7 @@ Report play(const Exchange& exchange, const LiveDevice& device, const RunOptions
   RoceMachine machine(exchange, session.plan, machine_options);
   session.read_counters(false);
   if (auto made = session.record(); !made) return session.failed(made.error());
-  RocePlayer(session, machine, *end, encoder, our_qp, our_psn, their_psn).run();
+  RocePlayer(session, machine, *end, encoder, way.device_mac, our_qp, our_psn, their_psn).run();
   session.report.divergences_left_out = machine.divergences_left_out();
   session.take(machine.counts(), machine.divergences());
   return session.finish(*end);

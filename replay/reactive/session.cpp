@@ -72,6 +72,10 @@ std::uint64_t Session::received(Bytes frame, std::int64_t time) {
 
 void Session::take_faults(const FaultEngine& faults) {
   for (const FaultLogEntry& entry : faults.log()) report.faults.push_back(to_string(entry, faults.program()));
+  const auto rules = faults.program().rules();
+  for (std::size_t i = 0; i < rules.size(); ++i)
+    if (faults.counts()[i].done == 0 && rules[i].probability == 1)
+      report.unused_faults.push_back(fmt::format("{}: {}", rules[i].text, faults.why_not(i)));
 }
 
 void Session::take(const RoceMachine::Counts& counts, const std::vector<Divergence>& divergences) {

@@ -114,11 +114,57 @@ struct MappedHost {
   friend bool operator==(const MappedHost&, const MappedHost&) = default;
 };
 
+/// All hosts of a network without an entry of their own: the first bits of their addresses are replaced.
+struct MappedPrefix {
+  PortAddress captured{}, live{};
+  /// Length of each prefix in bits of an IPv6 address. IPv4: 96 to 128, because the address is mapped into IPv6.
+  std::uint8_t captured_bits = 0, live_bits = 0;
+
+  /// The live address. nullopt: the address is not in the captured network.
+  [[nodiscard]] std::optional<PortAddress> of(const PortAddress& address) const {
+    const auto high = [](unsigned bits) { return bits >= 64 ? ~std::uint64_t{0} : ~(~std::uint64_t{0} >> bits); };
+    const auto low = [](unsigned bits) {
+      return bits <= 64 ? std::uint64_t{0} : bits >= 128 ? ~std::uint64_t{0} : ~(~std::uint64_t{0} >> (bits - 64));
+    };
+    if ((address.high ^ captured.high) & high(captured_bits) || (address.low ^ captured.low) & low(captured_bits))
+      return std::nullopt;
+    PortAddress there = address;
+    there.high = (address.high & ~high(live_bits)) | (live.high & high(live_bits));
+    there.low = (address.low & ~low(live_bits)) | (live.low & low(live_bits));
+    return there;
+  }
+  friend bool operator==(const MappedPrefix&, const MappedPrefix&) = default;
+};
+
+/// UDP and TCP ports, as source and as destination, in all frames. Values of a connection take precedence.
+struct MappedPorts {
+  std::uint16_t from = 0, to = 0;  ///< inclusive range
+  std::uint16_t live = 0;
+  friend bool operator==(const MappedPorts&, const MappedPorts&) = default;
+};
+
 struct FlowMap {
   std::vector<MappedConnection> connections;
   std::vector<MappedHost> hosts;
+  std::vector<MappedPrefix> prefixes{};  ///< the first one that contains an address applies
+  std::vector<MappedPorts> ports{};      ///< the first one that contains a port applies
 
-  [[nodiscard]] bool empty() const { return connections.empty() && hosts.empty(); }
+  [[nodiscard]] bool empty() const { return connections.empty() && hosts.empty() && prefixes.empty() && ports.empty(); }
+  /// The live address of a host by its network.
+  [[nodiscard]] std::optional<PortAddress> in_prefix(const PortAddress& address) const {
+    for (const MappedPrefix& prefix : prefixes)
+      if (const auto live = prefix.of(address)) return live;
+    return std::nullopt;
+  }
+  /// Sets the missing live addresses of connections and hosts by their networks.
+  void apply_prefixes() {
+    const auto apply = [&](Mapped<PortAddress>& address) {
+      if (address.captured && !address.live) address.live = in_prefix(*address.captured);
+    };
+    for (MappedConnection& connection : connections)
+      for (MappedEnd& end : connection.ends) apply(end.address);
+    for (MappedHost& host : hosts) apply(host.address);
+  }
   friend bool operator==(const FlowMap&, const FlowMap&) = default;
 };
 

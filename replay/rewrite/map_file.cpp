@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "captures/analysis/findings.hpp"
+#include "dissectors/machines/psn_window.hpp"
 #include "dissectors/output/edit_distance.hpp"
 #include "dissectors/output/filter_literal.hpp"
 #include "dissectors/output/json.hpp"
@@ -48,6 +49,44 @@ std::optional<PortAddress> parse_address(std::string_view text) {
   return PortAddress::of_gid(sixteen->data());
 }
 
+constexpr unsigned v4_offset = 96;  // of an IPv4 address in an IPv6 address
+
+/// "10.0.0.0/8": the address and the length of the prefix in an IPv6 address.
+std::optional<std::pair<PortAddress, std::uint8_t>> parse_prefix(std::string_view text) {
+  const std::size_t slash = text.find('/');
+  const auto address = parse_address(text.substr(0, slash));
+  if (!address || slash == std::string_view::npos || text.starts_with("LID")) return std::nullopt;
+  const auto bits = output::parse_number(text.substr(slash + 1));
+  const unsigned offset = is_ipv4(*address) ? v4_offset : 0;
+  if (!bits || *bits > 128 - offset) return std::nullopt;
+  return std::pair(*address, static_cast<std::uint8_t>(*bits + offset));
+}
+
+std::string prefix_text(const PortAddress& address, unsigned bits) {
+  return fmt::format("{}/{}", captures::analysis::to_text(address), is_ipv4(address) ? bits - v4_offset : bits);
+}
+
+tl::expected<MappedPrefix, std::string> parse_prefixes(std::string_view captured, std::string_view live) {
+  const auto from = parse_prefix(captured), to = parse_prefix(live);
+  if (!from || !to)
+    return tl::unexpected(std::string("expected networks such as 10.0.0.0/8 or fd00::/64 as captured and live values"));
+  if (is_ipv4(from->first) != is_ipv4(to->first))
+    return tl::unexpected(std::string("the networks must be both IPv4 or both IPv6"));
+  return MappedPrefix{from->first, to->first, from->second, to->second};
+}
+
+/// "80" or "8000-8010", and the live port.
+tl::expected<MappedPorts, std::string> parse_ports(std::string_view captured, std::string_view live) {
+  const std::size_t dash = captured.find('-');
+  const auto from = output::parse_number(captured.substr(0, dash)),
+             to = dash == std::string_view::npos ? from : output::parse_number(captured.substr(dash + 1)),
+             there = output::parse_number(live);
+  if (!from || !to || !there || *to > 0xffff || *from > *to || *there > 0xffff)
+    return tl::unexpected(std::string("expected a port or a range such as 8000-8010, and a live port up to 65535"));
+  return MappedPorts{static_cast<std::uint16_t>(*from), static_cast<std::uint16_t>(*to),
+                     static_cast<std::uint16_t>(*there)};
+}
+
 std::string mac_text(std::uint64_t mac) {
   std::uint8_t six[6];
   store_be(six, 6, mac);
@@ -59,7 +98,7 @@ std::string mac_text(std::uint64_t mac) {
 class MapReader {
  public:
   FlowMap read(const json& root) {
-    members(root, "", {"rdmawire", "connections", "hosts"});
+    members(root, "", {"rdmawire", "connections", "hosts", "prefixes", "ports"});
     const std::string expected = fmt::format("{} {}", format_name, version_text);
     if (!root.contains("rdmawire") || root["rdmawire"] != expected)
       throw Wrong{"/rdmawire", fmt::format("must be \"{}\", the format of the file", expected)};
@@ -74,6 +113,28 @@ class MapReader {
       same_kind(host.address, at + "/address");
       if (!host.address.captured) throw Wrong{at + "/address", "missing captured address of the host"};
       map.hosts.push_back(host);
+    });
+    const auto pair_text = [](const json& value, const std::string& at) {
+      members(value, at, {"captured", "live"});
+      for (const char* name : {"captured", "live"})
+        if (!value.contains(name) || !(value[name].is_string() || value[name].is_number_unsigned()))
+          throw Wrong{fmt::format("{}/{}", at, name), "expected a string"};
+      const auto text = [&](const char* name) {
+        return value[name].is_string() ? value[name].get<std::string>() : value[name].dump();
+      };
+      return std::pair(text("captured"), text("live"));
+    };
+    each(root, "", "prefixes", [&](const json& value, const std::string& at) {
+      const auto [captured, live] = pair_text(value, at);
+      const auto prefix = parse_prefixes(captured, live);
+      if (!prefix) throw Wrong{at, prefix.error()};
+      map.prefixes.push_back(*prefix);
+    });
+    each(root, "", "ports", [&](const json& value, const std::string& at) {
+      const auto [captured, live] = pair_text(value, at);
+      const auto ports = parse_ports(captured, live);
+      if (!ports) throw Wrong{at, ports.error()};
+      map.ports.push_back(*ports);
     });
     return map;
   }
@@ -262,7 +323,24 @@ class MapWriter {
       pair("mac", map.hosts[i].mac, [](std::uint64_t mac) { return "\"" + mac_text(mac) + "\""; });
       out_ += "}";
     }
-    out_ += map.hosts.empty() ? "]\n}\n" : "\n  ]\n}\n";
+    out_ += map.hosts.empty() ? "]" : "\n  ]";
+    const auto list = [&](std::string_view name, const auto& entries, auto text) {
+      if (entries.empty()) return;
+      out_ += fmt::format(",\n  \"{}\": [", name);
+      for (std::size_t i = 0; i < entries.size(); ++i) out_ += (i ? ",\n    " : "\n    ") + text(entries[i]);
+      out_ += "\n  ]";
+    };
+    list("prefixes", map.prefixes, [](const MappedPrefix& prefix) {
+      return fmt::format("{{\"captured\": \"{}\", \"live\": \"{}\"}}",
+                         prefix_text(prefix.captured, prefix.captured_bits),
+                         prefix_text(prefix.live, prefix.live_bits));
+    });
+    list("ports", map.ports, [](const MappedPorts& ports) {
+      const std::string captured =
+          ports.from == ports.to ? fmt::format("{}", ports.from) : fmt::format("{}-{}", ports.from, ports.to);
+      return fmt::format("{{\"captured\": \"{}\", \"live\": \"{}\"}}", captured, ports.live);
+    });
+    out_ += "\n}\n";
     return std::move(out_);
   }
 
@@ -320,20 +398,20 @@ class MapWriter {
       first_ = false;
     }
     pair("vlan", c.vlan.id, &MapWriter::vlan_text);
-    if (!iwarp) {
+    if (!iwarp)
       pair("pkey", c.pkey, number(pkey_number));
-      pair("mtu", c.mtu, number(port));
-    } else {
+    else
       pair_if_any("pkey", c.pkey, number(pkey_number));
-      pair_if_any("mtu", c.mtu, number(port));
-    }
+    // Without a valid captured path MTU, messages cannot be resegmented.
+    if (c.mtu.captured && machines::is_path_mtu(*c.mtu.captured)) pair("mtu", c.mtu, number(port));
   }
   void end(const MappedEnd& e, bool iwarp) {
     begin("\n        ");
     pair("address", e.address, &MapWriter::address_text);
     pair("mac", e.mac, [](std::uint64_t mac) { return "\"" + mac_text(mac) + "\""; });
     pair("qp", e.qp, number(iwarp ? port : qp_number));
-    pair("psn", e.psn, number(psn_number));
+    // A live sequence number requires the captured one.
+    if (e.psn.captured) pair("psn", e.psn, number(psn_number));
     pair_if_any("msn", e.msn, number(msn_number));
     pair_if_any("qkey", e.qkey, number(word));
     pair_if_any("xrc_srq", e.xrc_srq, number(qp_number));
@@ -446,6 +524,12 @@ struct Assignment {
   }
 
   [[nodiscard]] Result ip() const {
+    if (left.find('/') != std::string_view::npos || right.find('/') != std::string_view::npos) {
+      const auto prefix = parse_prefixes(left, right);
+      if (!prefix) return fail(prefix.error());
+      map.prefixes.push_back(*prefix);
+      return {};
+    }
     const auto from = parse_address(left), to = parse_address(right);
     if (!from || !to) return fail("expected an address on both sides");
     if (is_ipv4(*from) != is_ipv4(*to)) return fail("the addresses must be both IPv4 or both IPv6");
@@ -480,6 +564,12 @@ struct Assignment {
         return {};
       }
     map.hosts.push_back({{host, {}}, {std::nullopt, to}});
+    return {};
+  }
+  [[nodiscard]] Result port_range() const {
+    const auto ports = parse_ports(left, right);
+    if (!ports) return fail(ports.error());
+    map.ports.push_back(*ports);
     return {};
   }
   template <class Set>
@@ -542,14 +632,16 @@ struct Assignment {
   }
 };
 
-constexpr std::string_view kinds[] = {"ip",          "mac",  "qp",   "psn",  "msn", "qkey",   "srq",
-                                      "source-port", "rkey", "pkey", "vlan", "mtu", "comm-id"};
+constexpr std::string_view kinds[] = {"ip",  "mac",         "port", "qp",   "psn",  "msn", "qkey",
+                                      "srq", "source-port", "rkey", "pkey", "vlan", "mtu", "comm-id"};
 
 }  // namespace
 
 std::string assignments_help() {
   return "ip:10.0.0.2=192.168.1.2          address of a host\n"
+         "ip:10.0.0.0/8=172.16.0.0/12      addresses of all hosts of a network without an address of their own\n"
          "mac:10.0.0.2=52:54:00:12:34:56   MAC address of a host\n"
+         "port:8000-8010=80                UDP and TCP ports in all frames\n"
          "qp:0x11=0x777                    QP number; iWARP: TCP port\n"
          "psn:10.0.0.2/0x12=77             first PSN of requests sent by this endpoint\n"
          "msn:0x12=1                       first MSN in acknowledgements of this endpoint\n"
@@ -585,6 +677,7 @@ tl::expected<void, std::string> assign(FlowMap& map, std::string_view text) {
   };
   if (a.kind == "ip") return a.ip();
   if (a.kind == "mac") return a.mac();
+  if (a.kind == "port") return a.port_range();
   if (a.kind == "qp") return a.of_end(qp_number.most, number(&MappedEnd::qp));
   if (a.kind == "psn") return a.of_end(psn_number.most, number(&MappedEnd::psn));
   if (a.kind == "msn") return a.of_end(msn_number.most, number(&MappedEnd::msn));
@@ -608,7 +701,8 @@ tl::expected<void, std::string> assign(FlowMap& map, std::string_view text) {
   }
   std::string list;
   for (const std::string_view kind : kinds) list += fmt::format("{}{}", list.empty() ? "" : ", ", kind);
-  return a.fail("unknown kind of assignment; expected " + list);
+  const std::string near = output::did_you_mean(a.kind, kinds);
+  return a.fail("unknown kind of assignment" + (near.empty() ? "; expected " + list : near));
 }
 
 }  // namespace rdmawire::replay

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "replay/rewrite/maps_for_test.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::replay {
 namespace {
@@ -46,6 +49,64 @@ TEST(MapFile, ReadsCapturedAndLiveValues) {
   EXPECT_EQ(c.at(Side::b).regions[0].base.live, 8192U);
   EXPECT_EQ(c.vlan.id.captured, MappedVlan::untagged);
   EXPECT_EQ(c.vlan.id.live, 7);
+}
+
+/// A live value for each null of a written map.
+std::string completed(std::string text) {
+  std::size_t at = 0;
+  const std::string null = "\"live\": null";
+  while ((at = text.find(null, at)) != std::string::npos) {
+    const std::size_t open = text.rfind('{', at);
+    const std::size_t quote = text.rfind("\": ", open);
+    const std::string field = text.substr(text.rfind('"', quote - 1) + 1, quote - text.rfind('"', quote - 1) - 1);
+    const bool v4 = text.substr(open, at - open).find('.') != std::string::npos;
+    const bool lid = text.substr(open, at - open).find("LID") != std::string::npos;
+    const std::string live = field == "address" ? (lid  ? "\"LID 9\""
+                                                   : v4 ? "\"192.0.2.1\""
+                                                        : "\"fd00::1\"")
+                             : field == "mac"   ? "\"02:00:00:00:00:01\""
+                             : field == "mtu"   ? "512"
+                                                : "5";
+    text.replace(at, null.size(), "\"live\": " + live);
+  }
+  return text;
+}
+
+TEST(MapFile, AllOfferedFieldsAreAccepted) {
+  std::size_t maps = 0;
+  for (const auto& file : std::filesystem::directory_iterator(RDMAWIRE_SOURCE_DIR "/captures/samples")) {
+    const std::string name = file.path().filename().string();
+    if (name.find(".pcap") == std::string::npos) continue;
+    const std::string text = write_flow_map(testing::learn(file.path().string()).map);
+    maps += text.find("\"live\"") != std::string::npos;
+    const auto map = read_flow_map(completed(text));
+    EXPECT_TRUE(map) << name << ": " << (map ? "" : map.error());
+    EXPECT_EQ(write_flow_map(map.value_or(FlowMap{})).find("null}"), std::string::npos) << name;
+  }
+  EXPECT_GT(maps, 10U);
+
+  MappedConnection half;  // no request of endpoint a, and a packet size that is no path MTU
+  half.at(Side::a).address.captured = half.at(Side::b).address.captured = PortAddress::of_ipv4(1);
+  half.at(Side::b).qp.captured = 5;
+  half.mtu.captured = 1000;
+  const auto map = read_flow_map(completed(write_flow_map({{half}, {}})));
+  EXPECT_TRUE(map) << map.error();
+}
+
+TEST(MapFile, NetworksAndPortsRoundTrip) {
+  FlowMap map;
+  for (const char* text : {"ip:10.0.0.0/8=172.16.0.0/12", "ip:fd00::/64=fd01::/48", "port:80=8080", "port:1000-2000=7"})
+    ASSERT_TRUE(assign(map, text)) << text;
+  ASSERT_EQ(map.prefixes.size(), 2U);
+  ASSERT_EQ(map.ports.size(), 2U);
+  const std::string text = write_flow_map(map);
+  const auto read = read_flow_map(text);
+  ASSERT_TRUE(read) << read.error() << text;
+  EXPECT_EQ(*read, map);
+  EXPECT_THAT(error_of(R"({"rdmawire": "flow map 1", "prefixes": [{"captured": "10.0.0.0/8"}]})"),
+              HasSubstr("/prefixes/0/live: expected a string"));
+  EXPECT_THAT(error_of(R"({"rdmawire": "flow map 1", "ports": [{"captured": "x", "live": 80}]})"),
+              HasSubstr("/ports/0: expected a port"));
 }
 
 TEST(MapFile, WrittenMapRoundTrips) {
@@ -126,7 +187,13 @@ TEST(MapAssignment, UnknownCapturedValueIsAnError) {
   EXPECT_EQ(error("ip:10.0.0.2=fd00::1"), "ip:10.0.0.2=fd00::1: the addresses must be both IPv4 or both IPv6");
   EXPECT_EQ(error("mtu:1024=1000"), "mtu:1024=1000: expected a path MTU on the right (256, 512, 1024, 2048, 4096)");
   EXPECT_EQ(error("qkey:10.0.0.9=1"), "qkey:10.0.0.9=1: the capture contains no such endpoint of a connection");
-  EXPECT_THAT(error("psm:1=2"), HasSubstr("unknown kind of assignment; expected ip, mac, qp"));
+  EXPECT_THAT(error("psm:1=2"), HasSubstr("did you mean psn?"));
+  EXPECT_THAT(error("xyzzy:1=2"), HasSubstr("unknown kind of assignment; expected ip, mac, port, qp"));
+  EXPECT_THAT(error("ip:10.0.0.0/8=fd00::/8"), HasSubstr("both IPv4 or both IPv6"));
+  EXPECT_THAT(error("ip:10.0.0.0/33=10.0.0.0/8"), HasSubstr("expected networks"));
+  EXPECT_THAT(error("ip:10.0.0.0/8=10.0.0.1"), HasSubstr("expected networks"));
+  EXPECT_THAT(error("port:80-70=5"), HasSubstr("expected a port or a range"));
+  EXPECT_THAT(error("port:80=65536"), HasSubstr("expected a port or a range"));
 }
 
 }  // namespace

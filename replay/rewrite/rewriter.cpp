@@ -190,6 +190,7 @@ struct Rewriter::Index {
   std::unordered_map<PortAddress, Host, HashFlow> hosts;
 
   Index(FlowMap flow_map, const Options& rewrite_options) : map(std::move(flow_map)), options(rewrite_options) {
+    map.apply_prefixes();
     for (std::uint32_t i = 0; i < map.hosts.size(); ++i)
       if (map.hosts[i].address.captured) hosts.try_emplace(*map.hosts[i].address.captured, Host{i, std::nullopt});
     for (std::uint32_t i = 0; i < map.connections.size(); ++i) {
@@ -252,7 +253,10 @@ struct Rewriter::Index {
 
   [[nodiscard]] std::optional<MappedHost> host(const PortAddress& address) const {
     const auto found = hosts.find(address);
-    if (found == hosts.end()) return std::nullopt;
+    if (found == hosts.end()) {
+      const auto live = map.in_prefix(address);
+      return live ? std::optional(MappedHost{{address, live}, {}}) : std::nullopt;
+    }
     if (!found->second.end) return map.hosts[found->second.index];
     const MappedEnd& end = map.connections[found->second.index].at(*found->second.end);
     return MappedHost{end.address, end.mac};
@@ -268,6 +272,11 @@ struct Rewriter::Index {
   void rewrite_management(Patch& patch, const HeaderStack& stack, std::optional<Place> place) const;
   void rewrite_arp(Patch& patch, const HeaderStack& stack) const;
   void rewrite_options(Patch& patch, const HeaderStack& stack) const;
+  /// Maps the ports of UDP and TCP that the connection did not change. Returns true if there was one.
+  [[nodiscard]] bool rewrite_ports(Patch& patch, const HeaderStack& stack) const;
+  template <class H, FixedString Name>
+  [[nodiscard]] bool rewrite_port(Patch& patch, const HeaderStack& stack, const Layer& layer) const;
+  void rewrite_tag(Bytes frame, MutableBytes buffer) const;
   void finish(Patch& patch, const HeaderStack& stack, bool stream_changed) const;
   void retag(Rewritten& result, const HeaderStack& stack, MutableBytes buffer, const MappedVlan& vlan) const;
   Rewritten rewrite(const HeaderStack& stack, MutableBytes buffer, std::uint64_t number,
@@ -421,9 +430,59 @@ void Rewriter::Index::rewrite_arp(Patch& patch, const HeaderStack& stack) const 
   }
 }
 
+template <class H, FixedString Name>
+bool Rewriter::Index::rewrite_port(Patch& patch, const HeaderStack& stack, const Layer& layer) const {
+  const auto port = static_cast<std::uint16_t>(load_field<H, Name>(stack.bytes.data() + layer.offset));
+  if (patch.get<H, Name>(layer) != port) return false;
+  for (const MappedPorts& ports : map.ports)
+    if (port >= ports.from && port <= ports.to) {
+      patch.store<H, Name>(layer, ports.live);
+      return true;
+    }
+  return false;
+}
+
+bool Rewriter::Index::rewrite_ports(Patch& patch, const HeaderStack& stack) const {
+  if (map.ports.empty() || stack.fragment) return false;
+  bool any = false;
+  if (const Layer* udp = stack.find(info<Udp>)) {
+    any |= rewrite_port<Udp, "src_port">(patch, stack, *udp);
+    any |= rewrite_port<Udp, "dst_port">(patch, stack, *udp);
+  } else if (const Layer* tcp = stack.find(info<Tcp>)) {
+    any |= rewrite_port<Tcp, "src_port">(patch, stack, *tcp);
+    any |= rewrite_port<Tcp, "dst_port">(patch, stack, *tcp);
+  }
+  return any;
+}
+
+// IEEE 802.1Q, 9.6: priority, drop eligible, VLAN ID.
+void Rewriter::Index::rewrite_tag(Bytes frame, MutableBytes buffer) const {
+  constexpr std::size_t at = detail::field_of<Ethernet>("type").bit / 8;
+  if ((!options.vlan_priority && !options.vlan_type) || frame.size() < at + Vlan::size) return;
+  const std::uint64_t type = load_be<2>(frame.data() + at);
+  if (type != ethertype::vlan && type != ethertype::provider_vlan) return;
+  if (options.vlan_type) store_be(buffer.data() + at, 2, *options.vlan_type);
+  if (options.vlan_priority) {
+    constexpr unsigned shift = 5;
+    std::uint8_t& control = buffer[at + 2];
+    control = static_cast<std::uint8_t>((control & low_mask(shift)) | *options.vlan_priority << shift);
+  }
+}
+
 void Rewriter::Index::rewrite_options(Patch& patch, const HeaderStack& stack) const {
   if (stack.network == HeaderStack::none) return;
   const Layer& network = stack.layers()[stack.network];
+  const auto stepped = [&](std::uint64_t limit) {
+    return static_cast<std::uint64_t>(std::clamp(static_cast<int>(limit) + options.hop_limit_step, 1, 255));
+  };
+  if (options.hop_limit_step != 0) {
+    if (network.header == &info<Ipv4>)
+      patch.store<Ipv4, "ttl">(network, stepped(patch.get<Ipv4, "ttl">(network)));
+    else if (network.header == &info<Ipv6>)
+      patch.store<Ipv6, "hop_limit">(network, stepped(patch.get<Ipv6, "hop_limit">(network)));
+    else
+      patch.store<Grh, "hop_limit">(network, stepped(patch.get<Grh, "hop_limit">(network)));
+  }
   if (network.header == &info<Ipv4>) {
     if (options.hop_limit) patch.store<Ipv4, "ttl">(network, *options.hop_limit);
     if (options.dscp) patch.store<Ipv4, "tos.dscp">(network, *options.dscp);
@@ -629,6 +688,8 @@ Rewritten Rewriter::Index::rewrite(const HeaderStack& stack, MutableBytes buffer
     known |= patch.end() != 0;
   }
 
+  known |= rewrite_ports(patch, stack);
+
   if (!known) {
     const Unmapped choice = bth ? options.unmapped : options.others;
     if (choice != Unmapped::keep) {
@@ -641,6 +702,7 @@ Rewritten Rewriter::Index::rewrite(const HeaderStack& stack, MutableBytes buffer
   rewrite_options(patch, stack);
   finish(patch, stack, stream_changed);
   if (c) retag(result, stack, buffer, c->vlan);
+  if (stack.wire != Wire::infiniband) rewrite_tag(result.frame, buffer);
   return result;
 }
 

@@ -252,6 +252,86 @@ TEST(Rewriter, VlanTagsAreChangedAddedAndRemoved) {
   EXPECT_EQ(check_icrc(taken.stack()).status, CrcCheck::Status::good);
 }
 
+TEST(Rewriter, NetworksMapHostsWithoutOwnAddress) {
+  MappedConnection c = connection();
+  c.at(Side::b).address.live.reset();
+  FlowMap map = map_of(c);
+  map.prefixes.push_back({ipv4(0x0a000000), ipv4(0xac100000), 96 + 8, 96 + 12});
+  const Rewriter rewriter(map);
+  const Result r = rewrite(rewriter, request(1003));
+  EXPECT_EQ(r.stack().get<Ipv4>()->get<"src">(), 0xc0a80102U) << "its own address";
+  EXPECT_EQ(r.stack().get<Ipv4>()->get<"dst">(), 0xac100003U);
+  EXPECT_EQ(check_icrc(r.stack()).status, CrcCheck::Status::good);
+
+  // Hosts without a connection.
+  const auto stranger = (Value<Ethernet>() / Value<Ipv4>().set<"src">(0x0a7f0009).set<"dst">(0x08080808) /
+                         Value<Tcp>().set<"src_port">(22).set<"dst_port">(5000))
+                            .encode();
+  const Result other = rewrite(rewriter, stranger);
+  EXPECT_EQ(other.rewritten.outcome, Rewritten::Outcome::rewritten);
+  EXPECT_EQ(other.stack().get<Ipv4>()->get<"src">(), 0xac1f0009U) << "the live network has 12 bits";
+  EXPECT_EQ(other.stack().get<Ipv4>()->get<"dst">(), 0x08080808U);
+  EXPECT_EQ(internet_checksum(other.stack().bytes_of(*other.stack().find(info<Ipv4>))), 0);
+}
+
+TEST(Rewriter, PrefixesOfIpv6AddressesAreReplaced) {
+  const std::array<std::uint8_t, 16> net{0xfd, 0, 0, 1}, host{0xfd, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9};
+  const std::array<std::uint8_t, 16> live{0xfd, 2}, there{0xfd, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9};
+  const MappedPrefix prefix{PortAddress::of_gid(net.data()), PortAddress::of_gid(live.data()), 32, 64};
+  EXPECT_EQ(prefix.of(PortAddress::of_gid(host.data())), PortAddress::of_gid(there.data()));
+  EXPECT_FALSE(prefix.of(PortAddress::of_gid(there.data())));
+  EXPECT_FALSE(prefix.of(ipv4(5)));
+  const MappedPrefix all{{}, PortAddress::of_gid(live.data()), 0, 128};
+  EXPECT_EQ(all.of(PortAddress::of_gid(host.data())), PortAddress::of_gid(live.data()));
+}
+
+TEST(Rewriter, PortsAreMappedInAllFramesUnlessTheConnectionHasValues) {
+  FlowMap map = map_of(connection());
+  map.ports = {{4791, 4791, 4800}, {40'000, 60'000, 9}, {5000, 5000, 6000}};
+  const Rewriter rewriter(map);
+  const Result rdma = rewrite(rewriter, request(1003));
+  EXPECT_EQ(rdma.stack().get<Udp>()->get<"dst_port">(), 4800U);
+  EXPECT_EQ(rdma.stack().get<Udp>()->get<"src_port">(), 50'000U) << "source port of the endpoint";
+  const auto stranger = (Value<Ethernet>() / Value<Ipv4>().set<"src">(1).set<"dst">(2) /
+                         Value<Tcp>().set<"src_port">(22).set<"dst_port">(5000))
+                            .encode();
+  const Result other = rewrite(rewriter, stranger);
+  EXPECT_EQ(other.rewritten.outcome, Rewritten::Outcome::rewritten);
+  EXPECT_THAT(other.changes(), ::testing::IsSupersetOf({"tcp.dst_port 5000 → 6000"}));
+  EXPECT_EQ(other.stack().get<Tcp>()->get<"src_port">(), 22U);
+}
+
+TEST(Rewriter, HopLimitIsChangedRelatively) {
+  RewriteOptions options;
+  for (const auto& [step, expected] :
+       {std::pair<std::int16_t, std::uint64_t>{-3, 61}, {5, 69}, {-300, 1}, {255, 255}}) {
+    options.hop_limit_step = step;
+    EXPECT_TRUE(changes_frames(options));
+    const Result r = rewrite(Rewriter({}, options), request(1));
+    EXPECT_EQ(r.stack().get<Ipv4>()->get<"ttl">(), expected) << step;
+    EXPECT_EQ(internet_checksum(r.stack().bytes_of(*r.stack().find(info<Ipv4>))), 0);
+    EXPECT_EQ(check_icrc(r.stack()).status, CrcCheck::Status::good);
+  }
+}
+
+TEST(Rewriter, VlanPriorityAndTypeOfOutermostTag) {
+  MappedConnection c = connection();
+  c.vlan.id.live = 7;
+  RewriteOptions options;
+  options.vlan_priority = 5;
+  options.vlan_type = ethertype::provider_vlan;
+  const Result added = rewrite(Rewriter(map_of(c), options), request(1000));
+  EXPECT_EQ(load_be<2>(added.frame.data() + 12), 0x88a8U);
+  EXPECT_EQ(load_be<2>(added.frame.data() + 14), 0xa007U);
+  EXPECT_EQ(check_icrc(added.stack()).status, CrcCheck::Status::good);
+  options.vlan_type = ethertype::vlan;
+  options.vlan_priority = 0;
+  const Result changed = rewrite(Rewriter({}, options), added.frame);
+  EXPECT_EQ(load_be<4>(changed.frame.data() + 12), 0x81000007U);
+  const Result untagged = rewrite(Rewriter({}, options), request(1000));
+  EXPECT_EQ(untagged.frame, untagged.before);
+}
+
 TEST(Rewriter, LiveAddressOfOtherFamilyIsRefused) {
   MappedConnection c = connection();
   c.at(Side::b).address.live = PortAddress{0xfe80000000000000, 1};

@@ -61,19 +61,48 @@ void Schedule::begin_again(std::int64_t pause) {
   }
 }
 
-RateCap::RateCap(std::uint64_t bits_per_second, std::int64_t burst) : bits_(bits_per_second), burst_(burst) {}
+__extension__ using Wide = unsigned __int128;
 
-std::int64_t RateCap::allow(std::int64_t time, std::uint32_t bytes) {
+RateCap::RateCap(std::uint64_t bits_per_second)
+    : bits_(bits_per_second), budget_(static_cast<std::uint64_t>(Wide{bits_per_second} * window / 8 / 1'000'000'000)) {}
+
+std::int64_t RateCap::allowed(std::int64_t time, std::uint32_t bytes, std::uint64_t before) const {
   if (bits_ == 0) return time;
+  // Generic cell rate algorithm: keeps the average rate.
+  const auto preceding = static_cast<std::int64_t>(Wide{before} * 8 * 1'000'000'000 / bits_);
+  std::int64_t at = std::max(time, std::max(due_, time) + preceding - burst);
+  // Sliding window: limits each 10 ms.
+  std::uint64_t sum = total_ + before + bytes;
+  for (const Group& group : groups_) {
+    if (group.last + window > at) {
+      if (sum <= budget_) break;
+      at = group.last + window;
+    }
+    sum -= group.bytes;
+  }
+  return before != 0 && sum > budget_ ? std::max(at, time + window) : at;
+}
+
+void RateCap::sent(std::int64_t time, std::uint64_t bytes) {
+  if (bits_ == 0) return;
   if (due_ < time) {
     due_ = time;
     rest_ = 0;
   }
-  const std::int64_t at = std::max(time, due_ - burst_);
-  const std::uint64_t cost = std::uint64_t{bytes} * 8 * 1'000'000'000 + rest_;
+  const Wide cost = Wide{bytes} * 8 * 1'000'000'000 + rest_;
   due_ += static_cast<std::int64_t>(cost / bits_);
-  rest_ = cost % bits_;
-  return at;
+  rest_ = static_cast<std::uint64_t>(cost % bits_);
+  while (!groups_.empty() && groups_.front().last + window <= time) {
+    total_ -= groups_.front().bytes;
+    groups_.pop_front();
+  }
+  total_ += bytes;
+  if (!groups_.empty() && time - groups_.back().first < grouped) {
+    groups_.back().last = std::max(groups_.back().last, time);
+    groups_.back().bytes += bytes;
+  } else {
+    groups_.push_back({time, time, bytes});
+  }
 }
 
 }  // namespace rdmawire::replay

@@ -3,6 +3,7 @@
 /// anchor in 64 bits, so rounding errors do not accumulate.
 
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <optional>
 
@@ -49,20 +50,38 @@ class Schedule {
   std::uint64_t frames_ = 0, bytes_ = 0;
 };
 
-/// Rate limit in bits per second that allows short bursts: generic cell rate algorithm.
+/// Limit for the rate of transmitted frames, by the times at which they are passed to the wire:
+///
+/// - in any 10 ms, at most the bytes of 10 ms at the rate, or a single longer frame
+/// - in any other time, at most the bytes at the rate, plus a burst of 0.5 ms at the rate, plus one frame
 class RateCap {
  public:
+  static constexpr std::int64_t window = 10'000'000;  ///< nanoseconds
+  static constexpr std::int64_t burst = 500'000;      ///< nanoseconds at the rate
+
   /// `bits_per_second` 0: unlimited.
-  explicit RateCap(std::uint64_t bits_per_second, std::int64_t burst = 10'000'000);
-  /// Earliest permitted time of a frame scheduled for `time`.
-  std::int64_t allow(std::int64_t time, std::uint32_t bytes);
+  explicit RateCap(std::uint64_t bits_per_second);
+  /// Earliest permitted time of a frame, not before `time`. `before`: bytes of preceding frames that are sent at the
+  /// same time and not yet recorded.
+  [[nodiscard]] std::int64_t allowed(std::int64_t time, std::uint32_t bytes, std::uint64_t before = 0) const;
+  /// Records sent frames. Times must not decrease.
+  void sent(std::int64_t time, std::uint64_t bytes);
   [[nodiscard]] bool on() const { return bits_ != 0; }
 
  private:
+  /// Frames that were sent within a short time.
+  struct Group {
+    std::int64_t first = 0, last = 0;
+    std::uint64_t bytes = 0;
+  };
+  static constexpr std::int64_t grouped = 20'000;  ///< maximum duration of a group in nanoseconds
+
   std::uint64_t bits_;
-  std::int64_t burst_;                                           ///< burst tolerance in nanoseconds
+  std::uint64_t budget_;                                         ///< bytes per window
   std::int64_t due_ = std::numeric_limits<std::int64_t>::min();  ///< time of the next frame at exactly the rate
   std::uint64_t rest_ = 0;                                       ///< remainder of the division, in 1/bits_ nanoseconds
+  std::deque<Group> groups_;                                     ///< of the last window
+  std::uint64_t total_ = 0;                                      ///< bytes in `groups_`
 };
 
 }  // namespace rdmawire::replay

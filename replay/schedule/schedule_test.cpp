@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+#include <vector>
+
 namespace rdmawire::replay {
 namespace {
 
@@ -75,22 +78,72 @@ TEST(Schedule, LoopStartsAfterPause) {
   EXPECT_EQ(steady.next(0, 1), anchor + 51) << "one nanosecond per packet plus the pause";
 }
 
-TEST(RateCap, DelaysFramesAboveRateAndAllowsBurst) {
-  RateCap cap(8'000'000'000, 3000);  // one byte per nanosecond, 3000 bytes of burst
-  EXPECT_EQ(cap.allow(1'000'000, 1500), 1'000'000);
-  EXPECT_EQ(cap.allow(1'000'000, 1500), 1'000'000);
-  EXPECT_EQ(cap.allow(1'000'000, 1500), 1'000'000) << "burst of 3000 bytes is used up";
-  EXPECT_EQ(cap.allow(1'000'000, 1500), 1'001'500);
-  EXPECT_EQ(cap.allow(2'000'000, 1500), 2'000'000) << "idle time restores the burst";
+/// Maximum number of bytes in any period of this length.
+std::uint64_t most_in(const std::vector<std::pair<std::int64_t, std::uint32_t>>& sent, std::int64_t period) {
+  std::uint64_t most = 0, sum = 0;
+  for (std::size_t end = 0, begin = 0; end < sent.size(); ++end) {
+    sum += sent[end].second;
+    while (sent[end].first - sent[begin].first >= period) sum -= sent[begin++].second;
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+// The sender is sometimes late, and sometimes has nothing to send.
+TEST(RateCap, IsNeverExceededInTenMilliseconds) {
+  std::mt19937_64 random(5);
+  for (const std::uint64_t rate : {20'000'000ULL, 200'000'000ULL, 1'000'000'000ULL, 25'000'000'000ULL}) {
+    RateCap cap(rate);
+    std::vector<std::pair<std::int64_t, std::uint32_t>> sent;
+    std::int64_t now = anchor;
+    const std::int64_t end = anchor + second / 5;
+    while (now < end) {
+      if (random() % 5000 == 0) now += static_cast<std::int64_t>(random() % 30'000'000);
+      std::uint64_t before = 0;
+      std::vector<std::uint32_t> batch;
+      std::int64_t at = now;
+      while (batch.size() < 64) {
+        const auto bytes = static_cast<std::uint32_t>(60 + random() % 4096);
+        at = cap.allowed(now, bytes, before);
+        if (at > now) break;
+        batch.push_back(bytes);
+        before += bytes;
+      }
+      for (const std::uint32_t bytes : batch) sent.emplace_back(now, bytes);
+      if (before != 0) cap.sent(now, before);
+      now = at + static_cast<std::int64_t>(random() % 2000);
+    }
+    const auto bytes_in = [&](double seconds) { return static_cast<double>(rate) / 8 * seconds; };
+    EXPECT_LE(static_cast<double>(most_in(sent, 10'000'000)), bytes_in(10e-3)) << rate;
+    EXPECT_LE(static_cast<double>(most_in(sent, 1'000'000)), bytes_in(1.5e-3) + 4156) << rate;
+    // The rate is nearly reached in busy times.
+    EXPECT_GE(static_cast<double>(most_in(sent, 10'000'000)), bytes_in(10e-3) - 3 * 4156) << rate;
+  }
+}
+
+TEST(RateCap, KeepsAverageOfRateBelowOneFramePerWindow) {
+  RateCap cap(100'000);  // a frame of 1250 bytes takes 100 ms
+  std::int64_t now = anchor;
+  for (int i = 0; i < 100; ++i) {
+    now = cap.allowed(now, 1250);
+    cap.sent(now, 1250);
+  }
+  EXPECT_EQ(now, anchor + 99 * (second / 10) - RateCap::burst);
+}
+
+TEST(RateCap, ZeroIsUnlimited) {
   EXPECT_FALSE(RateCap(0).on());
-  EXPECT_EQ(RateCap(0).allow(5, 1'000'000), 5);
+  EXPECT_EQ(RateCap(0).allowed(5, 1'000'000), 5);
 }
 
 TEST(RateCap, OddRateHasNoRoundingError) {
-  RateCap cap(3, 0);  // one bit takes one third of a second
+  RateCap cap(3);  // one bit takes one third of a second
   std::int64_t at = 0;
-  for (int i = 0; i <= 300; ++i) at = cap.allow(0, 1);
-  EXPECT_EQ(at, 800 * second);
+  for (int i = 0; i <= 300; ++i) {
+    at = cap.allowed(at, 1);
+    cap.sent(at, 1);
+  }
+  EXPECT_EQ(at, 800 * second - RateCap::burst);
 }
 
 }  // namespace

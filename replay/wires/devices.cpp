@@ -21,10 +21,11 @@ std::string refusal(const Interface& interface, int family) {
   return tried ? "" : interface.failed("open a socket", errno).message;
 }
 
-// The network namespace of a process, or of this thread ("thread-self"). nullopt if not visible.
+// Identifies the network namespace of a process, or of this thread ("thread-self"). nullopt if not visible. Each
+// namespace has its own inodes below net. All users may see them, but ns/net only with the right to trace the process.
 std::optional<std::pair<dev_t, ino_t>> namespace_of(const std::string& process) {
   struct stat seen {};
-  if (::stat(("/proc/" + process + "/ns/net").c_str(), &seen) != 0) return std::nullopt;
+  if (::stat(("/proc/" + process + "/net/dev").c_str(), &seen) != 0) return std::nullopt;
   return std::pair(seen.st_dev, seen.st_ino);
 }
 
@@ -65,7 +66,7 @@ std::optional<bool> in_first_namespace() {
   const auto own = namespace_of("thread-self");
   auto first = namespace_of("1");
   if (!first)
-    for (long process = ::getpid(); process > 1; process = parent_of(process))
+    for (long process = ::getppid(); process > 1; process = parent_of(process))
       if (const auto seen = namespace_of(std::to_string(process))) first = seen;
   if (!own || !first) return std::nullopt;
   return *own == *first;

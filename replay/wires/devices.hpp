@@ -23,7 +23,7 @@ struct InterfaceDevice {
 std::vector<InterfaceDevice> interface_devices();
 
 /// True if this thread is in the initial network namespace: that of process 1 or, if not visible, of the oldest visible
-/// ancestor. Returns nullopt if none is visible.
+/// ancestor. Returns nullopt if none is visible. Requires no privileges.
 std::optional<bool> in_first_namespace();
 
 }  // namespace rdmawire::replay

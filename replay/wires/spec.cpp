@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 
+#include "dissectors/output/edit_distance.hpp"
 #include "dissectors/output/json.hpp"
 
 namespace rdmawire::replay {
@@ -68,7 +69,11 @@ WireResult<void> WireSpec::check(std::initializer_list<Known> known) const {
       std::string list;
       for (const Known& k : known)
         list += fmt::format("{}{}{} ({})", list.empty() ? "" : ", ", k.name, k.takes_value ? "=…" : "", k.meaning);
-      return wrong(fmt::format("{} has no option \"{}\"; expected {}", kind, option->name, list));
+      std::vector<std::string_view> names;
+      for (const Known& k : known) names.push_back(k.name);
+      const std::string near = output::did_you_mean(option->name, names);
+      return wrong(
+          fmt::format("{} has no option \"{}\"{}", kind, option->name, near.empty() ? "; expected " + list : near));
     }
     if (match->takes_value && (!option->value || option->value->empty()))
       return wrong(fmt::format("{} requires a value: {}=…", option->name, option->name));

@@ -55,6 +55,9 @@ struct WireSpec {
 /// Opens the wire, like open_wire() with a name.
 WireResult<std::unique_ptr<Wire>> open_wire(const WireSpec& spec);
 
+/// Returns an error for an unknown kind of wire. Does not check the address and the options.
+WireResult<void> check_kind(const WireSpec& spec);
+
 /// Error of a specification: "packet:eth0,x: unknown option x. Expected …".
 WireError specification_error(std::string_view text, std::string_view what);
 

@@ -38,7 +38,9 @@ TEST(WireSpec, ErrorsListValidChoices) {
   EXPECT_THAT(message_of(":eth0"), HasSubstr("missing kind"));
   EXPECT_THAT(message_of("card:eth0"), HasSubstr("expected file:PATH, null, packet:INTERFACE, "));
   EXPECT_THAT(message_of("packet:"), HasSubstr("no address after packet:"));
-  EXPECT_THAT(message_of("packet:lo,bypas"), HasSubstr("bypass (bypass the queueing discipline)"));
+  EXPECT_THAT(message_of("pakcet:eth0"), HasSubstr("did you mean packet?"));
+  EXPECT_THAT(message_of("packet:lo,color"), HasSubstr("bypass (bypass the queueing discipline)"));
+  EXPECT_THAT(message_of("packet:lo,bypas"), HasSubstr("did you mean bypass?"));
   EXPECT_THAT(message_of("packet:lo,bypass=1"), HasSubstr("bypass takes no value"));
   EXPECT_THAT(message_of("packet:lo,bypass,bypass"), HasSubstr("twice"));
   EXPECT_THAT(message_of("packet:lo,"), HasSubstr("empty option"));

@@ -44,8 +44,9 @@ WireResult<void> VerbsWire::find(const VerbsWireOptions& options) {
 
   std::uint32_t mtu = unknown_mtu;
   if (!device_.interface.empty()) {
-    const auto interface = Interface::find(name_, device_.interface);
+    auto interface = Interface::find(name_, device_.interface);
     if (interface) {
+      if (auto link = interface->check_link(); !link) return tl::unexpected(link.error());
       mtu = interface->mtu();
       capabilities_.bits_per_second = interface->bits_per_second();
     }
@@ -99,7 +100,7 @@ WireResult<void> VerbsWire::make_queues(const VerbsWireOptions& options) {
   const auto most = static_cast<std::uint32_t>(std::max(1, device_.attributes.orig_attr.max_qp_wr));
   if (options.send_depth > most || options.receive_depth > most)
     return tl::unexpected(wire_error(WireError::Kind::unsupported, 0,
-                                     "{}: queues of {} and {} frames; the maximum of the device is {}", name_,
+                                     "{}: queues of {} and {} work requests; the maximum of the device is {}", name_,
                                      options.send_depth, options.receive_depth, most));
   ibv_context* const context = device_.context.get();
   send_depth_ = std::max<std::uint32_t>(2, options.send_depth);
@@ -212,8 +213,8 @@ WireResult<void> VerbsWire::check_events() {
       if (ours && type == IBV_EVENT_PORT_ACTIVE) port_down_ = false;
       if (type == IBV_EVENT_DEVICE_FATAL || type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_CQ_ERR)
         failed_ = wire_error(type == IBV_EVENT_DEVICE_FATAL ? WireError::Kind::missing : WireError::Kind::system, EIO,
-                             "{}: device event: {}; {} of {} frames were sent", name_, ibv_event_type_str(type), done_,
-                             posted_);
+                             "{}: device event: {}; {} of {} work requests were completed", name_,
+                             ibv_event_type_str(type), done_, posted_);
     }
     if (port_down_) {
       // The event may be older than the current port state.

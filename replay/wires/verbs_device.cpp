@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <fstream>
 
 #include "replay/wires/error.hpp"
 #include "replay/wires/verbs.hpp"
@@ -71,6 +73,36 @@ std::string interface_of(ibv_context* context, std::uint32_t port, int gids) {
   return {};
 }
 
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  std::string text;
+  std::getline(in, text);
+  return text;
+}
+
+// The network interface of a port, from sysfs. The GID table is empty if RoCE is disabled.
+std::string interface_in_sysfs(const std::filesystem::path& device, std::uint32_t port) {
+  struct Candidate {
+    std::string name;
+    bool has_port;
+  };
+  std::vector<Candidate> candidates;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(device / "device" / "net", error)) {
+    // Interfaces that represent virtual functions and subfunctions have names such as pf0vf1 and pf0sf2.
+    const std::string role = text_of(entry.path() / "phys_port_name");
+    if (role.starts_with("pf") && (role.find("vf") != std::string::npos || role.find("sf") != std::string::npos))
+      continue;
+    const std::string number = text_of(entry.path() / "dev_port");
+    candidates.push_back({entry.path().filename().string(), number == std::to_string(port - 1)});
+  }
+  // A function with one port may have another dev_port, for example its number on the card.
+  if (candidates.size() == 1) return candidates.front().name;
+  for (const Candidate& candidate : candidates)
+    if (candidate.has_port) return candidate.name;
+  return {};
+}
+
 }  // namespace
 
 WireResult<Device> open_device(const std::string& name, ibv_device* which, std::uint32_t port) {
@@ -87,6 +119,7 @@ WireResult<Device> open_device(const std::string& name, ibv_device* which, std::
   if (const int number = ibv_query_port(device.context.get(), static_cast<std::uint8_t>(port), &device.port))
     return tl::unexpected(failed(name, "query the port", number));
   device.interface = interface_of(device.context.get(), port, device.port.gid_tbl_len);
+  if (device.interface.empty()) device.interface = interface_in_sysfs(which->ibdev_path, port);
   return device;
 }
 

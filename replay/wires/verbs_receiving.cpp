@@ -58,9 +58,9 @@ void VerbsWire::arrived(std::uint64_t slot, std::uint32_t bytes, std::int64_t ti
 int VerbsWire::poll_received() {
   next_ = count_ = 0;
   const auto wrong = [this](ibv_wc_status status) {
-    receive_failed_ = wire_error(status == IBV_WC_LOC_LEN_ERR ? WireError::Kind::frame : WireError::Kind::system, 0,
-                                 "{}: receive: {}; the maximum frame length is {} bytes (change it with mtu=…); the QP "
-                                 "failed, reopen the wire",
+    receive_failed_ = wire_error(WireError::Kind::system, 0,
+                                 "{}: receive: {}; the maximum frame length is {} bytes (change it with mtu=…); no "
+                                 "more frames are received, because the QP is in the Error state",
                                  name_, ibv_wc_status_str(status), capabilities_.max_bytes);
   };
   if (!stamped_) {

@@ -27,8 +27,8 @@ void VerbsWire::reap() {
     const int count = ibv_poll_cq(send_queue_.get(), completions.size(), completions.data());
     if (count < 0) {
       failed_ = wire_error(WireError::Kind::system, 0,
-                           "{}: poll send completions: the completion queue failed; {} "
-                           "of {} frames were sent",
+                           "{}: poll send completions: the completion queue failed; {} of {} work requests were "
+                           "completed",
                            name_, done_, posted_);
       return;
     }
@@ -39,13 +39,16 @@ void VerbsWire::reap() {
         continue;
       }
       count_until(completion.wr_id);
-      auto kind = WireError::Kind::system;
-      if (completion.status == IBV_WC_LOC_LEN_ERR) kind = WireError::Kind::frame;
-      if (completion.status == IBV_WC_FATAL_ERR) kind = WireError::Kind::missing;
+      // Never Kind::frame: the QP is in the Error state, so skipping the frame would not help.
+      const auto kind = completion.status == IBV_WC_FATAL_ERR ? WireError::Kind::missing : WireError::Kind::system;
+      const std::string_view hint = completion.status == IBV_WC_LOC_LEN_ERR
+                                        ? "; the port accepts no frame of this length: set its MTU with mtu=…"
+                                        : "";
       failed_ = wire_error(kind, 0,
-                           "{}: send: frame {} and all later frames were not sent: {} (vendor code 0x{:x}); the QP "
-                           "failed, reopen the wire",
-                           name_, completion.wr_id + 1, ibv_wc_status_str(completion.status), completion.vendor_err);
+                           "{}: send: work request {} of {} ({} bytes) failed: {} (vendor code 0x{:x}); it and all "
+                           "later ones were not sent, because the QP is in the Error state{}",
+                           name_, completion.wr_id + 1, posted_, lengths_[completion.wr_id % send_depth_],
+                           ibv_wc_status_str(completion.status), completion.vendor_err, hint);
       return;
     }
     if (count < static_cast<int>(completions.size())) return;

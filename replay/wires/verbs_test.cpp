@@ -7,6 +7,8 @@
 #include <poll.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "replay/wires/veth_for_test.hpp"
 
@@ -36,8 +38,8 @@ class VerbsWireTest : public testing::VethTest {
     set("DEVICES", "near far");
   }
   void TearDown() override {
-    for (const char* name :
-         {"DEVICES", "FAIL", "COMPLETION", "LINK_LAYER", "PORT", "WITHOUT", "RATE", "L2_INLINE", "LOOPBACK", "NOOP"})
+    for (const char* name : {"DEVICES", "FAIL", "COMPLETION", "SYSFS", "LINK_LAYER", "PORT", "WITHOUT", "RATE",
+                             "L2_INLINE", "LOOPBACK", "NOOP"})
       unsetenv((std::string("FAKE_VERBS_") + name).c_str());
   }
   static void set(const char* name, const std::string& value) {
@@ -269,13 +271,26 @@ TEST_F(VerbsWireTest, FailedCompletionEndsWireAndOnlySentFramesCount) {
     ASSERT_FALSE(flushed);
     EXPECT_EQ(flushed.error().kind, WireError::Kind::system);
     EXPECT_THAT(flushed.error().message,
-                AllOf(HasSubstr("frame 37 and all later frames were not sent"), HasSubstr("0x5a")));
+                AllOf(HasSubstr("work request 37 of 40 (100 bytes) failed"), HasSubstr("0x5a")));
     EXPECT_EQ(near->counters().sent, 36U);
     EXPECT_EQ(near->counters().sent_bytes, 3600U);
     EXPECT_EQ(near->send(frames).error().message, flushed.error().message);
     EXPECT_EQ(near->writable(0).value_or(true), true);
     unsetenv("FAKE_VERBS_COMPLETION");
   }
+}
+
+// A caller may skip a frame after an error of kind frame, but a failed QP refuses all later frames.
+TEST_F(VerbsWireTest, LengthErrorOfCompletionIsNotAnErrorOfOneFrame) {
+  const auto near = open("verbs:near");
+  set("COMPLETION", "2=1");  // local length error
+  const auto frame = frame_of(100, 1);
+  ASSERT_TRUE(near->send(std::vector<Outgoing>(3, Outgoing{frame, 0})));
+  const auto flushed = near->flush(near->now() + second);
+  ASSERT_FALSE(flushed);
+  EXPECT_EQ(flushed.error().kind, WireError::Kind::system);
+  EXPECT_THAT(flushed.error().message, HasSubstr("set its MTU with mtu=…"));
+  EXPECT_EQ(near->send(frame).error().kind, WireError::Kind::system);
 }
 
 TEST_F(VerbsWireTest, InvalidFrameLengthsAreRejected) {
@@ -299,7 +314,7 @@ TEST_F(VerbsWireTest, FrameLongerThanBuffersEndsReceiving) {
   EXPECT_EQ(next(*far), frame_of(60, 1));
   const auto got = far->receive(far->now() + 5 * second);
   ASSERT_FALSE(got);
-  EXPECT_EQ(got.error().kind, WireError::Kind::frame);
+  EXPECT_EQ(got.error().kind, WireError::Kind::system);
   EXPECT_THAT(got.error().message, HasSubstr("maximum frame length is 118 bytes"));
 }
 
@@ -318,6 +333,36 @@ TEST_F(VerbsWireTest, RemovedDeviceIsAnError) {
   const auto got = near->receive(Wire::forever);
   ASSERT_FALSE(got);
   EXPECT_TRUE(got.error().kind == WireError::Kind::missing || got.error().kind == WireError::Kind::down);
+}
+
+// RoCE is disabled on a port for raw packets, so its GID table is empty.
+TEST_F(VerbsWireTest, InterfaceWithoutGidsIsFoundInSysfs) {
+  namespace fs = std::filesystem;
+  const fs::path sysfs = fs::path(::testing::TempDir()) / fmt::format("sysfs-{}", ::getpid());
+  const auto interface = [&](const char* name, const char* port, const char* role) {
+    const fs::path path = sysfs / "near" / "device" / "net" / name;
+    fs::create_directories(path);
+    std::ofstream(path / "dev_port") << port << "\n";
+    std::ofstream(path / "phys_port_name") << role << "\n";
+  };
+  ASSERT_TRUE(spaces_->run("ip link set near mtu 4000 && ip link set far mtu 4000"));
+  set("WITHOUT", "gids");
+  set("SYSFS", sysfs.string());
+  EXPECT_EQ(open("verbs:near")->capabilities().max_bytes, 9216U + 18) << "no interface is known";
+  interface("near", "1", "p1");
+  EXPECT_EQ(open("verbs:near")->capabilities().max_bytes, 4018U) << "the only interface";
+  EXPECT_EQ(open("verbs:near")->capabilities().bits_per_second, 10'000'000'000U);
+  EXPECT_EQ(verbs_ports()->front().interface, "near");
+  interface("lo", "0", "p0");
+  interface("near0", "0", "pf0vf0");
+  EXPECT_EQ(verbs_ports()->front().interface, "lo") << "dev_port of port 1 is 0";
+  fs::remove_all(sysfs);
+  interface("near", "0", "p0");
+  interface("far", "1", "p1");
+  EXPECT_EQ(verbs_ports()->front().interface, "near");
+  ASSERT_TRUE(spaces_->run("ip link set far down; until ip link show near | grep -q NO-CARRIER; do :; done"));
+  EXPECT_EQ(error_of("verbs:near").kind, WireError::Kind::down);
+  fs::remove_all(sysfs);
 }
 
 TEST_F(VerbsWireTest, PortThatIsDownIsNotOpened) {

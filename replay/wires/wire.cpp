@@ -1,7 +1,11 @@
 #include "replay/wires/wire.hpp"
 
-#include <array>
+#include <fmt/ranges.h>
 
+#include <array>
+#include <vector>
+
+#include "dissectors/output/edit_distance.hpp"
 #include "replay/wires/clock.hpp"
 #include "replay/wires/error.hpp"
 #include "replay/wires/file.hpp"
@@ -52,28 +56,48 @@ WireResult<std::unique_ptr<Wire>> open_wire(const std::string& name) {
   return open_wire(*spec);
 }
 
-WireResult<std::unique_ptr<Wire>> open_wire(const WireSpec& spec) {
+namespace {
+
+struct Kind {
+  std::string_view name, form;
+  WireResult<std::unique_ptr<Wire>> (*open)(const WireSpec&);
+};
+constexpr std::array kinds{
+    Kind{"file", "file:PATH", open_file_wire},
+    Kind{"null", "null", open_null_wire},
+    Kind{"packet", "packet:INTERFACE", open_packet_wire},
+    Kind{"unix", "unix:PATH", open_unix_wire},
+    Kind{"verbs", "verbs:DEVICE[/PORT]", open_verbs_wire},
+    Kind{"xdp", "xdp:INTERFACE", open_xdp_wire},
+};
+
+WireResult<const Kind*> kind_of(const WireSpec& spec) {
   if (spec.kind == "null" && !spec.address.empty())
     return tl::unexpected(specification_error(spec.text, "null has no address"));
-  struct Kind {
-    std::string_view name, form;
-    WireResult<std::unique_ptr<Wire>> (*open)(const WireSpec&);
-  };
-  static constexpr std::array kinds{
-      Kind{"file", "file:PATH", open_file_wire},
-      Kind{"null", "null", open_null_wire},
-      Kind{"packet", "packet:INTERFACE", open_packet_wire},
-      Kind{"unix", "unix:PATH", open_unix_wire},
-      Kind{"verbs", "verbs:DEVICE[/PORT]", open_verbs_wire},
-      Kind{"xdp", "xdp:INTERFACE", open_xdp_wire},
-  };
-  std::string forms;
+  std::vector<std::string_view> names, forms;
   for (const Kind& kind : kinds) {
-    if (kind.name == spec.kind) return kind.open(spec);
-    forms += fmt::format("{}{}", forms.empty() ? "" : ", ", kind.form);
+    if (kind.name == spec.kind) return &kind;
+    names.push_back(kind.name);
+    forms.push_back(kind.form);
   }
-  return tl::unexpected(
-      specification_error(spec.text, fmt::format("unknown kind \"{}\"; expected {}", spec.kind, forms)));
+  const std::string near = output::did_you_mean(spec.kind, names);
+  return tl::unexpected(specification_error(
+      spec.text, fmt::format("unknown kind \"{}\"{}", spec.kind,
+                             near.empty() ? fmt::format("; expected {}", fmt::join(forms, ", ")) : near)));
+}
+
+}  // namespace
+
+WireResult<void> check_kind(const WireSpec& spec) {
+  const auto kind = kind_of(spec);
+  if (!kind) return tl::unexpected(kind.error());
+  return {};
+}
+
+WireResult<std::unique_ptr<Wire>> open_wire(const WireSpec& spec) {
+  const auto kind = kind_of(spec);
+  if (!kind) return tl::unexpected(kind.error());
+  return (*kind)->open(spec);
 }
 
 }  // namespace rdmawire::replay

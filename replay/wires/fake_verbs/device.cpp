@@ -31,9 +31,11 @@ Device* device_named(const std::string& interface) {
     device->device.node_type = IBV_NODE_CA;
     device->device.transport_type = IBV_TRANSPORT_IB;
     interface.copy(device->device.name, sizeof device->device.name - 1);
-    const std::string path = "/sys/class/infiniband/" + interface;
-    path.copy(device->device.ibdev_path, sizeof device->device.ibdev_path - 1);
   }
+  const std::string sysfs = variable("FAKE_VERBS_SYSFS");
+  const std::string path = (sysfs.empty() ? "/sys/class/infiniband" : sysfs) + "/" + interface;
+  std::memset(device->device.ibdev_path, 0, sizeof device->device.ibdev_path);
+  path.copy(device->device.ibdev_path, sizeof device->device.ibdev_path - 1);
   return device.get();
 }
 
@@ -78,7 +80,7 @@ int query_port(ibv_context* base, std::uint8_t port, ibv_port_attr* attr, std::s
   full.active_mtu = mtu >= 4200 ? IBV_MTU_4096 : mtu >= 2148 ? IBV_MTU_2048 : IBV_MTU_1024;
   full.state = port_is_up(context) ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   full.phys_state = full.state == IBV_PORT_ACTIVE ? 5 : 3;
-  full.gid_tbl_len = 1;
+  full.gid_tbl_len = without("gids") ? 0 : 1;
   full.pkey_tbl_len = 1;
   full.max_msg_sz = 1U << 30;
   full.active_width = 2;

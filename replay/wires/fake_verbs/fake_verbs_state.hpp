@@ -10,7 +10,8 @@
 ///     FAKE_VERBS_COMPLETION    N=STATUS: the Nth sent frame completes with this status and its QP fails
 ///     FAKE_VERBS_LINK_LAYER    infiniband: the ports are not Ethernet
 ///     FAKE_VERBS_PORT          down: all ports are down, regardless of the interface
-///     FAKE_VERBS_WITHOUT       words of: wr (ibv_wr_*), times, wallclock, sniffer, raw
+///     FAKE_VERBS_WITHOUT       words of: wr (ibv_wr_*), times, wallclock, sniffer, raw, gids (empty GID table)
+///     FAKE_VERBS_SYSFS         directory instead of /sys/class/infiniband
 ///     FAKE_VERBS_RATE          LEAST-MOST: packet pacing, kbit/s
 ///     FAKE_VERBS_L2_INLINE     bytes of a frame that must be inline or in the first scatter entry
 ///     FAKE_VERBS_LOOPBACK      1: frames sent by a QP also arrive at the other QPs of the device
