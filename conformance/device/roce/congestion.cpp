@@ -4,6 +4,15 @@
 
 namespace rdmawire::device {
 
+namespace {
+
+bool is_duplicate(const QueuePair& qp, const Packet& packet) {
+  return qp.is_reliable() && !packet.is_response() &&
+         qp.responder.state.window.place(packet.fields.psn) == machines::RequestPlace::duplicate;
+}
+
+}  // namespace
+
 void notify(Core& core, QueuePair& qp, const Packet& packet) {
   if (core.control.size() >= Core::most_control) return;
   const CongestionDecisions& decisions = core.decisions.congestion;
@@ -36,6 +45,10 @@ void receive_notification(Core& core, const Packet& packet) {
 }
 
 namespace conforming {
+
+void observe_congestion(Core& core, QueuePair& qp, const Packet& packet) {
+  if (packet.congestion_experienced() && !is_duplicate(qp, packet)) notice_mark(core, qp, packet);
+}
 
 OutgoingPacket cnp(const Core& core, const QueuePair& qp, const Packet& packet) {
   constexpr std::uint8_t notification = 0x81;

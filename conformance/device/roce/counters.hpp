@@ -21,14 +21,6 @@ struct Counters {
   std::uint64_t retransmitted = 0;  ///< packets
   std::uint64_t no_receive = 0;     ///< UD and UC messages dropped because no receive was posted
   std::uint64_t ecn_marked = 0, cnps_sent = 0, cnps_handled = 0, cnps_ignored = 0;
-
-  /// Increment a 16-bit port counter, which stops at 0xffff: 16.1.3.5. `wraps`: it wraps to 0.
-  static constexpr void count_16(std::uint64_t& counter, bool wraps) {
-    if (counter < 0xffff)
-      ++counter;
-    else if (wraps)
-      counter = 0;
-  }
 };
 
 struct CounterName {

@@ -20,6 +20,7 @@ namespace rdmawire::device {
 
 struct CmRequest;
 struct Core;
+struct Group;
 
 /// Decision about a request.
 struct Decision {
@@ -28,6 +29,49 @@ struct Decision {
 };
 
 namespace conforming {
+
+// Validation: validation.cpp
+/// Drop a frame that is not a valid packet, and count it. CA17-24.
+void drop_frame(Core& core, const Packet& packet, Refusal refusal);
+/// True if the destination is a group, or an address of the port with the version and VLAN of the packet. CA17-41.
+bool is_own_address(const Core& core, const Packet& packet);
+/// True if the version of the transport header is 0. 9.6.1 (clause number not verified).
+bool accepts_header_version(const Packet& packet);
+/// True if the number 0xFFFFFF is used for groups, and for nothing else. 9.6.1 (clause number not verified).
+bool accepts_destination_qpn(const Packet& packet);
+/// True if the headers are acceptable for any queue pair. Reserved bits, FECN and BECN are ignored: C9-6, CA17-29. Both
+/// values of MigReq are accepted: 17.2.8.
+bool accepts_headers(const Core& core, const Packet& packet);
+/// Drop a packet to a queue pair that does not exist. CA17-33 (QP 0), 9.6.1.
+void drop_unknown(Core& core, const Packet& packet);
+/// Return the queue pairs that receive a multicast packet: all members of the group. 11.3.1, A17.5.6.
+std::vector<std::uint32_t> receivers_of(const Group& group);
+/// Receive a packet if the state, service, peer, P_Key and Q_Key of the queue pair permit it. 9.6.1.
+void receive_for(Core& core, QueuePair& qp, const Packet& packet);
+/// True if the state of the queue pair accepts packets: requests from RTR on, also in SQD and SQE. 10.3.1.
+bool accepts_packets(const QueuePair& qp);
+/// Drop a packet that the state of the queue pair does not accept.
+void drop_in_state(Core& core, QueuePair& qp, const Packet& packet);
+/// True if the source is the peer of a connected queue pair. Datagrams have any source. 9.6.1.2.3, A17.4.4.2.
+bool accepts_source(const QueuePair& qp, const Packet& packet);
+/// True if the RoCE version is that of the GID of a connected queue pair. Datagrams have any version. CA17-40, CA17-43.
+bool accepts_version(const Core& core, const QueuePair& qp, const Packet& packet);
+/// True if the destination is the GID of a connected queue pair. Datagrams have any address of the port. 9.6.1.2.3.
+bool accepts_destination(const Core& core, const QueuePair& qp, const Packet& packet);
+/// True if the P_Key matches that of the queue pair. QP 1 accepts any P_Key of the port's table. C9-42, C9-43.
+bool accepts_pkey(const Core& core, const QueuePair& qp, std::uint16_t pkey);
+/// True if a datagram has the Q_Key of the queue pair. 9.6.1.4.1.
+bool accepts_qkey(const QueuePair& qp, std::uint32_t qkey);
+/// Increment a 16-bit port counter, which stops at 0xffff. 16.1.3.5.
+void count_violation(std::uint64_t& counter);
+
+// QP 1: management.cpp
+/// True if any entry of the port's table matches the P_Key. C9-42.
+bool accepts_gsi_pkey(const Core& core, std::uint16_t pkey);
+/// True for the Q_Key of QP 1. 9.6.1.4.1.
+bool accepts_gsi_qkey(std::uint32_t qkey);
+/// Return the datagram with a MAD, which has 256 bytes: C13-3. It uses the encapsulation of `way`: A17.6.1.
+OutgoingPacket management_datagram(Core& core, const CmPath& way, std::vector<std::uint8_t> mad);
 
 // Requests: responder_decision.cpp
 /// Return the settings of the state machine: the MTU and the rights of the queue pair.
@@ -133,6 +177,8 @@ std::ptrdiff_t network_header_offset(const Packet& packet);
 Completion datagram_completion(const QueuePair& qp, const Packet& packet);
 
 // Congestion control: congestion.cpp
+/// React to the congestion marks of a valid packet. A duplicate causes no CNP: CA17-44. FECN is ignored: CA17-29.
+void observe_congestion(Core& core, QueuePair& qp, const Packet& packet);
 /// Return the CNP that answers a packet: CA17-45, figure 6.
 OutgoingPacket cnp(const Core& core, const QueuePair& qp, const Packet& packet);
 /// Send a CNP once.
@@ -212,6 +258,34 @@ machines::CmStep time_out(CmConnection& at, std::int64_t now);
 
 }  // namespace conforming
 
+/// Decisions about received packets, before the service of the queue pair processes them.
+struct ValidationDecisions {
+  Overridable<void(Core&, const Packet&, Refusal)> drop_frame = conforming::drop_frame;
+  Overridable<bool(const Core&, const Packet&)> is_own_address = conforming::is_own_address;
+  Overridable<bool(const Packet&)> accepts_header_version = conforming::accepts_header_version;
+  Overridable<bool(const Packet&)> accepts_destination_qpn = conforming::accepts_destination_qpn;
+  Overridable<bool(const Core&, const Packet&)> accepts_headers = conforming::accepts_headers;
+  Overridable<void(Core&, const Packet&)> drop_unknown = conforming::drop_unknown;
+  Overridable<std::vector<std::uint32_t>(const Group&)> receivers_of = conforming::receivers_of;
+  Overridable<void(Core&, QueuePair&, const Packet&)> receive_for = conforming::receive_for;
+  Overridable<bool(const QueuePair&)> accepts_packets = conforming::accepts_packets;
+  Overridable<void(Core&, QueuePair&, const Packet&)> drop_in_state = conforming::drop_in_state;
+  Overridable<bool(const QueuePair&, const Packet&)> accepts_source = conforming::accepts_source;
+  Overridable<bool(const Core&, const QueuePair&, const Packet&)> accepts_version = conforming::accepts_version;
+  Overridable<bool(const Core&, const QueuePair&, const Packet&)> accepts_destination = conforming::accepts_destination;
+  Overridable<bool(const Core&, const QueuePair&, std::uint16_t)> accepts_pkey = conforming::accepts_pkey;
+  Overridable<bool(const QueuePair&, std::uint32_t)> accepts_qkey = conforming::accepts_qkey;
+  Overridable<void(std::uint64_t&)> count_violation = conforming::count_violation;
+};
+
+/// Decisions of QP 1.
+struct ManagementDecisions {
+  Overridable<bool(const Core&, std::uint16_t)> accepts_pkey = conforming::accepts_gsi_pkey;
+  Overridable<bool(std::uint32_t)> accepts_qkey = conforming::accepts_gsi_qkey;
+  Overridable<OutgoingPacket(Core&, const CmPath&, std::vector<std::uint8_t>)> datagram =
+      conforming::management_datagram;
+};
+
 /// Decisions of the responder of reliable connections.
 struct ResponderDecisions {
   Overridable<machines::RcResponderSettings(const QueuePair&)> settings = conforming::responder_settings;
@@ -278,6 +352,7 @@ struct DatagramDecisions {
 
 /// Decisions of the notification point and the reaction point.
 struct CongestionDecisions {
+  Overridable<void(Core&, QueuePair&, const Packet&)> observe = conforming::observe_congestion;
   Overridable<OutgoingPacket(const Core&, const QueuePair&, const Packet&)> cnp = conforming::cnp;
   Overridable<void(Core&, OutgoingPacket)> send_cnp = conforming::send_cnp;
   Overridable<bool(const Core&)> notices_marks = conforming::notices_marks;
@@ -333,6 +408,8 @@ struct CmDecisions {
 
 /// All decisions.
 struct Decisions {
+  ValidationDecisions validation;
+  ManagementDecisions management;
   ResponderDecisions responder;
   UnreliableDecisions unreliable;
   DatagramDecisions datagrams;

@@ -1,5 +1,7 @@
 /// QP 1 when no application owns it: the general services of the device. IBTA vol 1, 9.6.1.4.1, C9-42, chapter 13.
 
+#include <algorithm>
+
 #include "conformance/device/roce/cm_messages.hpp"
 #include "conformance/device/roce/core.hpp"
 #include "dissectors/machines/ud.hpp"
@@ -8,14 +10,6 @@
 namespace rdmawire::device {
 
 namespace {
-
-bool in_partition(const Core& core, std::uint16_t pkey) {
-  if (core.faults[Fault::ignores_pkey]) return true;
-  const std::size_t entries = core.faults[Fault::qp1_pkey_of_entry_0] ? 1 : core.port.pkeys.size();
-  for (std::size_t i = 0; i < entries; ++i)
-    if (pkeys_match(pkey, core.port.pkeys[i])) return true;
-  return false;
-}
 
 void answer(Core& core, const Packet& packet, std::vector<std::uint8_t> mad) {
   send_mad(core, way_back(core, packet), std::move(mad));
@@ -33,38 +27,9 @@ CmPath way_back(const Core& core, const Packet& packet) {
   return way;
 }
 
-namespace {
-
-/// Fault: replace the path by an IPv4 path to the same neighbor.
-void go_over_ipv4(const Core& core, AddressVector& path) {
-  const auto mac = core.port.mac_of(path.dgid);
-  if (path.dgid.is_ipv4() || !mac) return;
-  for (const auto& [gid, of] : core.port.neighbors)
-    if (gid.is_ipv4() && of == *mac) {
-      path.dgid = gid;
-      path.sgid_index = core.port.source_for(gid, {}).value_or(path.sgid_index);
-      return;
-    }
-}
-
-}  // namespace
-
 void send_mad(Core& core, const CmPath& way, std::vector<std::uint8_t> mad) {
-  constexpr std::uint8_t ud_send_only = 0x64;
   if (core.control.size() >= Core::most_control) return;
-  OutgoingPacket packet;
-  packet.fields.opcode = ud_send_only;
-  packet.fields.pkey = way.pkey;
-  packet.fields.dest_qpn = way.qpn;
-  packet.fields.psn = Psn(core.cm.datagrams++);
-  packet.fields.qkey = machines::gsi_qkey;
-  packet.fields.source_qpn = 1;
-  packet.payload = std::move(mad);
-  packet.path = way.path;
-  if (core.faults[Fault::short_mads])
-    while (packet.payload.size() > Mad::size && packet.payload.back() == 0) packet.payload.pop_back();
-  if (core.faults[Fault::cm_over_ipv4_alone]) go_over_ipv4(core, packet.path);
-  core.control.push_back(std::move(packet));
+  core.control.push_back(core.decisions.management.datagram(core, way, std::move(mad)));
   core.has_work = true;
 }
 
@@ -74,13 +39,13 @@ void receive_management(Core& core, const Packet& packet) {
     ++core.counters.misdirected;
     return;
   }
-  if (!in_partition(core, packet.fields.pkey)) {
-    Counters::count_16(core.counters.bad_pkeys, core.faults[Fault::port_counters_wrap]);
+  const ValidationDecisions& validation = core.decisions.validation;
+  if (!core.decisions.management.accepts_pkey(core, packet.fields.pkey)) {
+    validation.count_violation(core.counters.bad_pkeys);
     return;
   }
-  const bool any_qkey = core.faults[Fault::qp1_takes_any_qkey] || core.faults[Fault::ignores_qkey];
-  if (packet.fields.qkey != machines::gsi_qkey && !any_qkey) {
-    Counters::count_16(core.counters.qkey_violations, core.faults[Fault::port_counters_wrap]);
+  if (!core.decisions.management.accepts_qkey(packet.fields.qkey)) {
+    validation.count_violation(core.counters.qkey_violations);
     return;
   }
   // C13-3: a management datagram has 256 bytes.
@@ -100,5 +65,29 @@ void receive_management(Core& core, const Packet& packet) {
   if (message.attribute == cm_attribute::req)
     answer(core, packet, rejection_of(0, message.local_id, message.transaction, 0, unsupported_version, {}, highest));
 }
+
+namespace conforming {
+
+bool accepts_gsi_pkey(const Core& core, std::uint16_t pkey) {
+  return std::ranges::any_of(core.port.pkeys, [&](std::uint16_t entry) { return pkeys_match(pkey, entry); });
+}
+
+bool accepts_gsi_qkey(std::uint32_t qkey) { return qkey == machines::gsi_qkey; }
+
+OutgoingPacket management_datagram(Core& core, const CmPath& way, std::vector<std::uint8_t> mad) {
+  constexpr std::uint8_t ud_send_only = 0x64;
+  OutgoingPacket packet;
+  packet.path = way.path;
+  packet.fields.opcode = ud_send_only;
+  packet.fields.pkey = way.pkey;
+  packet.fields.dest_qpn = way.qpn;
+  packet.fields.psn = Psn(core.cm.datagrams++);
+  packet.fields.qkey = machines::gsi_qkey;
+  packet.fields.source_qpn = 1;
+  packet.payload = std::move(mad);
+  return packet;
+}
+
+}  // namespace conforming
 
 }  // namespace rdmawire::device

@@ -53,6 +53,8 @@ struct Packet {
 
   /// True if a switch set CE. RFC 3168, 5.
   [[nodiscard]] bool congestion_experienced() const { return (traffic_class & 3) == 3; }
+  /// True for a response or an acknowledgement.
+  [[nodiscard]] bool is_response() const { return op->known && op->direction == Direction::response; }
 };
 
 /// Reason why a frame is dropped.

@@ -8,6 +8,13 @@ namespace rdmawire::device {
 namespace {
 
 constexpr FaultOverride congestion_rows[] = {
+    {Fault::fecn_slows,
+     [](Decisions& d) {
+       d.congestion.observe.override_with([](const auto& next, Core& core, QueuePair& qp, const Packet& packet) {
+         next(core, qp, packet);
+         if (packet.fields.fecn) slow_down(core, qp);
+       });
+     }},
     {Fault::never_notifies,
      [](Decisions& d) {
        d.congestion.notices_marks.override_with([](const auto& /*next*/, const Core& /*core*/) { return false; });
