@@ -36,7 +36,6 @@ device::Port tester_port(const device::Port& device) {
 }
 
 std::vector<std::uint8_t> FrameMaker::plain(const Step& step, const KnownObjects& objects, const Bases& bases) const {
-  static const device::Faults none;
   const Opcode& op = opcode(static_cast<std::uint8_t>(step.opcode));
   const auto at = static_cast<std::size_t>(step.at);
   const bool answers = step.kind == StepKind::answer;
@@ -94,14 +93,14 @@ std::vector<std::uint8_t> FrameMaker::plain(const Step& step, const KnownObjects
     f.psn = Psn(static_cast<std::uint32_t>(step.psn) & 0xffffffU);
     f.qkey = (flags & step_flags::other_qkey) != 0 ? usual_qkey : gsi_qkey;
     out.payload = cm_datagram(step, objects.connections[at], port_.gids[from].gid, to);
-    auto frame = device::make_frame(out, port_, none);
+    auto frame = device::make_frame(out, port_);
     return frame ? std::move(*frame) : std::vector<std::uint8_t>();
   }
   out.payload.resize(static_cast<std::size_t>(step.payload));
   const auto first = static_cast<std::uint8_t>(f.psn.value() * 3 + 1);
   if (!answers) f.psn = f.psn + static_cast<std::int64_t>(bases.drawn);
   for (std::size_t i = 0; i < out.payload.size(); ++i) out.payload[i] = static_cast<std::uint8_t>(first + i * 5);
-  auto frame = device::make_frame(out, port_, none);
+  auto frame = device::make_frame(out, port_);
   return frame ? std::move(*frame) : std::vector<std::uint8_t>();
 }
 

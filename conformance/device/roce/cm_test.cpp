@@ -258,10 +258,9 @@ struct General : ::testing::Test {
     for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
       packet.payload.push_back(static_cast<std::uint8_t>(std::stoul(hex.substr(i, 2), nullptr, 16)));
     packet.payload.resize(bytes);
-    static const Faults none;
     replay::SimulatedHostOutput output;
     now += 1'000'000;
-    device.arrived(*make_frame(packet, tester, none), now, output);
+    device.arrived(*make_frame(packet, tester), now, output);
     constexpr std::size_t mad_at = 14 + 20 + 8 + 12 + 8;
     if (output.frames.empty() || output.frames[0].bytes.size() != mad_at + 256 + 4) return {};
     return to_hex(Bytes(output.frames[0].bytes).subspan(mad_at, 36));

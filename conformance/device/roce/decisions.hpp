@@ -12,6 +12,7 @@
 #include "conformance/device/roce/completion_queue.hpp"
 #include "conformance/device/roce/counters.hpp"
 #include "conformance/device/roce/faults.hpp"
+#include "conformance/device/roce/frame_decisions.hpp"
 #include "conformance/device/roce/packet.hpp"
 #include "conformance/device/roce/port.hpp"
 #include "conformance/device/roce/queue_pair.hpp"
@@ -408,6 +409,8 @@ struct CmDecisions {
 
 /// All decisions.
 struct Decisions {
+  EncodingDecisions encoding;
+  DecodingDecisions decoding;
   ValidationDecisions validation;
   ManagementDecisions management;
   ResponderDecisions responder;

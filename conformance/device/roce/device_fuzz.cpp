@@ -131,8 +131,7 @@ void packet(FuzzFixture& fixture, Input& input) {
   out.ecn = static_cast<std::uint8_t>(how >> 6);
   const Bytes payload = input.take((how & 32) != 0 ? 256 : input.byte());
   out.payload.assign(payload.begin(), payload.end());
-  static const Faults none;
-  if (const auto frame = make_frame(out, fixture.tester, none)) fixture.arrives(*frame);
+  if (const auto frame = make_frame(out, fixture.tester)) fixture.arrives(*frame);
 }
 
 void work(FuzzFixture& fixture, Input& input) {
@@ -168,7 +167,6 @@ CmConnection tester_end(const FuzzFixture& fixture, Input& input) {
 
 /// Send a CM message with some modified bytes to QP 1.
 void management(FuzzFixture& fixture, Input& input) {
-  static const Faults none;
   const CmSettings settings;
   const CmConnection end = tester_end(fixture, input);
   OutgoingPacket out;
@@ -187,7 +185,7 @@ void management(FuzzFixture& fixture, Input& input) {
   out.fields.dest_qpn = out.fields.source_qpn = 1;
   out.fields.qkey = 0x80010000;
   out.path.dgid = Gid::ipv4(0x0a000001);
-  if (const auto frame = make_frame(out, fixture.tester, none)) fixture.arrives(*frame);
+  if (const auto frame = make_frame(out, fixture.tester)) fixture.arrives(*frame);
 }
 
 void connections(FuzzFixture& fixture, Input& input) {

@@ -93,8 +93,7 @@ class Script {
     return out;
   }
   std::vector<std::uint8_t> frame(const OutgoingPacket& out) {
-    static const Faults none;
-    return make_frame(out, port, none).value_or(std::vector<std::uint8_t>(60, 0));
+    return make_frame(out, port).value_or(std::vector<std::uint8_t>(60, 0));
   }
   void send(const OutgoingPacket& out) { send_bytes(frame(out)); }
   void send(std::uint32_t qp, std::uint8_t opcode, std::uint32_t psn, std::size_t payload = 0,

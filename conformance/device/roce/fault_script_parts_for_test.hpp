@@ -2,7 +2,7 @@
 /// For tests only: parts of the fault script. Each part creates its own queue pairs.
 
 #include "conformance/device/roce/fault_script_for_test.hpp"
-#include "conformance/device/roce/icrc.hpp"
+#include "conformance/device/roce/faults/icrc.hpp"
 #include "dissectors/protocol/encode.hpp"
 
 namespace rdmawire::device::testing::parts {

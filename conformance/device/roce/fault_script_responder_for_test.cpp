@@ -38,7 +38,7 @@ void headers_received(Script& s) {
     sender.set(fault);
     OutgoingPacket out = s.packet(qp, fault == Fault::flush_icrc_twice ? 0x1c : 0x04, psn, 8);
     if (fault == Fault::flush_icrc_twice) out.payload.clear(), out.fields.placement = 1;
-    s.send_bytes(*make_frame(out, s.port, sender));
+    s.send_bytes(*make_frame(out, s.port, decisions_with(sender).encoding));
     out = s.packet(qp, 0x1c, psn++, 0);
     out.fields.placement = 1;
     s.send(out);

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 
-#include "conformance/device/roce/faults.hpp"
-#include "conformance/device/roce/icrc.hpp"
-#include "conformance/device/roce/port.hpp"
+#include "conformance/device/roce/core.hpp"
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/encode.hpp"
@@ -23,15 +21,15 @@ Mac mac_of(const std::uint8_t* p) {
   return mac;
 }
 
-/// Check and decode the layers up to the BTH. Tunnels and IPv6 extension headers are rejected.
-Refusal read_network(Packet& packet, const HeaderStack& stack, const Port& port, const Faults& faults) {
+/// Read the Ethernet header and a VLAN tag. `next`: index of the layer after them.
+Refusal read_ethernet(Packet& packet, const HeaderStack& stack, const Port& port, std::size_t& next) {
   const auto layers = stack.layers();
   if (layers.empty() || layers[0].header != &info<Ethernet>) return Refusal::not_roce;
   const View<Ethernet> ethernet(stack.bytes.data());
   const Mac to = mac_of(stack.bytes.data());
   if (to != port.mac && (to[0] & 1) == 0) return Refusal::not_ours;
   packet.source_mac = mac_of(stack.bytes.data() + 6);
-  std::size_t next = 1;
+  next = 1;
   std::uint16_t type = ethernet.get<"type">();
   if (layers.size() > next && layers[next].header == &info<Vlan>) {
     const View<Vlan> tag(stack.bytes.data() + layers[next].offset);
@@ -42,53 +40,72 @@ Refusal read_network(Packet& packet, const HeaderStack& stack, const Port& port,
   }
   if (type != ethertype::ipv4 && type != ethertype::ipv6 && type != ethertype::roce_v1) return Refusal::not_roce;
   // CA17-27: IP version and EtherType must agree. The decoder stops if they differ.
-  if (layers.size() <= next) return Refusal::malformed;
-  const Layer& network = layers[next];
-  const std::uint8_t* at = stack.bytes.data() + network.offset;
+  return layers.size() > next ? Refusal::none : Refusal::malformed;
+}
+
+/// `available`: bytes from the header to the end of the frame.
+Refusal read_ipv4(const DecodingDecisions& decisions, Packet& packet, std::uint32_t available) {
+  const View<Ipv4> ip(packet.network.data());
+  if (ip.get<"protocol">() != ip_protocol::udp) return Refusal::not_roce;
+  packet.is_ipv4 = true;
+  packet.sgid = Gid::ipv4(ip.get<"src">());
+  packet.dgid = Gid::ipv4(ip.get<"dst">());
+  packet.traffic_class = ip.get<"tos">();
+  if (ip.get<"total_length">() > available || ip.get<"total_length">() < packet.network.size() + Udp::size)
+    return Refusal::malformed;
+  if (internet_checksum(packet.network) != 0) return Refusal::malformed;
+  if (!decisions.accepts_header_length(packet) || !decisions.accepts_fragmentation(packet)) return Refusal::malformed;
+  // CA17-8: fragments are not allowed.
+  return ip.get<"mf">() || ip.get<"fragment_offset">() != 0 ? Refusal::malformed : Refusal::none;
+}
+
+Refusal read_ipv6(const DecodingDecisions& decisions, Packet& packet, std::uint32_t available) {
+  if (!decisions.supports_ipv6()) return Refusal::not_ours;
+  const View<Ipv6> ip(packet.network.data());
+  if (ip.get<"next_header">() != ip_protocol::udp) return Refusal::not_roce;
+  packet.sgid = gid_of(ip.get<"src">());
+  packet.dgid = gid_of(ip.get<"dst">());
+  packet.traffic_class = ip.get<"traffic_class">();
+  return Ipv6::size + std::uint32_t{ip.get<"payload_length">()} > available ? Refusal::malformed : Refusal::none;
+}
+
+Refusal read_grh(Packet& packet, std::uint32_t available) {
+  const View<Grh> grh(packet.network.data());
+  packet.type = GidType::roce_v1;
+  packet.sgid = gid_of(grh.get<"sgid">());
+  packet.dgid = gid_of(grh.get<"dgid">());
+  packet.traffic_class = grh.get<"traffic_class">();
+  const bool valid = grh.get<"version">() == 6 && grh.get<"next_header">() == Grh::next_is_bth &&
+                     Grh::size + std::uint32_t{grh.get<"payload_length">()} <= available;
+  return valid ? Refusal::none : Refusal::malformed;
+}
+
+/// CA17-20, CA17-21: the length is that of the IP packet without its header.
+Refusal read_udp(const Packet& packet, const View<Udp>& udp) {
+  if (udp.get<"dst_port">() != DecodeOptions::roce_v2_udp_port) return Refusal::not_roce;
+  const std::uint8_t* ip = packet.network.data();
+  const std::size_t datagram = packet.is_ipv4 ? View<Ipv4>(ip).get<"total_length">() - packet.network.size()
+                                              : std::size_t{View<Ipv6>(ip).get<"payload_length">()};
+  return udp.get<"length">() == datagram ? Refusal::none : Refusal::malformed;
+}
+
+/// Check and decode the layers up to the BTH. Tunnels and IPv6 extension headers are rejected.
+Refusal read_network(const Core& core, Packet& packet, const HeaderStack& stack) {
+  const auto layers = stack.layers();
+  std::size_t next = 0;
+  if (const Refusal refusal = read_ethernet(packet, stack, core.port, next); refusal != Refusal::none) return refusal;
+  const Layer& network = layers[next++];
   packet.network = stack.bytes_of(network);
   const std::uint32_t available = static_cast<std::uint32_t>(stack.bytes.size()) - network.offset;
-  if (network.header == &info<Ipv4>) {
-    const View<Ipv4> ip(at);
-    if (ip.get<"protocol">() != ip_protocol::udp) return Refusal::not_roce;
-    packet.is_ipv4 = true;
-    packet.sgid = Gid::ipv4(ip.get<"src">());
-    packet.dgid = Gid::ipv4(ip.get<"dst">());
-    packet.traffic_class = ip.get<"tos">();
-    if (ip.get<"total_length">() > available || ip.get<"total_length">() < network.length + Udp::size)
-      return Refusal::malformed;
-    if (internet_checksum(packet.network) != 0) return Refusal::malformed;
-    if (network.length != Ipv4::size && !faults[Fault::accepts_ip_options]) return Refusal::malformed;
-    if (!ip.get<"df">() && !faults[Fault::accepts_fragmentable]) return Refusal::malformed;
-    if (ip.get<"mf">() || ip.get<"fragment_offset">() != 0) return Refusal::malformed;
-  } else if (network.header == &info<Ipv6>) {
-    if (faults[Fault::only_ipv4]) return Refusal::not_ours;
-    const View<Ipv6> ip(at);
-    if (ip.get<"next_header">() != ip_protocol::udp) return Refusal::not_roce;
-    packet.sgid = gid_of(ip.get<"src">());
-    packet.dgid = gid_of(ip.get<"dst">());
-    packet.traffic_class = ip.get<"traffic_class">();
-    if (Ipv6::size + std::uint32_t{ip.get<"payload_length">()} > available) return Refusal::malformed;
-  } else if (network.header == &info<Grh>) {
-    const View<Grh> grh(at);
-    packet.type = GidType::roce_v1;
-    packet.sgid = gid_of(grh.get<"sgid">());
-    packet.dgid = gid_of(grh.get<"dgid">());
-    packet.traffic_class = grh.get<"traffic_class">();
-    if (grh.get<"version">() != 6 || grh.get<"next_header">() != Grh::next_is_bth ||
-        Grh::size + std::uint32_t{grh.get<"payload_length">()} > available)
-      return Refusal::malformed;
-  } else {
-    return Refusal::not_roce;
-  }
-  ++next;
+  Refusal refusal = Refusal::not_roce;
+  if (network.header == &info<Ipv4>) refusal = read_ipv4(core.decisions.decoding, packet, available);
+  if (network.header == &info<Ipv6>) refusal = read_ipv6(core.decisions.decoding, packet, available);
+  if (network.header == &info<Grh>) refusal = read_grh(packet, available);
+  if (refusal != Refusal::none) return refusal;
   if (packet.type == GidType::roce_v2) {
     if (layers.size() <= next || layers[next].header != &info<Udp>) return Refusal::malformed;
-    const View<Udp> udp(stack.bytes.data() + layers[next].offset);
-    if (udp.get<"dst_port">() != DecodeOptions::roce_v2_udp_port) return Refusal::not_roce;
-    const std::uint32_t datagram = packet.is_ipv4 ? View<Ipv4>(at).get<"total_length">() - network.length
-                                                  : std::uint32_t{View<Ipv6>(at).get<"payload_length">()};
-    if (udp.get<"length">() != datagram) return Refusal::malformed;
-    ++next;
+    refusal = read_udp(packet, View<Udp>(stack.bytes.data() + layers[next++].offset));
+    if (refusal != Refusal::none) return refusal;
   }
   return layers.size() > next && layers[next].header == &info<Bth> ? Refusal::none : Refusal::malformed;
 }
@@ -140,12 +157,25 @@ void read_transport(Packet& packet, const HeaderStack& stack) {
 }
 
 /// Return the bytes between extension headers and ICRC, including the layers of a management datagram.
-Bytes payload_of(const Packet& packet, const HeaderStack& stack, const Faults& faults) {
+Bytes payload_of(const DecodingDecisions& decisions, const Packet& packet, const HeaderStack& stack) {
   const Layer* bth = stack.find(info<Bth>);
   const std::uint32_t from = bth->offset + bth->length + packet.op->header_bytes;
-  const std::uint32_t pad = faults[Fault::delivers_pad] ? 0 : stack.bytes[bth->offset + 1] >> 4 & 3;
-  const std::uint32_t to = stack.icrc.offset - pad;
+  const std::uint32_t to = stack.icrc.offset - decisions.pad_of(View<Bth>(stack.bytes.data() + bth->offset));
   return from <= to ? stack.bytes.subspan(from, to - from) : Bytes{};
+}
+
+/// True if the packet is too short for its headers or its pad. Errors in management datagrams and unknown opcodes are
+/// ignored here.
+bool is_too_short(const DecodingDecisions& decisions, const Packet& packet, const HeaderStack& stack) {
+  for (const ParseError& finding : stack.findings()) {
+    const auto extensions = packet.op->extension_headers();
+    const bool transport =
+        finding.layer == &info<Bth> || std::ranges::find(extensions, finding.layer) != extensions.end();
+    const bool below = finding.layer == &info<Udp> || finding.layer == &info<Ipv4> || finding.layer == &info<Ipv6> ||
+                       finding.layer == &info<Grh>;
+    if (below || (transport && decisions.is_malformed(finding))) return true;
+  }
+  return stack.icrc.length == 0;
 }
 
 HeaderValue extension(const HeaderInfo& header, const PacketFields& from) {
@@ -164,202 +194,128 @@ HeaderValue extension(const HeaderInfo& header, const PacketFields& from) {
   if (&header == &info<Deth>) return Value<Deth>().set<"qkey">(from.qkey).set<"src_qp">(from.source_qpn);
   if (&header == &info<Aeth>) return Value<Aeth>().set<"syndrome">(from.syndrome).set<"msn">(from.msn);
   if (&header == &info<AtomicAckEth>) return Value<AtomicAckEth>().set<"original">(from.original);
-  return HeaderValue(header);
+  HeaderValue value(header);
+  if (&header == &info<Cnp>) value.mutable_bytes()[0] = from.cnp_reserved;
+  return value;
 }
 
-HeaderValue network_header(const OutgoingPacket& packet, const GidEntry& source, const Faults& faults) {
-  const AddressVector& path = packet.path;
-  const unsigned dscp = faults[Fault::ignores_dscp] ? 0 : path.traffic_class & 0xfcU;
-  const unsigned ecn = faults[Fault::marks_own_packets]                      ? 3U
-                       : faults[Fault::sends_ecn_unasked] && packet.ecn == 0 ? 2U
-                                                                             : packet.ecn;
-  const unsigned hops = faults[Fault::fixed_hop_limit] ? 255U : path.hop_limit;
-  constexpr std::uint8_t infiniband = 0x1b;
-  std::array<std::uint8_t, 16> from = source.gid.bytes;
-  if (faults[Fault::wrong_source_address]) from[15] ^= 1;
-  if (source.type == GidType::roce_v1 && !faults[Fault::always_roce_v2])
-    return Value<Grh>()
-        .set<"traffic_class">(dscp)
-        .set<"flow_label">(path.flow_label)
-        .set<"hop_limit">(hops)
-        .set<"sgid">(Bytes(from))
-        .set<"dgid">(Bytes(path.dgid.bytes));
-  if (source.gid.is_ipv4()) {
-    auto ip = Value<Ipv4>()
-                  .set<"tos">(dscp | ecn)
-                  .set<"df">(!faults[Fault::allows_fragments])
-                  .set<"ttl">(hops)
-                  .set<"src">(Gid{from}.ipv4_address())
-                  .set<"dst">(path.dgid.ipv4_address());
-    if (faults[Fault::wrong_ip_protocol]) ip.set<"protocol">(infiniband);
-    HeaderValue header = ip;
-    constexpr std::uint8_t no_operations[] = {1, 1, 1, 1};
-    if (faults[Fault::sends_ip_options]) header.set_tail(no_operations);
-    return header;
-  }
-  auto ip = Value<Ipv6>()
-                .set<"traffic_class">(dscp | ecn)
-                .set<"flow_label">(path.flow_label)
-                .set<"hop_limit">(hops)
-                .set<"src">(Bytes(from))
-                .set<"dst">(Bytes(path.dgid.bytes));
-  if (faults[Fault::wrong_ip_protocol]) ip.set<"next_header">(infiniband);
-  return ip;
+/// Return the DSCP of the address vector, in the bits of the traffic class.
+unsigned dscp_of(const AddressVector& path) { return path.traffic_class & 0xfcU; }
+
+/// CA17-3 to CA17-12.
+HeaderValue ipv4_header(const OutgoingPacket& packet, const GidEntry& source) {
+  return Value<Ipv4>()
+      .set<"tos">(dscp_of(packet.path) | packet.ecn)
+      .set<"df">(true)
+      .set<"ttl">(packet.path.hop_limit)
+      .set<"src">(source.gid.ipv4_address())
+      .set<"dst">(packet.path.dgid.ipv4_address());
 }
 
-HeaderValue udp_header(const OutgoingPacket& packet, const Faults& faults) {
-  Value<Udp> udp;
-  udp.set<"src_port">(faults[Fault::low_source_port]        ? 1024
-                      : faults[Fault::changing_source_port] ? 0xc000 | (packet.source_port + packet.fields.psn.value())
-                                                            : packet.source_port);
-  if (faults[Fault::wrong_udp_port]) udp.set<"dst_port">(4790);
-  if (faults[Fault::sends_udp_checksum]) udp.set<"checksum">(0x1234);
-  return udp;
+/// CA17-13 to CA17-19.
+HeaderValue ipv6_header(const OutgoingPacket& packet, const GidEntry& source) {
+  return Value<Ipv6>()
+      .set<"traffic_class">(dscp_of(packet.path) | packet.ecn)
+      .set<"flow_label">(packet.path.flow_label)
+      .set<"hop_limit">(packet.path.hop_limit)
+      .set<"src">(Bytes(source.gid.bytes))
+      .set<"dst">(Bytes(packet.path.dgid.bytes));
 }
 
-HeaderValue base_header(const PacketFields& from, const Faults& faults) {
-  Value<Bth> bth;
-  bth.set<"opcode">(from.opcode)
+HeaderValue grh(const OutgoingPacket& packet, const GidEntry& source) {
+  return Value<Grh>()
+      .set<"traffic_class">(dscp_of(packet.path))
+      .set<"flow_label">(packet.path.flow_label)
+      .set<"hop_limit">(packet.path.hop_limit)
+      .set<"sgid">(Bytes(source.gid.bytes))
+      .set<"dgid">(Bytes(packet.path.dgid.bytes));
+}
+
+}  // namespace
+
+std::optional<std::vector<std::uint8_t>> make_frame(const OutgoingPacket& packet, const Port& port,
+                                                    const EncodingDecisions& decisions) {
+  if (packet.path.sgid_index >= port.gids.size()) return std::nullopt;
+  GidEntry source = port.gids[packet.path.sgid_index];
+  const auto mac = port.mac_of(packet.path.dgid);
+  if (source.gid.is_zero() || !mac) return std::nullopt;
+  source.type = decisions.version_of(source);
+  Frame frame;
+  frame /= Value<Ethernet>().set<"dst">(load_be(mac->data(), 6)).set<"src">(load_be(port.mac.data(), 6));
+  if (source.vlan != 0) frame /= decisions.vlan_tag(packet, source);
+  frame /= decisions.network_header(packet, source);
+  if (source.type == GidType::roce_v2) frame /= decisions.udp_header(packet);
+  frame /= decisions.base_header(packet.fields);
+  for (HeaderValue& header : decisions.extension_headers(packet.fields)) frame /= std::move(header);
+  frame.payload = packet.payload;
+  return decisions.encode(frame);
+}
+
+std::optional<std::vector<std::uint8_t>> make_frame(const OutgoingPacket& packet, const Port& port) {
+  static const EncodingDecisions conforming;
+  return make_frame(packet, port, conforming);
+}
+
+namespace conforming {
+
+GidType version_of(const GidEntry& source) { return source.type; }
+
+HeaderValue vlan_tag(const OutgoingPacket& packet, const GidEntry& source) {
+  return Value<Vlan>().set<"priority">(packet.path.sl & 7U).set<"id">(source.vlan);
+}
+
+HeaderValue network_header(const OutgoingPacket& packet, const GidEntry& source) {
+  if (source.type == GidType::roce_v1) return grh(packet, source);
+  return source.gid.is_ipv4() ? ipv4_header(packet, source) : ipv6_header(packet, source);
+}
+
+HeaderValue udp_header(const OutgoingPacket& packet) { return Value<Udp>().set<"src_port">(packet.source_port); }
+
+HeaderValue base_header(const PacketFields& from) {
+  return Value<Bth>()
+      .set<"opcode">(from.opcode)
       .set<"se">(from.solicited)
-      .set<"migreq">(faults[Fault::migration_bit_flips] ? from.psn.value() & 1 : from.migrated)
+      .set<"migreq">(from.migrated)
       .set<"pkey">(from.pkey)
       .set<"dest_qp">(from.dest_qpn)
       .set<"ack_request">(from.ack_request)
       .set<"psn">(from.psn.value());
-  if (faults[Fault::sends_reserved_bits]) bth.set<"reserved2">(1);
-  if (faults[Fault::wrong_pad_count]) bth.set<"pad">(0);
-  return bth;
 }
 
-/// Set the wrong lengths of a fault. `size`: bytes of the frame.
-void miscount(Frame& frame, std::size_t size, std::size_t network_at, const Faults& faults) {
-  constexpr std::uint32_t icrc = 4;
-  const auto datagram = static_cast<std::uint32_t>(size - network_at);
-  if (HeaderValue* ip = frame.find(info<Ipv4>); ip && faults[Fault::short_total_length])
-    ip->set(*info<Ipv4>.find("total_length"), datagram - icrc);
-  if (HeaderValue* ip = frame.find(info<Ipv6>); ip && faults[Fault::short_payload_length])
-    ip->set(*info<Ipv6>.find("payload_length"), datagram - Ipv6::size - icrc);
-  if (HeaderValue* udp = frame.find(info<Udp>); udp && faults[Fault::short_udp_length])
-    udp->set(*info<Udp>.find("length"), datagram - (frame.find(info<Ipv4>) ? Ipv4::size : Ipv6::size) - icrc);
+std::vector<HeaderValue> extension_headers(const PacketFields& from) {
+  std::vector<HeaderValue> headers;
+  for (const HeaderInfo* header : opcode(from.opcode).extension_headers()) headers.push_back(extension(*header, from));
+  return headers;
 }
 
-/// Return the wrong ICRC of a fault, or nothing for the correct ICRC.
-std::optional<std::uint32_t> wrong_icrc(Bytes datagram, bool ipv4, const Opcode& op, const Faults& faults) {
-  const bool hops = faults[ipv4 ? Fault::icrc_covers_ttl : Fault::icrc_covers_hop_limit];
-  const bool flush = op.operation == Operation::flush && faults[Fault::flush_icrc_twice];
-  const std::size_t pad_at = (ipv4 ? Ipv4::size : Ipv6::size) + Udp::size + 1;
-  const std::uint32_t pad =
-      faults[Fault::icrc_leaves_pad_out] && datagram.size() > pad_at ? datagram[pad_at] >> 4U & 3U : 0U;
-  if (!hops && !flush && pad == 0) return std::nullopt;
-  return icrc_with(datagram, ipv4, {.hops = !hops, .headers_again = flush ? op.header_bytes : 0U, .left_out = pad});
+std::vector<std::uint8_t> encode(const Frame& frame) { return frame.encode(); }
+
+Refusal read_packet(const Core& core, Packet& packet, Bytes frame) {
+  const DecodingDecisions& decisions = core.decisions.decoding;
+  HeaderStack stack;
+  decode(stack, frame, LinkType::ethernet, static_cast<std::uint32_t>(frame.size()));
+  if (const Refusal refusal = read_network(core, packet, stack); refusal != Refusal::none) return refusal;
+  packet.op = &opcode(stack.get<Bth>()->get<"opcode">());
+  if (is_too_short(decisions, packet, stack)) return Refusal::malformed;
+  read_transport(packet, stack);
+  packet.payload = payload_of(decisions, packet, stack);
+  return decisions.has_valid_icrc(packet, stack) ? Refusal::none : Refusal::icrc;
 }
 
-}  // namespace
+bool supports_ipv6() { return true; }
 
-namespace {
+bool accepts_header_length(const Packet& packet) { return packet.network.size() == Ipv4::size; }
 
-/// Return the frame as modified by a fault before it is checked.
-Bytes mistaken(Packet& packet, Bytes frame, const Faults& faults) {
-  constexpr std::size_t network = 14;
-  if (frame.size() < network + 28) return frame;
-  packet.storage.assign(frame.begin(), frame.end());
-  std::uint8_t* at = packet.storage.data();
-  const unsigned version = at[network] >> 4;
-  std::uint8_t& opcode_of_ipv4 = at[network + 28];
-  if (faults[Fault::takes_ud_fragments] && version == 4 && opcode_of_ipv4 >= 0x60 && opcode_of_ipv4 < 0x64)
-    opcode_of_ipv4 = 0x64;
-  if (faults[Fault::accepts_version_mismatch] && (version == 4 || version == 6))
-    store_be(at + 12, 2, version == 4 ? ethertype::ipv4 : ethertype::ipv6);
-  if (faults[Fault::accepts_wrong_lengths] && version == 4) {
-    store_be(at + network + 2, 2, frame.size() - network);
-    store_be(at + network + 24, 2, frame.size() - network - 20);
-    store_be(at + network + 10, 2, 0);
-    store_be(at + network + 10, 2, internet_checksum(Bytes(at + network, 20)));
-  }
-  return packet.storage;
-}
+bool accepts_fragmentation(const Packet& packet) { return View<Ipv4>(packet.network.data()).get<"df">(); }
 
-bool good_icrc(const Packet& packet, const HeaderStack& stack, Bytes frame, const Faults& faults) {
-  if (faults[Fault::accepts_bad_icrc]) return true;
-  const std::size_t network = stack.layers()[stack.network].offset, end = stack.icrc.offset;
-  const std::uint32_t found = load_icrc(stack.bytes.data() + end);
-  const bool v2 = packet.type == GidType::roce_v2;
-  // The ICRC covers the original bytes.
-  if (v2 && (faults[Fault::accepts_wrong_lengths] || faults[Fault::takes_ud_fragments]))
-    return icrc_with(frame.subspan(network, end - network), packet.is_ipv4, {}) == found;
-  if (v2 && faults[Fault::icrc_reserved_unmasked])
-    return icrc_with(frame.subspan(network, end - network), packet.is_ipv4, {.reserved = false}) == found;
-  if (v2 && faults[Fault::flush_icrc_twice] && packet.op->operation == Operation::flush && packet.op->known)
-    return icrc_with(frame.subspan(network, end - network), packet.is_ipv4,
-                     {.headers_again = packet.op->header_bytes}) == found;
+bool is_malformed(const ParseError& error) { return error.kind != ParseError::Kind::unknown; }
+
+std::uint32_t pad_of(const View<Bth>& bth) { return bth.get<"pad">(); }
+
+bool has_valid_icrc(const Packet& /*packet*/, const HeaderStack& stack) {
   return check_icrc(stack).status == CrcCheck::Status::good;
 }
 
-/// True if the packet is too short for its headers or its pad. Errors in management datagrams and unknown opcodes are
-/// ignored here.
-bool too_short(const Packet& packet, const HeaderStack& stack, const Faults& faults) {
-  for (const ParseError& finding : stack.findings()) {
-    const auto extensions = packet.op->extension_headers();
-    const bool transport =
-        finding.layer == &info<Bth> || std::ranges::find(extensions, finding.layer) != extensions.end();
-    const bool below = finding.layer == &info<Udp> || finding.layer == &info<Ipv4> || finding.layer == &info<Ipv6> ||
-                       finding.layer == &info<Grh>;
-    if (below) return true;
-    if (transport && finding.kind != ParseError::Kind::unknown && !faults[Fault::accepts_runts]) return true;
-  }
-  return stack.icrc.length == 0;
-}
-
-}  // namespace
-
-Refusal read_packet(Packet& packet, Bytes frame, const Port& port, const Faults& faults) {
-  const bool mistakes = faults[Fault::accepts_version_mismatch] || faults[Fault::accepts_wrong_lengths] ||
-                        faults[Fault::takes_ud_fragments];
-  const Bytes seen = mistakes ? mistaken(packet, frame, faults) : frame;
-  HeaderStack stack;
-  decode(stack, seen, LinkType::ethernet, static_cast<std::uint32_t>(seen.size()));
-  if (const Refusal refusal = read_network(packet, stack, port, faults); refusal != Refusal::none) return refusal;
-  packet.op = &opcode(stack.get<Bth>()->get<"opcode">());
-  if (too_short(packet, stack, faults)) return Refusal::malformed;
-  read_transport(packet, stack);
-  packet.payload = payload_of(packet, stack, faults);
-  return good_icrc(packet, stack, frame, faults) ? Refusal::none : Refusal::icrc;
-}
-
-std::optional<std::vector<std::uint8_t>> make_frame(const OutgoingPacket& packet, const Port& port,
-                                                    const Faults& faults) {
-  if (packet.path.sgid_index >= port.gids.size()) return std::nullopt;
-  const GidEntry& source = port.gids[packet.path.sgid_index];
-  const auto mac = port.mac_of(packet.path.dgid);
-  if (source.gid.is_zero() || !mac) return std::nullopt;
-  const PacketFields& from = packet.fields;
-  const Opcode& op = opcode(from.opcode);
-  Frame frame;
-  frame /= Value<Ethernet>().set<"dst">(load_be(mac->data(), 6)).set<"src">(load_be(port.mac.data(), 6));
-  const unsigned priority = faults[Fault::vlan_priority_zero] ? 0 : packet.path.sl & 7U;
-  if (source.vlan != 0) frame /= Value<Vlan>().set<"priority">(priority).set<"id">(source.vlan);
-  frame /= network_header(packet, source, faults);
-  if (source.type == GidType::roce_v2 || faults[Fault::always_roce_v2]) frame /= udp_header(packet, faults);
-  frame /= base_header(from, faults);
-  std::vector<const HeaderInfo*> extensions(op.extension_headers().begin(), op.extension_headers().end());
-  if (faults[Fault::extension_headers_reversed]) std::ranges::reverse(extensions);
-  for (const HeaderInfo* header : extensions) {
-    HeaderValue value = extension(*header, from);
-    if (header == &info<Cnp>) value.mutable_bytes()[0] = from.cnp_reserved;
-    frame /= std::move(value);
-  }
-  frame.payload = packet.payload;
-  if (faults[Fault::wrong_pad_count]) frame.pad.emplace();
-  std::vector<std::uint8_t> bytes = frame.encode();
-  if (!faults.any()) return bytes;
-  const std::size_t network_at = source.vlan != 0 ? 18 : 14;
-  miscount(frame, bytes.size(), network_at, faults);
-  bytes = frame.encode();
-  constexpr std::size_t icrc_bytes = 4;
-  if (bytes[network_at] != 0x45 && bytes[network_at] >> 4 != 6) return bytes;
-  frame.icrc = wrong_icrc(Bytes(bytes).subspan(network_at, bytes.size() - network_at - icrc_bytes),
-                          bytes[network_at] == 0x45, op, faults);
-  return frame.icrc ? frame.encode() : bytes;
-}
+}  // namespace conforming
 
 }  // namespace rdmawire::device

@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "conformance/device/roce/addresses.hpp"
-#include "conformance/device/roce/faults.hpp"
 #include "dissectors/protocol/bits.hpp"
 #include "dissectors/protocol/modular.hpp"
 #include "dissectors/protocol/opcode.hpp"
 
 namespace rdmawire::device {
 
+struct Core;
+struct EncodingDecisions;
 struct Port;
 
 /// BTH and extension headers. Only the fields of the opcode's headers are valid.
@@ -35,6 +36,12 @@ struct PacketFields {
   std::uint8_t cnp_reserved = 0;  ///< CNP: a byte that must be zero
 };
 
+/// State that only faults of the decoder use.
+struct PacketFaultState {
+  Bytes received;                     ///< the frame before a fault changed it
+  std::vector<std::uint8_t> changed;  ///< the frame that is decoded instead
+};
+
 /// A received packet.
 struct Packet {
   PacketFields fields;
@@ -48,8 +55,8 @@ struct Packet {
   bool is_ipv4 = false;
   std::uint16_t vlan = 0;  ///< 0: no tag or a priority tag
   std::uint8_t traffic_class = 0, sl = 0;
-  bool reserved_bits = false;           ///< a reserved bit of the BTH, FECN or BECN is set
-  std::vector<std::uint8_t> storage{};  ///< a frame that a fault modified
+  bool reserved_bits = false;  ///< a reserved bit of the BTH, FECN or BECN is set
+  PacketFaultState faults;
 
   /// True if a switch set CE. RFC 3168, 5.
   [[nodiscard]] bool congestion_experienced() const { return (traffic_class & 3) == 3; }
@@ -66,9 +73,6 @@ enum class Refusal : std::uint8_t {
   icrc,       ///< CA17-24
 };
 
-/// Decode a frame and check the requirements of every RoCE packet. `packet` refers to `frame`.
-Refusal read_packet(Packet& packet, Bytes frame, const Port& port, const Faults& faults);
-
 /// A packet to send.
 struct OutgoingPacket {
   PacketFields fields;
@@ -79,6 +83,8 @@ struct OutgoingPacket {
 };
 /// Encode the frame. Empty if the path's GID index is empty or the destination's Ethernet address is unknown.
 std::optional<std::vector<std::uint8_t>> make_frame(const OutgoingPacket& packet, const Port& port,
-                                                    const Faults& faults);
+                                                    const EncodingDecisions& decisions);
+/// The same without faults.
+std::optional<std::vector<std::uint8_t>> make_frame(const OutgoingPacket& packet, const Port& port);
 
 }  // namespace rdmawire::device

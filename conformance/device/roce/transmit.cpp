@@ -25,7 +25,7 @@ std::optional<std::vector<std::uint8_t>> next_frame(Core& core) {
   while (!core.control.empty()) {
     const OutgoingPacket packet = std::move(core.control.front());
     core.control.pop_front();
-    if (auto frame = make_frame(packet, core.port, core.faults)) return frame;
+    if (auto frame = make_frame(packet, core.port, core.decisions.encoding)) return frame;
   }
   auto turn = core.qps.upper_bound(core.last_sender);
   for (std::size_t tried = 0; tried < core.qps.size(); ++tried, ++turn) {
@@ -34,7 +34,7 @@ std::optional<std::vector<std::uint8_t>> next_frame(Core& core) {
     const auto packet = next_of(core, qp);
     if (!packet) continue;
     core.last_sender = qp.qpn;
-    auto frame = make_frame(*packet, core.port, core.faults);
+    auto frame = make_frame(*packet, core.port, core.decisions.encoding);
     if (!frame) return std::vector<std::uint8_t>{};  // unknown destination MAC address: lost
     pace(core, qp, frame->size());
     return frame;

@@ -64,7 +64,7 @@ void receive_packet(Core& core, const Packet& packet) {
 
 void receive_frame(Core& core, Bytes frame) {
   Packet packet;
-  if (const Refusal refusal = read_packet(packet, frame, core.port, core.faults); refusal != Refusal::none) {
+  if (const Refusal refusal = core.decisions.decoding.read(core, packet, frame); refusal != Refusal::none) {
     core.decisions.validation.drop_frame(core, packet, refusal);
     return;
   }

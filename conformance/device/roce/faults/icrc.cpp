@@ -1,4 +1,4 @@
-#include "conformance/device/roce/icrc.hpp"
+#include "conformance/device/roce/faults/icrc.hpp"
 
 #include <algorithm>
 #include <vector>
