@@ -22,6 +22,7 @@ namespace rdmawire::device {
 struct CmRequest;
 struct Core;
 struct Group;
+struct WireOperation;
 
 /// Decision about a request.
 struct Decision {
@@ -153,6 +154,77 @@ std::optional<std::vector<std::uint8_t>> bytes_of_read(Core& core, const QueuePa
                                                        std::uint32_t count);
 /// Return the PSN of the NAK that replaces a READ response packet: that packet's PSN.
 Psn read_error_psn(const Response& response);
+
+// Requests of the application: requester.cpp
+/// Return what the state of the queue pair sends. SQD only finishes started messages: 10.3.1.5.
+machines::Sending sending(const QueuePair& qp);
+/// Start the oldest request that has not started. False if it has to wait. 9.5.
+bool start_request(Core& core, QueuePair& qp);
+/// True if a message may have this length: at most 2^31 bytes. 9.7.7, C9-94.
+bool allows_length(std::uint64_t bytes);
+/// Return the payload of all packets of a message but the last: the path MTU. 9.4.
+std::uint32_t payload_per_packet(const QueuePair& qp);
+/// Return the number of PSNs of a message: one per packet, for a READ one per packet of the response. 9.7.2.
+std::uint32_t psns_of(const Core& core, const QueuePair& qp, Operation operation, std::uint32_t bytes);
+/// True if the credits of the responder permit the message. Without credits, one message that needs a receive may be
+/// sent. 9.7.7.2.
+bool has_credit(const Requester& at, const WireOperation& operation);
+/// True if a fenced request has to wait: for the responses to earlier READs and atomics (10.8.3.3), or as a local
+/// invalidate for all earlier requests (10.6.5.1).
+bool waits_at_fence(const Requester& at, const SendRequest& request);
+/// Return the maximum number of outstanding READs and atomics. 9.4.4, 11.2.4.2.
+std::uint32_t most_outstanding(const QueuePair& qp);
+/// Return the next packet of a started message. The received part of a READ is not requested again: 9.4.4.
+std::uint32_t next_packet(const Requester& at, const SendWork& work);
+/// Return the opcode of a packet, or nullptr if the service does not define it. Only the last packet has immediate data
+/// or an IETH: 9.4.
+const Opcode* request_opcode(const QueuePair& qp, const SendWork& work, std::uint32_t packet);
+/// Set the fields of the extension headers of a packet. A retry of a READ requests the missing part: 9.4.4.
+void fill_request(const QueuePair& qp, const SendWork& work, std::uint32_t packet, PacketFields& to);
+/// True if the packet requests an acknowledgement: the last packet of a message, if the service is reliable.
+bool requests_acknowledgement(const QueuePair& qp, const Opcode& op);
+/// Append the payload of a packet from the application's memory.
+Status read_payload(Core& core, const QueuePair& qp, const SendWork& work, std::uint32_t packet,
+                    std::vector<std::uint8_t>& to);
+/// Continue after the sent PSNs.
+void move_cursor(Requester& at, const SendWork& work, std::uint32_t psns);
+/// Remove the oldest request, which is complete.
+SendWork remove_oldest(Requester& at);
+/// Complete a request in error and stop the send queue: the Error state, or SQE if the service is
+/// unreliable. 10.10.2.2.
+void complete_failed(Core& core, QueuePair& qp, const SendRequest& request, Status status);
+
+// Responses: requester_answers.cpp
+/// Return the decision of the state machine about a response. `message`: index in the send queue. 9.7.5.
+machines::RcProgress judge_response(QueuePair& qp, const machines::RcResponse& response);
+/// Ignore a duplicate response, or a response to a PSN that is not outstanding. 9.7.5 (clause number not verified).
+void ignore_response(Core& core, QueuePair& qp, const Packet& packet);
+/// Store the data of a READ or an atomic.
+Status take_payload(Core& core, QueuePair& qp, SendWork& work, const Packet& packet);
+/// Fail the request of a NAK or an invalid response. 9.9.2.2, Table 59.
+void fail_request(Core& core, QueuePair& qp, const Packet& packet, const machines::RcProgress& progress);
+/// Return the completion status of a failed request. 9.9.2.4.2, 10.10.2.2.
+Status failure_status(const Packet& packet, machines::RcFailure failure);
+
+// Retries: requester_answers.cpp
+/// Return the time until the transport timer expires: 1 to 4 times the timeout. 0: no timer. 9.7.6.1.3.
+std::int64_t transport_timeout(const QueuePair& qp);
+/// Return the time before a retry after an RNR NAK. 9.7.5.2.8, Table 45.
+std::int64_t rnr_wait(Syndrome syndrome);
+/// Use one retry for a timeout or a sequence error. False if none is left. 9.7.6.
+bool may_retry(Requester& at);
+/// Use one retry for an RNR NAK. False if none is left. A retry count of 7 has no limit.
+bool may_retry_after_rnr(Requester& at);
+/// Reload the retry counters after progress. 9.7.6.
+void reload_retries(Requester& at);
+/// Retransmit after a sequence error NAK or an implied NAK. 9.7.5.2.
+void recover(Core& core, QueuePair& qp, const machines::RcProgress& progress);
+/// True if the requester already recovers from the loss at this PSN: one loss causes one recovery.
+bool recovers_already(const Requester& at, Psn psn);
+/// Return the PSN from which a recovery retransmits: that of the NAK, or of the missing response.
+Psn restart_psn(const machines::RcProgress& progress);
+/// Continue sending at `psn`: go-back-N.
+void go_back(Requester& at, Psn psn);
 
 // Unreliable connections: unreliable_responder.cpp
 /// Return the decision of the state machine about a packet. 9.8.2.
@@ -332,6 +404,45 @@ struct ResponderDecisions {
   Overridable<Psn(const Response&)> read_error_psn = conforming::read_error_psn;
 };
 
+/// Decisions of the requester.
+struct RequesterDecisions {
+  Overridable<machines::Sending(const QueuePair&)> sending = conforming::sending;
+  Overridable<bool(Core&, QueuePair&)> start = conforming::start_request;
+  Overridable<bool(std::uint64_t)> allows_length = conforming::allows_length;
+  Overridable<std::uint32_t(const QueuePair&)> payload_per_packet = conforming::payload_per_packet;
+  Overridable<std::uint32_t(const Core&, const QueuePair&, Operation, std::uint32_t)> psns_of = conforming::psns_of;
+  Overridable<bool(const Requester&, const WireOperation&)> has_credit = conforming::has_credit;
+  Overridable<bool(const Requester&, const SendRequest&)> waits_at_fence = conforming::waits_at_fence;
+  Overridable<std::uint32_t(const QueuePair&)> most_outstanding = conforming::most_outstanding;
+  Overridable<std::uint32_t(const Requester&, const SendWork&)> next_packet = conforming::next_packet;
+  Overridable<const Opcode*(const QueuePair&, const SendWork&, std::uint32_t)> opcode = conforming::request_opcode;
+  Overridable<void(const QueuePair&, const SendWork&, std::uint32_t, PacketFields&)> fill = conforming::fill_request;
+  Overridable<bool(const QueuePair&, const Opcode&)> requests_acknowledgement = conforming::requests_acknowledgement;
+  Overridable<Status(Core&, const QueuePair&, const SendWork&, std::uint32_t, std::vector<std::uint8_t>&)>
+      read_payload = conforming::read_payload;
+  Overridable<void(Requester&, const SendWork&, std::uint32_t)> move_cursor = conforming::move_cursor;
+  Overridable<SendWork(Requester&)> remove_oldest = conforming::remove_oldest;
+  Overridable<void(Core&, QueuePair&, const SendRequest&, Status)> complete_failed = conforming::complete_failed;
+
+  Overridable<machines::RcProgress(QueuePair&, const machines::RcResponse&)> judge_response =
+      conforming::judge_response;
+  Overridable<void(Core&, QueuePair&, const Packet&)> ignore_response = conforming::ignore_response;
+  Overridable<Status(Core&, QueuePair&, SendWork&, const Packet&)> take_payload = conforming::take_payload;
+  Overridable<void(Core&, QueuePair&, const Packet&, const machines::RcProgress&)> fail_request =
+      conforming::fail_request;
+  Overridable<Status(const Packet&, machines::RcFailure)> failure_status = conforming::failure_status;
+
+  Overridable<std::int64_t(const QueuePair&)> transport_timeout = conforming::transport_timeout;
+  Overridable<std::int64_t(Syndrome)> rnr_wait = conforming::rnr_wait;
+  Overridable<bool(Requester&)> may_retry = conforming::may_retry;
+  Overridable<bool(Requester&)> may_retry_after_rnr = conforming::may_retry_after_rnr;
+  Overridable<void(Requester&)> reload_retries = conforming::reload_retries;
+  Overridable<void(Core&, QueuePair&, const machines::RcProgress&)> recover = conforming::recover;
+  Overridable<bool(const Requester&, Psn)> recovers_already = conforming::recovers_already;
+  Overridable<Psn(const machines::RcProgress&)> restart_psn = conforming::restart_psn;
+  Overridable<void(Requester&, Psn)> go_back = conforming::go_back;
+};
+
 /// Decisions of the responder of unreliable connections.
 struct UnreliableDecisions {
   Overridable<machines::UcDecision(Core&, QueuePair&, const machines::RcRequest&)> judge = conforming::judge_unreliable;
@@ -414,6 +525,7 @@ struct Decisions {
   ValidationDecisions validation;
   ManagementDecisions management;
   ResponderDecisions responder;
+  RequesterDecisions requester;
   UnreliableDecisions unreliable;
   DatagramDecisions datagrams;
   CongestionDecisions congestion;

@@ -75,6 +75,12 @@ struct SendWork {
   std::uint32_t asked_from = 0;      ///< see machines::RcOutstanding
 };
 
+/// State that only faults of the requester use.
+struct RequesterFaultState {
+  bool extra_retry = false;                                       ///< an additional retry was made
+  std::optional<std::pair<std::size_t, std::uint32_t>> resume{};  ///< request and packet to send after the next one
+};
+
 /// Requester state.
 struct Requester {
   std::deque<SendWork> queue;  ///< oldest first
@@ -89,10 +95,9 @@ struct Requester {
   std::uint64_t messages = 0;         ///< started messages, without those that use no PSN
   bool credits_known = false;         ///< the responder sent credits
   Msn limit{};                        ///< message limit from the responder's credits: 9.7.7.2
-  bool extra_retry = false;           ///< set only by faults: an additional retry was made
-  std::optional<std::pair<std::size_t, std::uint32_t>> resume;  ///< set only by faults: position after one packet
-  bool draining = false;                                        ///< SQD: the application requested the drained event
+  bool draining = false;              ///< SQD: the application requested the drained event
   bool drained_reported = false;
+  RequesterFaultState faults;
 };
 
 /// A pending response.

@@ -15,61 +15,40 @@ std::size_t answers_outstanding(const Requester& at) {
 
 bool is_segmented(Operation operation) { return operation == Operation::send || operation == Operation::rdma_write; }
 
-/// Return the payload bytes per packet of a segmented message.
-std::uint32_t chunk_of(const Core& core, const QueuePair& qp) {
-  return core.faults[Fault::half_filled_packets] ? qp.attributes.path_mtu / 2 : qp.attributes.path_mtu;
-}
-
 /// Assign the message's PSNs. Returns an error status if the request cannot be sent.
 Status prepare(Core& core, QueuePair& qp, SendWork& work) {
+  const RequesterDecisions& decisions = core.decisions.requester;
   const auto words = wire_operation(work.request.opcode);
   if (!words) return Status::local_qp_operation;
-  if (work.length > machines::longest_message && !core.faults[Fault::sends_giant_messages]) return Status::local_length;
+  if (!decisions.allows_length(work.length)) return Status::local_length;
   const bool answered = machines::keeps_answer(words->operation);
   if (answered && qp.attributes.max_rd_atomic == 0) return Status::local_qp_operation;
-  const bool reads = words->operation == Operation::rdma_read_request;
-  const bool eight = machines::is_atomic(words->operation) || words->operation == Operation::atomic_write;
-  if (eight && work.length != 8) return Status::local_length;
+  const bool atomic = machines::is_atomic(words->operation);
+  if ((atomic || words->operation == Operation::atomic_write) && work.length != 8) return Status::local_length;
   if (!work.request.is_inline) {
-    const bool writes_here = reads || machines::is_atomic(words->operation);
+    const bool writes_here = atomic || words->operation == Operation::rdma_read_request;
     const Status status = check_local(core.memory, qp.options.pd, work.request.sges, writes_here);
     if (status != Status::success) return status;
   }
-  const auto bytes = static_cast<std::uint32_t>(work.length);
-  work.psns = 1;
-  if (is_segmented(words->operation)) work.psns = machines::psns_of_read(bytes, chunk_of(core, qp));
-  if (reads && !core.faults[Fault::read_takes_one_psn])
-    work.psns = machines::psns_of_read(bytes, qp.attributes.path_mtu);
+  work.psns = decisions.psns_of(core, qp, words->operation, static_cast<std::uint32_t>(work.length));
   work.first = qp.requester.window.next;
   ++qp.requester.messages;
   return Status::success;
 }
 
-/// 9.7.7.2: without credits, the requester may send one message that needs a receive.
-bool has_credit(const Core& core, const Requester& at, const WireOperation& words) {
-  if (!at.credits_known || core.faults[Fault::ignores_credits]) return true;
-  if (words.operation != Operation::send && !words.immediate) return true;
-  return Msn(static_cast<std::uint32_t>(at.messages + 1)) - at.limit <= 1;
-}
-
 /// True if a request that has not started may start.
-bool may_begin(const Core& core, const QueuePair& qp, const SendWork& work) {
+bool may_start(const Core& core, const QueuePair& qp, const SendWork& work) {
+  const RequesterDecisions& decisions = core.decisions.requester;
   const Requester& at = qp.requester;
-  const bool drains = machines::sending(qp.options.type, qp.state) != machines::Sending::everything;
-  const bool zombie = qp.state == QpState::err && core.faults[Fault::sends_after_error];
-  if (drains && !zombie && !core.faults[Fault::sends_while_drained]) return false;
-  const bool local = is_local(work.request.opcode);
-  if (work.request.fence && !local && answers_outstanding(at) != 0 && !core.faults[Fault::ignores_fence])
-    return false;  // 10.8.3.3
-  // 10.6.5.1: a fenced local invalidation waits for all preceding requests.
-  if (work.request.fence && local && at.at != 0 && !core.faults[Fault::ignores_local_fence]) return false;
+  if (decisions.sending(qp) != machines::Sending::everything) return false;
+  if (work.request.fence && decisions.waits_at_fence(at, work.request)) return false;
   const auto words = wire_operation(work.request.opcode);
   if (!words) return true;
-  const std::uint32_t most = qp.attributes.max_rd_atomic + (core.faults[Fault::one_read_too_many] ? 1 : 0);
-  if (machines::keeps_answer(words->operation) && qp.attributes.max_rd_atomic != 0 && answers_outstanding(at) >= most)
+  if (machines::keeps_answer(words->operation) && qp.attributes.max_rd_atomic != 0 &&
+      answers_outstanding(at) >= decisions.most_outstanding(qp))
     return false;
   // Keep the outstanding PSNs far below half of the PSN space.
-  return has_credit(core, at, *words) && at.window.outstanding() < Psn::half / 2;
+  return decisions.has_credit(at, *words) && at.window.outstanding() < Psn::half / 2;
 }
 
 Position position_of(std::uint32_t packet, std::uint32_t packets) {
@@ -77,93 +56,45 @@ Position position_of(std::uint32_t packet, std::uint32_t packets) {
   return packet == 0 ? Position::first : packet + 1 == packets ? Position::last : Position::middle;
 }
 
-/// Fill the fields of packet number `index` from the request.
-void describe(const Core& core, const QueuePair& qp, const SendWork& work, const WireOperation& words,
-              std::uint32_t index, PacketFields& to) {
-  const SendRequest& request = work.request;
-  to.va = request.remote_address;
-  to.rkey = request.rkey;
-  to.length = words.operation == Operation::flush ? request.length : static_cast<std::uint32_t>(work.length);
-  if (words.operation == Operation::rdma_read_request) {
-    to.va += std::uint64_t{index} * qp.attributes.path_mtu;
-    to.length -= index * qp.attributes.path_mtu;
-  }
-  to.swap_add = request.swap_add;
-  to.compare = request.compare;
-  to.placement = request.placement;
-  to.selectivity = request.selectivity;
-  to.immediate = request.immediate;
-  to.xrc_srq = core.faults[Fault::xrceth_without_number] ? 0 : request.xrc_srq;
-}
-
-/// Move the cursor after the sent PSNs.
-void advance(Core& core, QueuePair& qp, SendWork& work, Psn psn, std::uint32_t taken) {
+/// Update the state after `psns` PSNs from `psn` on were sent.
+void sent(Core& core, QueuePair& qp, const SendWork& work, Psn psn, std::uint32_t psns) {
   Requester& at = qp.requester;
   if (psn - at.highest_sent < 0)
     ++core.counters.retransmitted;
   else
-    at.highest_sent = psn + taken;
-  if (psn + taken - at.window.next > 0) at.window = at.window.sent(psn, taken);
-  at.packet += taken;
-  if (at.packet >= work.psns) {
-    ++at.at;
-    at.packet = 0;
-  }
-  if (at.resume) {
-    std::tie(at.at, at.packet) = *at.resume;
-    at.resume.reset();
-  }
+    at.highest_sent = psn + psns;
+  if (psn + psns - at.window.next > 0) at.window = at.window.sent(psn, psns);
+  core.decisions.requester.move_cursor(at, work, psns);
   if (at.ack_deadline == never) restart_timer(core, qp);
 }
 
 /// Build the packet at the cursor. Empty if the request failed.
 std::optional<OutgoingPacket> build(Core& core, QueuePair& qp) {
+  const RequesterDecisions& decisions = core.decisions.requester;
   Requester& at = qp.requester;
   SendWork& work = at.queue[at.at];
-  const WireOperation words = *wire_operation(work.request.opcode);
-  const bool read = words.operation == Operation::rdma_read_request;
-  const Position position = is_segmented(words.operation) ? position_of(at.packet, work.psns) : Position::only;
-  const bool ends = position == Position::last || position == Position::only;
-  std::uint32_t index = at.packet;
-  const bool again = work.first + index - at.highest_sent < 0;
-  if (read && again && core.faults[Fault::asks_whole_read_again]) index = at.packet = 0;
-  const bool bare = again && core.faults[Fault::retransmits_without_immediate];
-  const Opcode* op = find_opcode(qp.transport(), words.operation, position, ends && words.immediate && !bare,
-                                 ends && words.invalidate && !bare);
+  const std::uint32_t index = at.packet;
+  const Opcode* op = decisions.opcode(qp, work, index);
   if (!op) {
     fail(core, qp, at.at, Status::local_qp_operation);
     return std::nullopt;
   }
+  const bool takes_receive = op->operation == Operation::send || op->immediate;
   OutgoingPacket packet = packet_of(core, qp, op->value, work.first + index);
-  describe(core, qp, work, words, index, packet.fields);
-  packet.fields.solicited = ends && work.request.solicited && (words.operation == Operation::send || op->immediate);
-  packet.fields.ack_request = ends && !core.faults[Fault::never_asks_acknowledge];
+  decisions.fill(qp, work, index, packet.fields);
+  packet.fields.solicited = op->ends_message() && work.request.solicited && takes_receive;
+  packet.fields.ack_request = decisions.requests_acknowledgement(qp, *op);
   if (op->payload) {
-    const std::uint64_t chunk = is_segmented(words.operation) ? chunk_of(core, qp) : work.length;
-    const std::uint64_t from = index * chunk;
-    const Status status =
-        gather(core.memory, qp.options.pd, work.request, from, std::min(chunk, work.length - from), packet.payload);
-    if (status != Status::success) {
+    if (const Status status = decisions.read_payload(core, qp, work, index, packet.payload);
+        status != Status::success) {
       fail(core, qp, at.at, status);
       return std::nullopt;
     }
   }
-  if (again && !packet.payload.empty() && core.faults[Fault::retransmits_other_bytes]) packet.payload[0] ^= 0xff;
+  const bool read = op->operation == Operation::rdma_read_request;
   if (read) work.asked_from = index;
-  advance(core, qp, work, packet.fields.psn, read ? work.psns - index : 1);
+  sent(core, qp, work, packet.fields.psn, read ? work.psns - index : 1);
   return packet;
-}
-
-/// Start the request at the cursor. False if it cannot start now.
-bool begin(Core& core, QueuePair& qp) {
-  Requester& at = qp.requester;
-  if (core.faults[Fault::newest_request_first])
-    std::rotate(at.queue.begin() + static_cast<std::ptrdiff_t>(at.at), at.queue.end() - 1, at.queue.end());
-  SendWork& work = at.queue[at.at];
-  if (!may_begin(core, qp, work)) return false;
-  work.started = true;
-  work.failure = is_local(work.request.opcode) ? execute_local(core, qp, work.request) : prepare(core, qp, work);
-  return true;
 }
 
 }  // namespace
@@ -197,6 +128,17 @@ bool waits_for_answer(const SendWork& work) {
   return work.psns != 0 && !work.done && outstanding_of(work).needs_answer();
 }
 
+bool is_retransmission(const Requester& at, const SendWork& work, std::uint32_t packet) {
+  return work.first + packet - at.highest_sent < 0;
+}
+
+std::size_t index_of(const Requester& at, Psn psn) {
+  for (std::size_t i = 0; i < at.queue.size() && at.queue[i].started; ++i)
+    if (at.queue[i].psns != 0 && psn - at.queue[i].first >= 0 && psn - outstanding_of(at.queue[i]).last() <= 0)
+      return i;
+  return at.queue.size();
+}
+
 OutgoingPacket packet_of(const Core& core, const QueuePair& qp, std::uint8_t opcode, Psn psn) {
   OutgoingPacket packet;
   packet.path = qp.attributes.path;
@@ -221,13 +163,7 @@ Status execute_local(Core& core, QueuePair& qp, const SendRequest& request) {
 void retire(Core& core, QueuePair& qp) {
   Requester& at = qp.requester;
   while (!at.queue.empty() && at.queue.front().done) {
-    const SendWork work = std::move(at.queue.front());
-    at.queue.pop_front();
-    if (at.at > 0)
-      --at.at;
-    else
-      at.packet = 0;
-    at.resume.reset();
+    const SendWork work = core.decisions.requester.remove_oldest(at);
     const bool here = work.request.opcode == WorkOpcode::read || work.request.opcode == WorkOpcode::compare_swap ||
                       work.request.opcode == WorkOpcode::fetch_add;
     complete_send(core, qp, work.request, Status::success, here ? static_cast<std::uint32_t>(work.length) : 0);
@@ -249,23 +185,18 @@ void fail(Core& core, QueuePair& qp, std::size_t index, Status status) {
   at.queue.pop_front();
   at.at -= std::min(at.at, index + 1);
   at.packet = 0;
-  if (status == Status::local_qp_operation && core.faults[Fault::hides_unknown_operation]) return;
-  complete_send(core, qp, failed, status, 0);
-  if (qp.state == QpState::err) return;
-  if (machines::after_send_error(qp.options.type) == QpState::err)
-    enter_error(core, qp);
-  else
-    enter_send_error(core, qp);
+  core.decisions.requester.complete_failed(core, qp, failed, status);
 }
 
 std::optional<OutgoingPacket> next_request(Core& core, QueuePair& qp) {
   Requester& at = qp.requester;
-  const bool zombie = qp.state == QpState::err && core.faults[Fault::sends_after_error];
-  if ((!qp.sends() && !zombie) || core.now < at.rnr_until || core.now < qp.next_send) return std::nullopt;
+  const RequesterDecisions& decisions = core.decisions.requester;
+  if (decisions.sending(qp) == machines::Sending::nothing) return std::nullopt;
+  if (core.now < at.rnr_until || core.now < qp.next_send) return std::nullopt;
   while (at.at < at.queue.size()) {
     SendWork& work = at.queue[at.at];
     if (!work.started) {
-      if (!begin(core, qp)) return std::nullopt;
+      if (!decisions.start(core, qp)) return std::nullopt;
       continue;
     }
     if (work.failure != Status::success) {
@@ -281,11 +212,106 @@ std::optional<OutgoingPacket> next_request(Core& core, QueuePair& qp) {
       if (!qp.sends()) return std::nullopt;
       continue;
     }
-    // Do not repeat the received part of a READ.
-    at.packet = std::max(at.packet, work.answered);
+    at.packet = decisions.next_packet(at, work);
     return build(core, qp);
   }
   return std::nullopt;
 }
+
+namespace conforming {
+
+machines::Sending sending(const QueuePair& qp) { return machines::sending(qp.options.type, qp.state); }
+
+bool start_request(Core& core, QueuePair& qp) {
+  SendWork& work = qp.requester.queue[qp.requester.at];
+  if (!may_start(core, qp, work)) return false;
+  work.started = true;
+  work.failure = is_local(work.request.opcode) ? execute_local(core, qp, work.request) : prepare(core, qp, work);
+  return true;
+}
+
+bool allows_length(std::uint64_t bytes) { return bytes <= machines::longest_message; }
+
+std::uint32_t payload_per_packet(const QueuePair& qp) { return qp.attributes.path_mtu; }
+
+std::uint32_t psns_of(const Core& core, const QueuePair& qp, Operation operation, std::uint32_t bytes) {
+  if (is_segmented(operation)) return machines::psns_of_read(bytes, core.decisions.requester.payload_per_packet(qp));
+  return operation == Operation::rdma_read_request ? machines::psns_of_read(bytes, qp.attributes.path_mtu) : 1;
+}
+
+bool has_credit(const Requester& at, const WireOperation& operation) {
+  if (!at.credits_known || (operation.operation != Operation::send && !operation.immediate)) return true;
+  return Msn(static_cast<std::uint32_t>(at.messages + 1)) - at.limit <= 1;
+}
+
+bool waits_at_fence(const Requester& at, const SendRequest& request) {
+  return is_local(request.opcode) ? at.at != 0 : answers_outstanding(at) != 0;
+}
+
+std::uint32_t most_outstanding(const QueuePair& qp) { return qp.attributes.max_rd_atomic; }
+
+std::uint32_t next_packet(const Requester& at, const SendWork& work) { return std::max(at.packet, work.answered); }
+
+const Opcode* request_opcode(const QueuePair& qp, const SendWork& work, std::uint32_t packet) {
+  const WireOperation words = *wire_operation(work.request.opcode);
+  const Position position = is_segmented(words.operation) ? position_of(packet, work.psns) : Position::only;
+  const bool ends = position == Position::last || position == Position::only;
+  return find_opcode(qp.transport(), words.operation, position, ends && words.immediate, ends && words.invalidate);
+}
+
+void fill_request(const QueuePair& qp, const SendWork& work, std::uint32_t packet, PacketFields& to) {
+  const SendRequest& request = work.request;
+  const Operation operation = wire_operation(request.opcode)->operation;
+  to.va = request.remote_address;
+  to.rkey = request.rkey;
+  to.length = operation == Operation::flush ? request.length : static_cast<std::uint32_t>(work.length);
+  if (operation == Operation::rdma_read_request) {
+    to.va += std::uint64_t{packet} * qp.attributes.path_mtu;
+    to.length -= packet * qp.attributes.path_mtu;
+  }
+  to.swap_add = request.swap_add;
+  to.compare = request.compare;
+  to.placement = request.placement;
+  to.selectivity = request.selectivity;
+  to.immediate = request.immediate;
+  to.xrc_srq = request.xrc_srq;
+}
+
+bool requests_acknowledgement(const QueuePair& qp, const Opcode& op) { return qp.is_reliable() && op.ends_message(); }
+
+Status read_payload(Core& core, const QueuePair& qp, const SendWork& work, std::uint32_t packet,
+                    std::vector<std::uint8_t>& to) {
+  const std::uint64_t part = core.decisions.requester.payload_per_packet(qp);
+  const std::uint64_t from = packet * part;
+  return gather(core.memory, qp.options.pd, work.request, from, std::min(part, work.length - from), to);
+}
+
+void move_cursor(Requester& at, const SendWork& work, std::uint32_t psns) {
+  at.packet += psns;
+  if (at.packet < work.psns) return;
+  ++at.at;
+  at.packet = 0;
+}
+
+SendWork remove_oldest(Requester& at) {
+  SendWork work = std::move(at.queue.front());
+  at.queue.pop_front();
+  if (at.at > 0)
+    --at.at;
+  else
+    at.packet = 0;
+  return work;
+}
+
+void complete_failed(Core& core, QueuePair& qp, const SendRequest& request, Status status) {
+  complete_send(core, qp, request, status, 0);
+  if (qp.state == QpState::err) return;
+  if (machines::after_send_error(qp.options.type) == QpState::err)
+    enter_error(core, qp);
+  else
+    enter_send_error(core, qp);
+}
+
+}  // namespace conforming
 
 }  // namespace rdmawire::device

@@ -18,10 +18,12 @@ std::optional<WireOperation> wire_operation(WorkOpcode opcode);
 machines::RcOutstanding outstanding_of(const SendWork& work);
 /// True if the request needs a response and not only an acknowledgement.
 bool waits_for_answer(const SendWork& work);
+/// True if the packet of the message was sent before.
+bool is_retransmission(const Requester& at, const SendWork& work, std::uint32_t packet);
+/// Return the queue index of the request that a PSN belongs to, or the queue size if there is none.
+std::size_t index_of(const Requester& at, Psn psn);
 
 void restart_timer(Core& core, QueuePair& qp);
-/// Continue sending at `psn`.
-void go_back(const Core& core, Requester& at, Psn psn);
 /// Complete finished requests, oldest first.
 void retire(Core& core, QueuePair& qp);
 

@@ -101,6 +101,9 @@ constexpr FaultOverride queue_pair_rows[] = {
              qp.requester.queue = sends;
              next(core, qp, std::move(sends));
            });
+       d.requester.sending.override_with([](const auto& next, const QueuePair& qp) {
+         return qp.is_reliable() && qp.state == QpState::err ? machines::Sending::everything : next(qp);
+       });
      }},
     {Fault::no_last_wqe_event,
      [](Decisions& d) {
