@@ -194,6 +194,16 @@ SendWork remove_oldest(Requester& at);
 /// unreliable. 10.10.2.2.
 void complete_failed(Core& core, QueuePair& qp, const SendRequest& request, Status status);
 
+// Requests of UC and UD: unreliable_requester.cpp
+/// Return the PSN of a packet: one per packet. 9.8.2.
+Psn psn_of(const SendWork& work, std::uint32_t packet);
+/// True if the oldest request, whose last packet was sent, is complete: without an acknowledgement. 9.8.2.
+bool completes_when_sent(const QueuePair& qp);
+/// True if a datagram is discarded and completes successfully: above the MTU of the port. C10-93.1.1.
+bool discards_datagram(const Port& port, std::uint64_t bytes);
+/// Return the Q_Key of a datagram: of the queue pair if that of the request has its high bit set. 10.2.5.
+std::uint32_t datagram_qkey(const QueuePair& qp, const SendRequest& request);
+
 // Responses: requester_answers.cpp
 /// Return the decision of the state machine about a response. `message`: index in the send queue. 9.7.5.
 machines::RcProgress judge_response(QueuePair& qp, const machines::RcResponse& response);
@@ -423,6 +433,11 @@ struct RequesterDecisions {
   Overridable<void(Requester&, const SendWork&, std::uint32_t)> move_cursor = conforming::move_cursor;
   Overridable<SendWork(Requester&)> remove_oldest = conforming::remove_oldest;
   Overridable<void(Core&, QueuePair&, const SendRequest&, Status)> complete_failed = conforming::complete_failed;
+
+  Overridable<Psn(const SendWork&, std::uint32_t)> psn_of = conforming::psn_of;
+  Overridable<bool(const QueuePair&)> completes_when_sent = conforming::completes_when_sent;
+  Overridable<bool(const Port&, std::uint64_t)> discards_datagram = conforming::discards_datagram;
+  Overridable<std::uint32_t(const QueuePair&, const SendRequest&)> datagram_qkey = conforming::datagram_qkey;
 
   Overridable<machines::RcProgress(QueuePair&, const machines::RcResponse&)> judge_response =
       conforming::judge_response;

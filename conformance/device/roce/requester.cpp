@@ -51,11 +51,6 @@ bool may_start(const Core& core, const QueuePair& qp, const SendWork& work) {
   return decisions.has_credit(at, *words) && at.window.outstanding() < Psn::half / 2;
 }
 
-Position position_of(std::uint32_t packet, std::uint32_t packets) {
-  if (packets == 1) return Position::only;
-  return packet == 0 ? Position::first : packet + 1 == packets ? Position::last : Position::middle;
-}
-
 /// Update the state after `psns` PSNs from `psn` on were sent.
 void sent(Core& core, QueuePair& qp, const SendWork& work, Psn psn, std::uint32_t psns) {
   Requester& at = qp.requester;
@@ -126,6 +121,11 @@ machines::RcOutstanding outstanding_of(const SendWork& work) {
 
 bool waits_for_answer(const SendWork& work) {
   return work.psns != 0 && !work.done && outstanding_of(work).needs_answer();
+}
+
+Position position_of(std::uint32_t packet, std::uint32_t packets) {
+  if (packets == 1) return Position::only;
+  return packet == 0 ? Position::first : packet + 1 == packets ? Position::last : Position::middle;
 }
 
 bool is_retransmission(const Requester& at, const SendWork& work, std::uint32_t packet) {

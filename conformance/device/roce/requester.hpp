@@ -18,6 +18,8 @@ std::optional<WireOperation> wire_operation(WorkOpcode opcode);
 machines::RcOutstanding outstanding_of(const SendWork& work);
 /// True if the request needs a response and not only an acknowledgement.
 bool waits_for_answer(const SendWork& work);
+/// Return the position of packet number `packet` in a message.
+Position position_of(std::uint32_t packet, std::uint32_t packets);
 /// True if the packet of the message was sent before.
 bool is_retransmission(const Requester& at, const SendWork& work, std::uint32_t packet);
 /// Return the queue index of the request that a PSN belongs to, or the queue size if there is none.

@@ -224,6 +224,34 @@ constexpr FaultOverride requester_rows[] = {
              if (status != Status::local_qp_operation) next(core, qp, request, status);
            });
      }},
+    // UC and UD
+    {Fault::asks_datagrams_acknowledged,
+     [](Decisions& d) {
+       d.requester.requests_acknowledgement.override_with([](const auto& next, const QueuePair& qp, const Opcode& op) {
+         return next(qp, op) || (!qp.is_reliable() && op.ends_message());
+       });
+     }},
+    {Fault::uc_psn_by_message,
+     [](Decisions& d) {
+       d.requester.psn_of.override_with(
+           [](const auto& next, const SendWork& work, std::uint32_t /*packet*/) { return next(work, 0); });
+     }},
+    {Fault::completes_uc_late,
+     [](Decisions& d) {
+       d.requester.completes_when_sent.override_with([](const auto& next, const QueuePair& qp) {
+         return (qp.options.type != QpType::uc || qp.requester.queue.size() > 1) && next(qp);
+       });
+     }},
+    {Fault::sends_beyond_mtu,
+     [](Decisions& d) {
+       d.requester.discards_datagram.override_with(
+           [](const auto& /*next*/, const Port& /*port*/, std::uint64_t /*bytes*/) { return false; });
+     }},
+    {Fault::sends_privileged_qkey,
+     [](Decisions& d) {
+       d.requester.datagram_qkey.override_with([](const auto& /*next*/, const QueuePair& /*qp*/,
+                                                  const SendRequest& request) { return request.remote_qkey; });
+     }},
     // Acknowledgements
     {Fault::ack_completes_too_much,
      [](Decisions& d) {
