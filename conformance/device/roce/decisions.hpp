@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <deque>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "conformance/device/common/overridable.hpp"
@@ -308,6 +309,10 @@ bool reports_drained(const Requester& at);
 // Verbs: device.cpp
 /// Return the counters that the application sees.
 Counters reported_counters(const Counters& counters);
+/// Return the name of the type of a GID. CA17-26.
+std::string_view reported_gid_type(const GidEntry& entry);
+/// Return the P_Key table. Entry 0 is the default partition: C10-2.
+std::vector<std::uint16_t> reported_pkeys(const Port& port);
 /// Return EBUSY for a queue pair that is attached to a multicast group: o10-2.2.3. Bound windows do not prevent
 /// destruction: o10-2.2.5.
 Result<void> may_destroy(const Core& core, const QueuePair& qp);
@@ -513,6 +518,8 @@ struct QueuePairDecisions {
 /// Decisions about verbs calls.
 struct VerbsDecisions {
   Overridable<Counters(const Counters&)> reported_counters = conforming::reported_counters;
+  Overridable<std::string_view(const GidEntry&)> reported_gid_type = conforming::reported_gid_type;
+  Overridable<std::vector<std::uint16_t>(const Port&)> reported_pkeys = conforming::reported_pkeys;
   Overridable<Result<void>(const Core&, const QueuePair&)> may_destroy = conforming::may_destroy;
   Overridable<machines::PostAnswer(const QueuePair&)> post_send = conforming::post_send;
   Overridable<machines::PostAnswer(const QueuePair&)> post_receive = conforming::post_receive;

@@ -43,6 +43,12 @@ void Device::woken(std::int64_t time, replay::SimulatedHostOutput& output) {
 
 Counters Device::counters() const { return core_.decisions.verbs.reported_counters(core_.counters); }
 
+std::string_view Device::gid_type(const GidEntry& entry) const {
+  return core_.decisions.verbs.reported_gid_type(entry);
+}
+
+std::vector<std::uint16_t> Device::pkeys() const { return core_.decisions.verbs.reported_pkeys(core_.port); }
+
 void Device::set_faults(const Faults& faults) {
   core_.faults = faults;
   core_.decisions = decisions_with(faults);
@@ -215,6 +221,12 @@ Result<void> Device::post_recv(std::uint32_t handle, ReceiveRequest request) {
 namespace conforming {
 
 Counters reported_counters(const Counters& counters) { return counters; }
+
+std::string_view reported_gid_type(const GidEntry& entry) {
+  return entry.type == GidType::roce_v2 ? "roce_v2" : "roce_v1";
+}
+
+std::vector<std::uint16_t> reported_pkeys(const Port& port) { return port.pkeys; }
 
 Result<void> may_destroy(const Core& /*core*/, const QueuePair& qp) {
   if (qp.groups == 0) return {};

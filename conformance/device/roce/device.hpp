@@ -34,6 +34,9 @@ class Device final : public replay::SimulatedHost, public Verbs {
   /// Inject exactly these faults, from the next event on.
   void set_faults(const Faults& faults);
   [[nodiscard]] Counters counters() const;
+  /// Return the name of the type of a GID, and the P_Key table, as the application sees them.
+  [[nodiscard]] std::string_view gid_type(const GidEntry& entry) const;
+  [[nodiscard]] std::vector<std::uint16_t> pkeys() const;
   /// Enable or disable congestion management, which is optional: A17.9.
   void set_congestion_control(bool on) { core_.options.congestion_control = on; }
   /// Set the start values of the counters.

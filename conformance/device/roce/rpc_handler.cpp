@@ -41,17 +41,13 @@ void RpcHandler::read_more(ArgumentReader& arguments, std::uint32_t handle, Send
 
 Json RpcHandler::own_port() {
   const Port& at = device_.port();
-  const Faults& faults = device_.faults();
-  Json gids = Json::array(), pkeys = Json::array();
+  Json gids = Json::array();
   for (std::size_t i = 0; i < at.gids.size(); ++i) {
     if (at.gids[i].gid.is_zero()) continue;
-    const char* type = at.gids[i].type == GidType::roce_v2 ? "roce_v2" : "roce_v1";
-    if (faults[Fault::gid_types_untold] && !at.gids[i].gid.is_ipv4()) type = "ib";
     const std::string netdev = at.gids[i].vlan == 0 ? "reference" : fmt::format("reference.{}", at.gids[i].vlan);
-    gids.push_back({{"index", i}, {"gid", gid_text(at.gids[i].gid)}, {"type", type}, {"netdev", netdev}});
+    gids.push_back(
+        {{"index", i}, {"gid", gid_text(at.gids[i].gid)}, {"type", device_.gid_type(at.gids[i])}, {"netdev", netdev}});
   }
-  for (const std::uint16_t pkey : at.pkeys) pkeys.push_back(pkey);
-  if (faults[Fault::no_default_pkey]) pkeys[0] = 0x8001;
   return {{"max_mtu", at.mtu},
           {"active_mtu", at.mtu},
           {"max_msg_size", machines::longest_message},
@@ -61,7 +57,7 @@ Json RpcHandler::own_port() {
           {"capabilities", Json::array({"cm", "ip_based_gids"})},
           {"gid_table_length", at.gids.size()},
           {"gids", std::move(gids)},
-          {"pkeys", std::move(pkeys)}};
+          {"pkeys", device_.pkeys()}};
 }
 
 Json RpcHandler::description() {

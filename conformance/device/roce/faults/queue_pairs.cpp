@@ -148,6 +148,20 @@ constexpr FaultOverride queue_pair_rows[] = {
          return reported;
        });
      }},
+    {Fault::gid_types_untold,
+     [](Decisions& d) {
+       d.verbs.reported_gid_type.override_with([](const auto& next, const GidEntry& entry) {
+         return entry.gid.is_ipv4() ? next(entry) : std::string_view("ib");
+       });
+     }},
+    {Fault::no_default_pkey,
+     [](Decisions& d) {
+       d.verbs.reported_pkeys.override_with([](const auto& next, const Port& port) {
+         std::vector<std::uint16_t> pkeys = next(port);
+         pkeys[0] = 0x8001;
+         return pkeys;
+       });
+     }},
     {Fault::destroys_attached,
      [](Decisions& d) {
        d.verbs.may_destroy.override_with(
