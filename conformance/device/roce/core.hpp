@@ -55,7 +55,7 @@ struct Core {
   Faults faults;
   Decisions decisions;  ///< with the overrides of `faults`
   Random random;
-  Memory memory{random, faults};
+  Memory memory{random, decisions.memory};
   Counters counters;
   std::int64_t now = 0;
 

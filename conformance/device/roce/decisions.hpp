@@ -14,6 +14,7 @@
 #include "conformance/device/roce/counters.hpp"
 #include "conformance/device/roce/faults.hpp"
 #include "conformance/device/roce/frame_decisions.hpp"
+#include "conformance/device/roce/memory_decisions.hpp"
 #include "conformance/device/roce/packet.hpp"
 #include "conformance/device/roce/port.hpp"
 #include "conformance/device/roce/queue_pair.hpp"
@@ -555,6 +556,7 @@ struct Decisions {
   QueuePairDecisions queue_pairs;
   VerbsDecisions verbs;
   CmDecisions cm;
+  MemoryDecisions memory;
 };
 
 /// Return the decisions of a device with these faults.

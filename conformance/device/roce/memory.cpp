@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "conformance/device/roce/decisions.hpp"
+
 namespace rdmawire::device {
 
 namespace {
@@ -31,6 +33,15 @@ constexpr bool grants_what_it_lacks(std::uint32_t rights, std::uint32_t region) 
 }
 
 }  // namespace
+
+const MemoryDecisions& Memory::decisions() {
+  if (decisions_) return *decisions_;
+  if (overridden_ != *faults_) {
+    overridden_ = *faults_;
+    own_decisions_ = decisions_with(overridden_).memory;
+  }
+  return own_decisions_;
+}
 
 Result<std::uint64_t> Memory::allocate(std::uint64_t bytes) {
   if (bytes == 0) return refuse(EINVAL, "alloc: the size must not be 0");
@@ -127,7 +138,7 @@ Result<Region*> Memory::allocate_region(std::uint32_t handle, std::uint32_t pd, 
 Result<void> Memory::deregister(std::uint32_t handle) {
   const auto found = regions_.find(handle);
   if (found == regions_.end()) return refuse(ENOENT, fmt::format("dereg_mr: unknown region {}", handle));
-  if (found->second.windows != 0 && !faults_[Fault::deregisters_bound_regions])
+  if (!decisions().may_deregister(found->second))
     return refuse(EBUSY, fmt::format("dereg_mr: region {} has {} bound windows", handle, found->second.windows));
   regions_.erase(found);
   return {};
@@ -212,27 +223,22 @@ std::optional<machines::MemoryObject> Memory::object_of_key(std::uint32_t key, R
   region = this->region(window->region);
   machines::MemoryObject object = object_of(*window);
   if (!region || !region->valid) object.valid = false;
-  if (region && faults_[Fault::windows_grant_their_regions_rights]) object.rights = rights_of(region->rights);
+  if (region) object.rights = rights_of(decisions().rights_of_window(*window, *region));
   return object;
 }
 
 Memory::Opened Memory::open(const Accessor& accessor, std::uint32_t rkey, std::uint64_t va, std::uint64_t bytes,
                             std::uint32_t rights, bool whole_region) {
   Region* region = nullptr;
-  auto object = object_of_key(rkey, region);
-  machines::RemoteAccess requested{.address = va,
-                                   .length = bytes,
-                                   .needed = rights_of(rights),
-                                   .domain = accessor.pd,
-                                   .queue_pair = accessor.qpn,
-                                   .queue_pair_rights = rights_of(access::all),
-                                   .whole_region = whole_region};
-  if (object && faults_[Fault::ignores_protection_domains]) requested.domain = object->domain;
-  if (object && faults_[Fault::ignores_window_queue_pairs]) requested.queue_pair = object->queue_pair;
-  if (object && faults_[Fault::ignores_region_rights]) object->rights = rights_of(access::all);
-  if (object && faults_[Fault::bounds_off_by_one]) ++object->length;
-  if (faults_[Fault::bounds_wrap] && va + bytes < va) requested.address = object ? object->base : 0;
-  const auto decision = machines::judge_access(object ? &*object : nullptr, requested);
+  const auto object = object_of_key(rkey, region);
+  const machines::AccessDecision decision =
+      decisions().judge_access(object ? &*object : nullptr, {.address = va,
+                                                             .length = bytes,
+                                                             .needed = rights_of(rights),
+                                                             .domain = accessor.pd,
+                                                             .queue_pair = accessor.qpn,
+                                                             .queue_pair_rights = rights_of(access::all),
+                                                             .whole_region = whole_region});
   if (decision.answer != machines::AccessAnswer::allowed || !region) return {.decision = decision};
   return {.address = region->address + (va - region->iova), .decision = decision};
 }
@@ -252,16 +258,13 @@ Status Memory::bind(const SendRequest& request, std::uint32_t pd, std::uint32_t 
   const bool unbinds = bound->type == 1 && request.bytes_bound == 0;
   std::optional<machines::MemoryObject> target;
   if (onto) target = object_of(*onto);
-  const auto answer = machines::judge_bind(object_of(*bound), target ? &*target : nullptr,
-                                           {.address = request.address,
-                                            .length = request.bytes_bound,
-                                            .rights = rights_of(request.rights),
-                                            .zero_based = (request.rights & access::zero_based) != 0,
-                                            .domain = pd});
-  const std::uint64_t end = request.address + request.bytes_bound;
-  const bool wraps = onto && request.address >= onto->iova && end < request.address && end <= onto->iova + onto->length;
-  const bool granted = (faults_[Fault::binds_anything] && onto) || (faults_[Fault::bind_range_wraps] && wraps);
-  if (answer != machines::BindAnswer::done && !granted) return Status::bind;
+  const auto answer = decisions().judge_bind(object_of(*bound), target ? &*target : nullptr,
+                                             {.address = request.address,
+                                              .length = request.bytes_bound,
+                                              .rights = rights_of(request.rights),
+                                              .zero_based = (request.rights & access::zero_based) != 0,
+                                              .domain = pd});
+  if (answer != machines::BindAnswer::done) return Status::bind;
   unbind(*bound);
   // Type 1: the key was assigned when the request was posted. Type 2: the application chooses the low byte.
   bound->key = bound->type == 1 ? request.new_key : (bound->key & ~0xffU) | (request.new_key & 0xff);
@@ -286,7 +289,7 @@ Status Memory::fast_register(const SendRequest& request, std::uint32_t pd) {
   onto->length = request.bytes_bound;
   onto->iova = request.iova;
   onto->rights = request.rights;
-  onto->valid = !faults_[Fault::fast_register_does_nothing];
+  decisions().make_valid(*onto);
   return Status::success;
 }
 
@@ -296,10 +299,8 @@ bool Memory::may_invalidate(std::uint32_t key, const Accessor& accessor) {
   std::optional<machines::MemoryObject> object;
   if (region) object = object_of(*region);
   if (window) object = object_of(*window);
-  const auto answer = machines::judge_invalidate(object ? &*object : nullptr, accessor.pd, accessor.qpn);
-  if (answer == machines::InvalidateAnswer::window_type_1) return faults_[Fault::invalidates_type_1_windows];
-  if (answer == machines::InvalidateAnswer::region_of_user) return faults_[Fault::invalidates_consumer_regions];
-  return answer == machines::InvalidateAnswer::done;
+  return decisions().judge_invalidate(object ? &*object : nullptr, accessor.pd, accessor.qpn) ==
+         machines::InvalidateAnswer::done;
 }
 
 void Memory::invalidate(std::uint32_t key) {
@@ -309,14 +310,42 @@ void Memory::invalidate(std::uint32_t key) {
 
 Status Memory::invalidate_local(std::uint32_t key, const Accessor& accessor) {
   if (!may_invalidate(key, accessor)) return Status::bind;
-  if (!faults_[Fault::local_invalidate_does_nothing]) invalidate(key);
+  decisions().invalidate_local(*this, key);
   return Status::success;
 }
 
 bool Memory::invalidate_remote(std::uint32_t rkey, const Accessor& accessor) {
   if (!may_invalidate(rkey, accessor)) return false;
-  if (!faults_[Fault::send_invalidate_does_nothing]) invalidate(rkey);
+  decisions().invalidate_remote(*this, rkey);
   return true;
 }
+
+namespace conforming {
+
+bool may_deregister(const Region& region) { return region.windows == 0; }
+
+std::uint32_t rights_of_window(const Window& window, const Region& /*region*/) { return window.rights; }
+
+machines::AccessDecision judge_access(const machines::MemoryObject* object, const machines::RemoteAccess& access) {
+  return machines::judge_access(object, access);
+}
+
+machines::BindAnswer judge_bind(const machines::MemoryObject& window, const machines::MemoryObject* region,
+                                const machines::WindowBind& bind) {
+  return machines::judge_bind(window, region, bind);
+}
+
+void make_valid(Region& region) { region.valid = true; }
+
+machines::InvalidateAnswer judge_invalidate(const machines::MemoryObject* object, std::uint32_t domain,
+                                            std::uint32_t queue_pair) {
+  return machines::judge_invalidate(object, domain, queue_pair);
+}
+
+void invalidate_local(Memory& memory, std::uint32_t key) { memory.invalidate(key); }
+
+void invalidate_remote(Memory& memory, std::uint32_t key) { memory.invalidate(key); }
+
+}  // namespace conforming
 
 }  // namespace rdmawire::device

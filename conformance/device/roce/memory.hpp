@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "conformance/device/roce/faults.hpp"
+#include "conformance/device/roce/memory_decisions.hpp"
 #include "conformance/device/roce/random.hpp"
 #include "conformance/device/roce/work_request.hpp"
 #include "dissectors/machines/memory_access.hpp"
@@ -52,7 +53,10 @@ struct Accessor {
 
 class Memory {
  public:
-  Memory(Random& random, const Faults& faults) : random_(random), faults_(faults) {}
+  /// `random` and `decisions` must outlive it.
+  Memory(Random& random, const MemoryDecisions& decisions) : random_(random), decisions_(&decisions) {}
+  /// The same with the overrides of `faults`, which may change later. Only the faults of memory have an effect.
+  Memory(Random& random, const Faults& faults) : random_(random), faults_(&faults) {}
 
   /// Allocate application memory at a page boundary, followed by an unused page. ENOMEM.
   Result<std::uint64_t> allocate(std::uint64_t bytes);
@@ -100,6 +104,8 @@ class Memory {
   Status invalidate_local(std::uint32_t key, const Accessor& accessor);
   /// Execute a SEND with Invalidate at its receiver. False if rejected. 9.4.1.1.3, o10-37.2.13, o10-37.2.17.
   bool invalidate_remote(std::uint32_t rkey, const Accessor& accessor);
+  /// Invalidate a key.
+  void invalidate(std::uint32_t key);
 
   /// Return an unused key for a window that will be bound.
   std::uint32_t fresh_key() { return new_key(); }
@@ -125,11 +131,14 @@ class Memory {
   /// Return the object of a key, and its region (nullptr: none).
   std::optional<machines::MemoryObject> object_of_key(std::uint32_t key, Region*& region);
   bool may_invalidate(std::uint32_t key, const Accessor& accessor);
-  void invalidate(std::uint32_t key);
   void unbind(Window& window);
+  const MemoryDecisions& decisions();
 
   Random& random_;
-  const Faults& faults_;
+  const MemoryDecisions* decisions_ = nullptr;
+  const Faults* faults_ = nullptr;  ///< if `decisions_` is nullptr
+  Faults overridden_;               ///< the faults in `own_decisions_`
+  MemoryDecisions own_decisions_;
   std::map<std::uint64_t, Piece> pieces_;
   std::uint64_t next_address_ = 0x7f00'0000'0000;
   std::uint64_t allocated_ = 0;

@@ -20,6 +20,7 @@ std::span<const FaultOverride> requester_overrides();
 std::span<const FaultOverride> unreliable_overrides();
 std::span<const FaultOverride> congestion_overrides();
 std::span<const FaultOverride> cm_overrides();
+std::span<const FaultOverride> memory_overrides();
 std::span<const FaultOverride> queue_pair_overrides();
 
 }  // namespace rdmawire::device
