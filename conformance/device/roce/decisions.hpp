@@ -1,6 +1,9 @@
 #pragma once
 /// Decisions of the device that faults can override. The device calls them through Core::decisions. The functions in
-/// `conforming` follow the specification. The files in faults/ contain the overrides.
+/// `conforming` follow the specification: IBTA vol 1, with the annexes A14 (XRC), A17 (RoCEv2) and A19 (FLUSH, ATOMIC
+/// WRITE). conformance/rules states which clause numbers were verified. The files in faults/ contain the overrides.
+///
+/// Decisions about the headers of frames are in frame_decisions.hpp, about memory in memory_decisions.hpp.
 
 #include <cstddef>
 #include <deque>
@@ -34,7 +37,7 @@ struct Decision {
 
 namespace conforming {
 
-// Validation: validation.cpp
+// Received packets: validation.cpp
 /// Drop a frame that is not a valid packet, and count it. CA17-24.
 void drop_frame(Core& core, const Packet& packet, Refusal refusal);
 /// True if the destination is a group, or an address of the port with the version and VLAN of the packet. CA17-41.
@@ -77,7 +80,7 @@ bool accepts_gsi_qkey(std::uint32_t qkey);
 /// Return the datagram with a MAD, which has 256 bytes: C13-3. It uses the encapsulation of `way`: A17.6.1.
 OutgoingPacket management_datagram(Core& core, const CmPath& way, std::vector<std::uint8_t> mad);
 
-// Requests: responder_decision.cpp
+// Received requests: responder_decision.cpp
 /// Return the settings of the state machine: the MTU and the rights of the queue pair.
 machines::RcResponderSettings responder_settings(const QueuePair& qp);
 /// Return the decision of the state machine about a request. 9.7.3 to 9.7.5.
@@ -89,7 +92,7 @@ bool checks_range(const machines::RcRequest& request);
 /// True if the XRC queue pair may use the SRQ: both are in the same domain. Annex A14 (clause number not verified).
 bool may_use(const QueuePair& qp, const SharedReceiveQueue& srq);
 
-// Execution: responder.cpp
+// Execution of received requests: responder.cpp
 /// Execute, answer or reject a request as decided.
 void react(Core& core, QueuePair& qp, const Packet& packet, const machines::RcRequest& request,
            const Decision& decision);
@@ -118,7 +121,7 @@ machines::RcRequest replayed_part(const machines::RcRequest& request, const mach
 /// Return the PSN that acknowledges a duplicate: the newest acknowledged PSN.
 Psn duplicate_psn(const Responder& at, const machines::RcRequest& request);
 
-// Errors: responder.cpp
+// Errors of received requests: responder.cpp
 /// Report a gap in the PSNs with a NAK.
 void report_gap(Core& core, QueuePair& qp, const Packet& packet, const machines::RcRequest& request);
 /// Return the PSN of the NAK for a gap: the expected PSN.
@@ -136,7 +139,7 @@ void send_rejection(Core& core, QueuePair& qp, const Packet& packet, std::uint8_
 /// Return the NAK of a rejected request. The queue pair enters the Error state after it.
 Response rejection(const Packet& packet, std::uint8_t code);
 
-// Responses: responder_answers.cpp
+// Sent responses: responder_answers.cpp
 /// Return the AETH credits: the number of posted receives, as far as the code can express it. Invalid for an SRQ.
 /// 9.7.7.2.
 std::uint8_t credits(const Core& core, QueuePair& qp);
@@ -157,7 +160,7 @@ std::optional<std::vector<std::uint8_t>> bytes_of_read(Core& core, const QueuePa
 /// Return the PSN of the NAK that replaces a READ response packet: that packet's PSN.
 Psn read_error_psn(const Response& response);
 
-// Requests of the application: requester.cpp
+// Sent requests: requester.cpp
 /// Return what the state of the queue pair sends. SQD only finishes started messages: 10.3.1.5.
 machines::Sending sending(const QueuePair& qp);
 /// Start the oldest request that has not started. False if it has to wait. 9.5.
@@ -192,11 +195,10 @@ Status read_payload(Core& core, const QueuePair& qp, const SendWork& work, std::
 void move_cursor(Requester& at, const SendWork& work, std::uint32_t psns);
 /// Remove the oldest request, which is complete.
 SendWork remove_oldest(Requester& at);
-/// Complete a request in error and stop the send queue: the Error state, or SQE if the service is
-/// unreliable. 10.10.2.2.
+/// Complete a request in error. The queue pair enters the Error state, or SQE if the service is unreliable. 10.10.2.2.
 void complete_failed(Core& core, QueuePair& qp, const SendRequest& request, Status status);
 
-// Requests of UC and UD: unreliable_requester.cpp
+// Sent requests of UC and UD: unreliable_requester.cpp
 /// Return the PSN of a packet: one per packet. 9.8.2.
 Psn psn_of(const SendWork& work, std::uint32_t packet);
 /// True if the oldest request, whose last packet was sent, is complete: without an acknowledgement. 9.8.2.
@@ -206,7 +208,7 @@ bool discards_datagram(const Port& port, std::uint64_t bytes);
 /// Return the Q_Key of a datagram: of the queue pair if that of the request has its high bit set. 10.2.5.
 std::uint32_t datagram_qkey(const QueuePair& qp, const SendRequest& request);
 
-// Responses: requester_answers.cpp
+// Received responses: requester_answers.cpp
 /// Return the decision of the state machine about a response. `message`: index in the send queue. 9.7.5.
 machines::RcProgress judge_response(QueuePair& qp, const machines::RcResponse& response);
 /// Ignore a duplicate response, or a response to a PSN that is not outstanding. 9.7.5 (clause number not verified).
@@ -238,7 +240,7 @@ Psn restart_psn(const machines::RcProgress& progress);
 /// Continue sending at `psn`: go-back-N.
 void go_back(Requester& at, Psn psn);
 
-// Unreliable connections: unreliable_responder.cpp
+// Received requests of UC: unreliable_responder.cpp
 /// Return the decision of the state machine about a packet. 9.8.2.
 machines::UcDecision judge_unreliable(Core& core, QueuePair& qp, const machines::RcRequest& request);
 /// True if a packet of a SEND takes the next receive: the first packet.
@@ -248,7 +250,7 @@ machines::UcResponder after_drop(const machines::UcResponder& at, const machines
 /// Execute a packet. It has no response.
 void execute_unreliable(Core& core, QueuePair& qp, const Packet& packet, const machines::RcRequest& request);
 
-// Datagrams: datagram.cpp
+// Received datagrams: datagram.cpp
 /// Return the maximum payload of a datagram: the MTU of the port.
 std::uint32_t largest_datagram(const Port& port);
 /// True if the PSN of a datagram is acceptable: always, because it is not checked.

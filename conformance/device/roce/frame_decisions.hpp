@@ -38,7 +38,7 @@ bool supports_ipv6();
 bool accepts_header_length(const Packet& packet);
 /// True if the IPv4 header forbids fragmentation. CA17-7.
 bool accepts_fragmentation(const Packet& packet);
-/// True if an error makes the BTH or an extension header malformed. An unknown opcode does not.
+/// True if an error in the BTH or an extension header makes the packet malformed. An unknown opcode does not.
 bool is_malformed(const ParseError& error);
 /// Return the number of bytes between payload and ICRC, which are not delivered: the pad count. 9.2.
 std::uint32_t pad_of(const View<Bth>& bth);

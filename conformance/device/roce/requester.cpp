@@ -18,19 +18,19 @@ bool is_segmented(Operation operation) { return operation == Operation::send || 
 /// Assign the message's PSNs. Returns an error status if the request cannot be sent.
 Status prepare(Core& core, QueuePair& qp, SendWork& work) {
   const RequesterDecisions& decisions = core.decisions.requester;
-  const auto words = wire_operation(work.request.opcode);
-  if (!words) return Status::local_qp_operation;
+  const auto wire = wire_operation(work.request.opcode);
+  if (!wire) return Status::local_qp_operation;
   if (!decisions.allows_length(work.length)) return Status::local_length;
-  const bool answered = machines::keeps_answer(words->operation);
+  const bool answered = machines::keeps_answer(wire->operation);
   if (answered && qp.attributes.max_rd_atomic == 0) return Status::local_qp_operation;
-  const bool atomic = machines::is_atomic(words->operation);
-  if ((atomic || words->operation == Operation::atomic_write) && work.length != 8) return Status::local_length;
+  const bool atomic = machines::is_atomic(wire->operation);
+  if ((atomic || wire->operation == Operation::atomic_write) && work.length != 8) return Status::local_length;
   if (!work.request.is_inline) {
-    const bool writes_here = atomic || words->operation == Operation::rdma_read_request;
+    const bool writes_here = atomic || wire->operation == Operation::rdma_read_request;
     const Status status = check_local(core.memory, qp.options.pd, work.request.sges, writes_here);
     if (status != Status::success) return status;
   }
-  work.psns = decisions.psns_of(core, qp, words->operation, static_cast<std::uint32_t>(work.length));
+  work.psns = decisions.psns_of(core, qp, wire->operation, static_cast<std::uint32_t>(work.length));
   work.first = qp.requester.window.next;
   ++qp.requester.messages;
   return Status::success;
@@ -42,13 +42,13 @@ bool may_start(const Core& core, const QueuePair& qp, const SendWork& work) {
   const Requester& at = qp.requester;
   if (decisions.sending(qp) != machines::Sending::everything) return false;
   if (work.request.fence && decisions.waits_at_fence(at, work.request)) return false;
-  const auto words = wire_operation(work.request.opcode);
-  if (!words) return true;
-  if (machines::keeps_answer(words->operation) && qp.attributes.max_rd_atomic != 0 &&
+  const auto wire = wire_operation(work.request.opcode);
+  if (!wire) return true;
+  if (machines::keeps_answer(wire->operation) && qp.attributes.max_rd_atomic != 0 &&
       answers_outstanding(at) >= decisions.most_outstanding(qp))
     return false;
   // Keep the outstanding PSNs far below half of the PSN space.
-  return decisions.has_credit(at, *words) && at.window.outstanding() < Psn::half / 2;
+  return decisions.has_credit(at, *wire) && at.window.outstanding() < Psn::half / 2;
 }
 
 /// Update the state after `psns` PSNs from `psn` on were sent.
@@ -253,10 +253,10 @@ std::uint32_t most_outstanding(const QueuePair& qp) { return qp.attributes.max_r
 std::uint32_t next_packet(const Requester& at, const SendWork& work) { return std::max(at.packet, work.answered); }
 
 const Opcode* request_opcode(const QueuePair& qp, const SendWork& work, std::uint32_t packet) {
-  const WireOperation words = *wire_operation(work.request.opcode);
-  const Position position = is_segmented(words.operation) ? position_of(packet, work.psns) : Position::only;
+  const WireOperation wire = *wire_operation(work.request.opcode);
+  const Position position = is_segmented(wire.operation) ? position_of(packet, work.psns) : Position::only;
   const bool ends = position == Position::last || position == Position::only;
-  return find_opcode(qp.transport(), words.operation, position, ends && words.immediate, ends && words.invalidate);
+  return find_opcode(qp.transport(), wire.operation, position, ends && wire.immediate, ends && wire.invalidate);
 }
 
 void fill_request(const QueuePair& qp, const SendWork& work, std::uint32_t packet, PacketFields& to) {
