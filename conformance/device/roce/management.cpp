@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <algorithm>
+
 #include "conformance/device/roce/cm_messages.hpp"
 #include "conformance/device/roce/core.hpp"
 #include "dissectors/machines/ud.hpp"
