@@ -385,8 +385,7 @@ Command certify_command() {
       {"rdmawire certify --device lab:rxe --report out", "Test Linux's rxe in a virtual machine."},
       {"rdmawire certify --only 'RSP-*' --only rc.requester.psn.wraps -v", "Run some cases and print every step."},
       {"rdmawire certify --device agent:tcp:10.0.0.2:18515 --credentials controller.key --wire packet:eth1 --allow "
-       "192.0.2.2 "
-       "--report new",
+       "192.0.2.2",
        "Test a physical device through its agent."}};
   command.statuses = {{"0", "all results are as expected"},
                       {"1", "unexpected result, or failed check of --preflight"},

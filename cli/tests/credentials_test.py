@@ -59,9 +59,10 @@ def fuzz(address, *options):
 
 def error_of(command):
     """The last line of standard error, of a command that cannot open its device."""
-    if command[0] == sys.executable and subprocess.run([sys.executable, "-c", "import rdmawire"], capture_output=True).returncode:
+    environment = {**os.environ, "PYTHONPATH": str(COMMAND.parents[1] / "python")}
+    if command[0] == sys.executable and subprocess.run([*command[:3], "--help"], capture_output=True, env=environment).returncode:
         pytest.skip("requires the Python package")
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
     assert done.returncode in (2, 3), done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr.splitlines()[-1]

@@ -113,7 +113,6 @@ int main(int argc, char** argv) {
       .range(1, 1 << 20);
   command.flag("--commands", options.commands, "Print the commands of the protocol in Markdown.");
   command.examples = {
-      {"rdmawire-agent --listen tcp:127.0.0.1:18515", "Serve controllers on this host."},
       {"rdmawire-agent --make-credentials /etc/rdmawire", "Create what agent and controllers need."},
       {"rdmawire-agent --listen tcp:0.0.0.0:18515 --credentials /etc/rdmawire/agent.keys",
        "Serve controllers on other hosts."},

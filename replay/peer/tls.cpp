@@ -49,8 +49,8 @@ Reason take_reason() {
   return reason;
 }
 
-/// OpenSSL without the configuration file of the host, which may name modules that a static program cannot load. It is
-/// never freed, because each thread that used it refers to it until the thread ends. nullptr: failed.
+/// OpenSSL without the providers in the configuration file of the host. A static program cannot load them. It is never
+/// freed, because each thread that used it refers to it until the thread ends. nullptr: failed.
 OSSL_LIB_CTX* openssl() {
   static OSSL_LIB_CTX* const library = [] {
     OSSL_LIB_CTX* made = OSSL_LIB_CTX_new();
@@ -174,6 +174,7 @@ tl::expected<std::shared_ptr<const TlsContext>, std::string> TlsContext::make(Si
         SSL_CTX_new_ex(openssl(), nullptr, side == Side::agent ? TLS_server_method() : TLS_client_method());
   SSL_CTX* context = library.context;
   if (context == nullptr || SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) != 1 ||
+      SSL_CTX_set_max_proto_version(context, TLS1_3_VERSION) != 1 ||
       SSL_CTX_set_ciphersuites(context, suite_name) != 1 || SSL_CTX_set1_groups_list(context, "X25519:P-256") != 1 ||
       SSL_CTX_set_num_tickets(context, 0) != 1)
     return tl::unexpected("OpenSSL: " + take_reason().text);

@@ -5,6 +5,11 @@
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 namespace rdmawire::peer {
 namespace {
@@ -130,6 +135,26 @@ TEST(Tls, RecordedTrafficNeedsMoreThanTheKey) {
     share = wire.to_controller.substr(at + key_share.size(), 32);
   }
   EXPECT_NE(shares[0], shares[1]);
+}
+
+/// Connects both sides with a configuration file of OpenSSL, which a process reads once. Exit status 0: connected.
+[[noreturn]] void connect_with_configuration() {
+  std::string name = (std::filesystem::temp_directory_path() / "rdmawire-openssl-XXXXXX").string();
+  ::close(::mkstemp(name.data()));
+  std::ofstream(name) << "openssl_conf = all\n[all]\nproviders = modules\nssl_conf = tls\n"
+                         "[modules]\nmissing = module\n[module]\nmodule = /nowhere.so\nactivate = 1\n"
+                         "[tls]\nsystem_default = defaults\n[defaults]\nMaxProtocol = TLSv1.2\n"
+                         "Ciphersuites = TLS_CHACHA20_POLY1305_SHA256\nGroups = P-521\n";
+  ::setenv("OPENSSL_CONF", name.c_str(), 1);
+  Wire wire{channel(Side::controller, {key("a", 1)}), channel(Side::agent, {key("a", 1)})};
+  const bool connected = wire.exchange() && wire.agent.established();
+  std::filesystem::remove(name);
+  std::_Exit(connected ? 0 : 1);
+}
+
+TEST(Tls, ConfigurationOfTheHostHasNoEffect) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(connect_with_configuration(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST(Tls, ControllerUsesExactlyOneKey) {
