@@ -21,7 +21,6 @@ class FaultSet {
     any_ = false;
   }
   [[nodiscard]] bool any() const { return any_; }
-  friend bool operator==(const FaultSet&, const FaultSet&) = default;
 
  private:
   std::bitset<Count> on_;

@@ -362,7 +362,7 @@ struct Decisions {
 
 /// Return the decisions of an endpoint with these faults.
 Decisions decisions_with(const Faults& faults);
-/// Set the faults of the memory, which is a part of the RoCE device.
-void set_memory_faults(const Faults& faults, device::Faults& memory_faults, device::Memory& memory);
+/// Return the decisions of the memory, which is a part of the RoCE device, with these faults.
+device::MemoryDecisions memory_decisions_with(const Faults& faults);
 
 }  // namespace rdmawire::endpoint

@@ -7,13 +7,13 @@ namespace rdmawire::endpoint {
 void Rnic::set_fault(Fault fault) {
   faults_.set(fault);
   decisions_ = decisions_with(faults_);
-  set_memory_faults(faults_, memory_faults_, memory_);
+  memory_decisions_ = memory_decisions_with(faults_);
 }
 
 void Rnic::clear_faults() {
   faults_.clear();
   decisions_ = {};
-  set_memory_faults(faults_, memory_faults_, memory_);
+  memory_decisions_ = {};
 }
 
 device::Result<device::Region*> Rnic::register_region(std::uint32_t pd, std::uint64_t address, std::uint64_t bytes,

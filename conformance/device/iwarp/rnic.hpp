@@ -74,8 +74,8 @@ class Rnic {
   device::Random random_;
   Faults faults_;
   Decisions decisions_;
-  device::Faults memory_faults_;
-  device::Memory memory_{random_, memory_faults_};
+  device::MemoryDecisions memory_decisions_;
+  device::Memory memory_{random_, memory_decisions_};
   std::map<std::uint32_t, device::CompletionQueue> cqs_;
   std::deque<std::uint32_t> notifications_;
   std::deque<device::AsyncEvent> events_;

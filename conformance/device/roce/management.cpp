@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include <algorithm>
-
 #include "conformance/device/roce/cm_messages.hpp"
 #include "conformance/device/roce/core.hpp"
 #include "dissectors/machines/ud.hpp"

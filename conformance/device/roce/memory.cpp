@@ -34,15 +34,6 @@ constexpr bool grants_what_it_lacks(std::uint32_t rights, std::uint32_t region) 
 
 }  // namespace
 
-const MemoryDecisions& Memory::decisions() {
-  if (decisions_) return *decisions_;
-  if (overridden_ != *faults_) {
-    overridden_ = *faults_;
-    own_decisions_ = decisions_with(overridden_).memory;
-  }
-  return own_decisions_;
-}
-
 Result<std::uint64_t> Memory::allocate(std::uint64_t bytes) {
   if (bytes == 0) return refuse(EINVAL, "alloc: the size must not be 0");
   if (bytes > max_bytes - allocated_)
@@ -100,8 +91,8 @@ bool Memory::key_in_use(std::uint32_t key) const {
 
 std::uint32_t Memory::new_key() {
   for (;;) {
-    const std::uint32_t key = predictable_keys ? last_key_ += 0x100 : random_.bits(32);
-    if (key >> 8 != 0 && !key_in_use(key)) return key;
+    last_key_ = decisions_.propose_key(random_, last_key_);
+    if (last_key_ >> 8 != 0 && !key_in_use(last_key_)) return last_key_;
   }
 }
 
@@ -138,7 +129,7 @@ Result<Region*> Memory::allocate_region(std::uint32_t handle, std::uint32_t pd, 
 Result<void> Memory::deregister(std::uint32_t handle) {
   const auto found = regions_.find(handle);
   if (found == regions_.end()) return refuse(ENOENT, fmt::format("dereg_mr: unknown region {}", handle));
-  if (!decisions().may_deregister(found->second))
+  if (!decisions_.may_deregister(found->second))
     return refuse(EBUSY, fmt::format("dereg_mr: region {} has {} bound windows", handle, found->second.windows));
   regions_.erase(found);
   return {};
@@ -223,7 +214,7 @@ std::optional<machines::MemoryObject> Memory::object_of_key(std::uint32_t key, R
   region = this->region(window->region);
   machines::MemoryObject object = object_of(*window);
   if (!region || !region->valid) object.valid = false;
-  if (region) object.rights = rights_of(decisions().rights_of_window(*window, *region));
+  if (region) object.rights = rights_of(decisions_.rights_of_window(*window, *region));
   return object;
 }
 
@@ -232,13 +223,13 @@ Memory::Opened Memory::open(const Accessor& accessor, std::uint32_t rkey, std::u
   Region* region = nullptr;
   const auto object = object_of_key(rkey, region);
   const machines::AccessDecision decision =
-      decisions().judge_access(object ? &*object : nullptr, {.address = va,
-                                                             .length = bytes,
-                                                             .needed = rights_of(rights),
-                                                             .domain = accessor.pd,
-                                                             .queue_pair = accessor.qpn,
-                                                             .queue_pair_rights = rights_of(access::all),
-                                                             .whole_region = whole_region});
+      decisions_.judge_access(object ? &*object : nullptr, {.address = va,
+                                                            .length = bytes,
+                                                            .needed = rights_of(rights),
+                                                            .domain = accessor.pd,
+                                                            .queue_pair = accessor.qpn,
+                                                            .queue_pair_rights = rights_of(access::all),
+                                                            .whole_region = whole_region});
   if (decision.answer != machines::AccessAnswer::allowed || !region) return {.decision = decision};
   return {.address = region->address + (va - region->iova), .decision = decision};
 }
@@ -258,12 +249,12 @@ Status Memory::bind(const SendRequest& request, std::uint32_t pd, std::uint32_t 
   const bool unbinds = bound->type == 1 && request.bytes_bound == 0;
   std::optional<machines::MemoryObject> target;
   if (onto) target = object_of(*onto);
-  const auto answer = decisions().judge_bind(object_of(*bound), target ? &*target : nullptr,
-                                             {.address = request.address,
-                                              .length = request.bytes_bound,
-                                              .rights = rights_of(request.rights),
-                                              .zero_based = (request.rights & access::zero_based) != 0,
-                                              .domain = pd});
+  const auto answer = decisions_.judge_bind(object_of(*bound), target ? &*target : nullptr,
+                                            {.address = request.address,
+                                             .length = request.bytes_bound,
+                                             .rights = rights_of(request.rights),
+                                             .zero_based = (request.rights & access::zero_based) != 0,
+                                             .domain = pd});
   if (answer != machines::BindAnswer::done) return Status::bind;
   unbind(*bound);
   // Type 1: the key was assigned when the request was posted. Type 2: the application chooses the low byte.
@@ -289,7 +280,7 @@ Status Memory::fast_register(const SendRequest& request, std::uint32_t pd) {
   onto->length = request.bytes_bound;
   onto->iova = request.iova;
   onto->rights = request.rights;
-  decisions().make_valid(*onto);
+  decisions_.make_valid(*onto);
   return Status::success;
 }
 
@@ -299,7 +290,7 @@ bool Memory::may_invalidate(std::uint32_t key, const Accessor& accessor) {
   std::optional<machines::MemoryObject> object;
   if (region) object = object_of(*region);
   if (window) object = object_of(*window);
-  return decisions().judge_invalidate(object ? &*object : nullptr, accessor.pd, accessor.qpn) ==
+  return decisions_.judge_invalidate(object ? &*object : nullptr, accessor.pd, accessor.qpn) ==
          machines::InvalidateAnswer::done;
 }
 
@@ -310,19 +301,21 @@ void Memory::invalidate(std::uint32_t key) {
 
 Status Memory::invalidate_local(std::uint32_t key, const Accessor& accessor) {
   if (!may_invalidate(key, accessor)) return Status::bind;
-  decisions().invalidate_local(*this, key);
+  decisions_.invalidate_local(*this, key);
   return Status::success;
 }
 
 bool Memory::invalidate_remote(std::uint32_t rkey, const Accessor& accessor) {
   if (!may_invalidate(rkey, accessor)) return false;
-  decisions().invalidate_remote(*this, rkey);
+  decisions_.invalidate_remote(*this, rkey);
   return true;
 }
 
 namespace conforming {
 
 bool may_deregister(const Region& region) { return region.windows == 0; }
+
+std::uint32_t propose_key(Random& random, std::uint32_t /*last*/) { return random.bits(32); }
 
 std::uint32_t rights_of_window(const Window& window, const Region& /*region*/) { return window.rights; }
 

@@ -54,9 +54,7 @@ struct Accessor {
 class Memory {
  public:
   /// `random` and `decisions` must outlive it.
-  Memory(Random& random, const MemoryDecisions& decisions) : random_(random), decisions_(&decisions) {}
-  /// The same with the overrides of `faults`, which may change later. Only the faults of memory have an effect.
-  Memory(Random& random, const Faults& faults) : random_(random), faults_(&faults) {}
+  Memory(Random& random, const MemoryDecisions& decisions) : random_(random), decisions_(decisions) {}
 
   /// Allocate application memory at a page boundary, followed by an unused page. ENOMEM.
   Result<std::uint64_t> allocate(std::uint64_t bytes);
@@ -116,7 +114,6 @@ class Memory {
 
   static constexpr std::uint64_t page = 4096;
   std::uint64_t max_bytes = 256ULL << 20;  ///< of all allocations
-  bool predictable_keys = false;           ///< fault: keys are consecutive
 
  private:
   struct Piece {
@@ -132,13 +129,9 @@ class Memory {
   std::optional<machines::MemoryObject> object_of_key(std::uint32_t key, Region*& region);
   bool may_invalidate(std::uint32_t key, const Accessor& accessor);
   void unbind(Window& window);
-  const MemoryDecisions& decisions();
 
   Random& random_;
-  const MemoryDecisions* decisions_ = nullptr;
-  const Faults* faults_ = nullptr;  ///< if `decisions_` is nullptr
-  Faults overridden_;               ///< the faults in `own_decisions_`
-  MemoryDecisions own_decisions_;
+  const MemoryDecisions& decisions_;
   std::map<std::uint64_t, Piece> pieces_;
   std::uint64_t next_address_ = 0x7f00'0000'0000;
   std::uint64_t allocated_ = 0;

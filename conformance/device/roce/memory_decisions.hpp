@@ -9,6 +9,7 @@
 namespace rdmawire::device {
 
 class Memory;
+class Random;
 struct Region;
 struct Window;
 
@@ -16,6 +17,8 @@ namespace conforming {
 
 /// True if the region may be deregistered: no windows are bound to it. 10.6.7.2.6.
 bool may_deregister(const Region& region);
+/// Return a key for a region or window: a random one. `last`: the previous proposal. RFC 5040, 8.1.1.
+std::uint32_t propose_key(Random& random, std::uint32_t last);
 /// Return the rights of a window: those of its bind. C10-77. `region`: the region of the window.
 std::uint32_t rights_of_window(const Window& window, const Region& region);
 /// Return the decision about an access through a remote key. `object`: its region or window, or nullptr. 9.7.4.1.5.
@@ -38,6 +41,7 @@ void invalidate_remote(Memory& memory, std::uint32_t key);
 /// Decisions about application memory.
 struct MemoryDecisions {
   Overridable<bool(const Region&)> may_deregister = conforming::may_deregister;
+  Overridable<std::uint32_t(Random&, std::uint32_t)> propose_key = conforming::propose_key;
   Overridable<std::uint32_t(const Window&, const Region&)> rights_of_window = conforming::rights_of_window;
   Overridable<machines::AccessDecision(const machines::MemoryObject*, const machines::RemoteAccess&)> judge_access =
       conforming::judge_access;

@@ -3,6 +3,7 @@
 #include "conformance/device/iwarp/rnic.hpp"
 
 #include "conformance/device/iwarp/faults/overrides.hpp"
+#include "conformance/device/roce/decisions.hpp"
 
 namespace rdmawire::endpoint {
 
@@ -31,9 +32,14 @@ constexpr std::pair<Fault, device::Fault> memory_rows[] = {
 
 std::span<const FaultOverride> rnic_overrides() { return rnic_rows; }
 
-void set_memory_faults(const Faults& faults, device::Faults& memory_faults, device::Memory& memory) {
-  for (const auto& [fault, of_memory] : memory_rows) memory_faults.set(of_memory, faults[fault]);
-  memory.predictable_keys = faults[Fault::predictable_stags];
+device::MemoryDecisions memory_decisions_with(const Faults& faults) {
+  device::Faults of_memory;
+  for (const auto& [fault, same] : memory_rows) of_memory.set(same, faults[fault]);
+  device::MemoryDecisions decisions = device::decisions_with(of_memory).memory;
+  if (faults[Fault::predictable_stags])
+    decisions.propose_key.override_with(
+        [](const auto& /*next*/, device::Random& /*random*/, std::uint32_t last) { return last + 0x100; });
+  return decisions;
 }
 
 }  // namespace rdmawire::endpoint
