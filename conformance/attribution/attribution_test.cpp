@@ -48,8 +48,8 @@ TEST(Attribution, DisturbedTrafficHasNoViolation) {
   const Score score = score_of(1);
   std::printf("%s\n", score.text().c_str());
   for (const FalseViolation& v : score.examples)
-    std::printf("violation: %s %s frame %d: %s / %s\n  %s\n", v.alias.c_str(), v.rule.c_str(),
-                static_cast<int>(v.frame), v.expected.c_str(), v.actual.c_str(), v.scenario.c_str());
+    ADD_FAILURE() << v.alias << " " << v.rule << " frame " << v.frame << ": " << v.expected << " / " << v.actual
+                  << "\n  " << v.scenario;
   if (number_of("RDMAWIRE_VERBOSE", 0) != 0)
     for (const std::string& line : score.wrong) std::printf("wrong: %s\n", line.c_str());
 }

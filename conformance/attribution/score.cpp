@@ -117,7 +117,15 @@ class Truth {
       }
       if (acknowledge && syndrome.is_nak(nak_code::psn_sequence_error) && r.psn == t.psn)
         return root_of_nak(t.sender, r.psn, r.sent);
-      if (r.psn - t.psn > 0) return {Label::response_missing, 0};
+      if (r.psn - t.psn > 0) {
+        for (const std::size_t missing : transmissions_of(1 - t.sender, true, t.psn)) {
+          const Transmission& response = traffic_.transmissions[missing];
+          if (response.sent > t.sent) break;
+          if (response.passed_damaged) return {Label::corrupted, missing};
+          if (response.late_before || response.late_after) return {label_of(response), missing};
+        }
+        return {Label::response_missing, 0};
+      }
     }
     // A timeout: the packet was lost, or its response.
     const auto& same = transmissions_of(t.sender, false, t.psn);
@@ -139,7 +147,8 @@ std::optional<Label> claim_of(const Event& event) {
     case EventKind::lost_in_network:
       return event.cause == Cause::before_capture ? Label::lost_before : Label::lost_after;
     case EventKind::lost_in_capture: return Label::lost_in_capture;
-    case EventKind::out_of_order: return Label::reordered_before;
+    case EventKind::out_of_order:
+      return event.cause == Cause::after_capture ? Label::reordered_after : Label::reordered_before;
     case EventKind::duplicate: return Label::duplicated;
     case EventKind::crc_bad: return Label::corrupted;
     default: return std::nullopt;
@@ -150,6 +159,8 @@ std::optional<Label> claim_of(const Event& event) {
 std::optional<Label> claim_of_recovery(const Event& event) {
   switch (event.cause) {
     case Cause::sequence_error_nak: return Label::lost_before;
+    case Cause::reordered: return Label::reordered_before;
+    case Cause::corrupted: return Label::corrupted;
     case Cause::rnr: return Label::not_ready;
     case Cause::implied_nak: return Label::response_missing;
     case Cause::timeout: return Label::timeout;
@@ -293,8 +304,8 @@ Score evaluate(const Scenario& scenario) {
         real = Truth::label_of(t);
       }
     };
-    const bool by_frame =
-        event.kind == EventKind::duplicate || event.kind == EventKind::crc_bad || event.kind == EventKind::out_of_order;
+    const bool by_frame = event.kind == EventKind::duplicate || event.kind == EventKind::crc_bad ||
+                          (event.kind == EventKind::out_of_order && event.cause == Cause::none);
     if (by_frame) {
       test(traffic.frames[event.frame - 1].transmission);
     } else {
@@ -335,11 +346,20 @@ Score evaluate(const Scenario& scenario) {
     s.found += found != claimed.end() && found->second == label;
   }
   std::array<std::optional<Psn>, 2> next;
+  std::array<std::vector<Psn>, 2> firsts;  // PSNs of the first transmissions. A READ takes several PSNs
   for (std::size_t i = 0; i < traffic.transmissions.size(); ++i) {
     const Transmission& t = traffic.transmissions[i];
     if (!t.transport || t.response) continue;
     const bool starts = t.retransmitted && !(next[t.sender] && *next[t.sender] == t.psn);
-    next[t.sender] = t.retransmitted ? std::optional(t.psn + 1) : std::nullopt;
+    if (t.retransmitted) {
+      const auto& sent = firsts[t.sender];
+      const auto after =
+          std::partition_point(sent.begin(), sent.end(), [&](const Psn& psn) { return psn - t.psn <= 0; });
+      next[t.sender] = after == sent.end() ? std::nullopt : std::optional(*after);
+    } else {
+      next[t.sender].reset();
+      firsts[t.sender].push_back(t.psn);
+    }
     if (!starts || t.captured < 0) continue;
     const Label real = without_place(truth.root_of_recovery(i).first);
     LabelScore& s = score.recoveries[static_cast<std::size_t>(real)];

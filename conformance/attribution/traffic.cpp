@@ -190,7 +190,7 @@ class Simulation {
     }
     action.request.sges = {{own.buffer + here, bytes, own.mr->key}};
     if (kind == WorkOpcode::send || kind == WorkOpcode::write_imm) {
-      // Receives can be posted in another order than the messages arrive.
+      // The order of the receives can differ from the order of the messages.
       const std::uint32_t most = scenario_.most_bytes + 64;
       Action receive{
           1 - from, true, {}, {.id = i, .sges = {{peer.buffer + half + draw(half / 2), most, peer.mr->key}}}};

@@ -40,7 +40,7 @@ void UnreliableSender::packet(const MonitoredPacket& watch) {
     // The next packet of the message with the same PSN is not a retransmission.
     const bool continues = back == 0 && sequence_.inside && !t.op->begins_message();
     watch.report(continues ? RuleId("uc.requester.psn.increments") : RuleId("uc.requester.completion.when-sent"),
-                 RuleResult::violation(), watch.from, [&] {
+                 RuleResult::violation().unless(watch.identical, Reason::order_unknown), watch.from, [&] {
                    return Statement{"no retransmission", fmt::format("the PSN of {} packets before", back + 1), {}};
                  });
     return;
