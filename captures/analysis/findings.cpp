@@ -48,6 +48,18 @@ constexpr Advice advices[] = {
      "the ACK was delayed.",
      "Compare the acknowledgement latency below with the QP's timeout. Check the path of the acknowledgements for "
      "congestion and pauses. Responder counter: duplicate_request."},
+    {retransmission, Cause::reordered, "recovery after reordering", "recoveries after reordering",
+     "Later packets overtook a packet, and no packet was lost. The responder dropped the packets that arrived early "
+     "and "
+     "sent sequence-error NAKs, so the requester retransmitted (go-back-N).",
+     "Check for packet spraying, adaptive routing, per-packet link aggregation or a path change. Use these only with "
+     "devices in out-of-order mode. Host counters: out_of_sequence (responder), packet_seq_err (requester)."},
+    {retransmission, Cause::corrupted, "recovery after damage", "recoveries after damage",
+     "The receiver dropped packets that were damaged on the path, so the requester retransmitted. The damaged packets "
+     "are in the capture, with a bad ICRC.",
+     "See the packets with a bad ICRC below. Check FCS and symbol errors of the links between the sender and the "
+     "capture "
+     "point. Receiver counter: rx_icrc_encapsulated."},
     {retransmission, Cause::none, "recovery", "recoveries",
      "The requester retransmitted (go-back-N). The cause is not visible in this capture.",
      "Capture both directions close to the requester. Compare packet_seq_err, local_ack_timeout_err and "
@@ -72,15 +84,21 @@ constexpr Advice advices[] = {
      "PSNs are missing. Network loss and capture loss cannot be distinguished.",
      "Check whether the capturing tool reports drops. Capture the other direction too: its NAKs and acknowledgements "
      "show the difference."},
+    {out_of_order, Cause::after_capture, "packet reordered downstream of the capture point",
+     "packets reordered downstream of the capture point",
+     "A NAK requested the packet, and a later response shows that the packet arrived before its retransmission. Later "
+     "packets overtook it after the capture point.",
+     "Check the path from the capture point to the receiver for packet spraying, adaptive routing, per-packet link "
+     "aggregation or a path change. Responder counter: out_of_sequence."},
     {out_of_order, Cause::none, "out-of-order packet", "out-of-order packets",
      "Packets arrived out of order. A responder without out-of-order support treats this as loss and sends NAKs.",
      "Check for packet spraying, adaptive routing, per-packet link aggregation or a path change. Check the device's "
      "out-of-order mode. Responder counter: out_of_sequence."},
     {duplicate, Cause::none, "duplicate packet", "duplicate packets",
-     "The same packet was captured twice within a short time. Usual causes are a mirror port that copies both "
-     "directions, and a capture on several interfaces of one host.",
-     "Mirror only one direction of the port, capture on one interface, or remove duplicates. If the receiver counts "
-     "duplicate_request, the network duplicates packets."},
+     "The same packet was captured twice. Either the network duplicates packets, or the capture contains them twice: a "
+     "mirror port that copies both directions, or a capture on several interfaces of one host.",
+     "If the receiver counts duplicate_request or repeats acknowledgements, the network duplicates packets. Otherwise "
+     "mirror only one direction of the port, or capture on one interface."},
     {nak, Cause::psn_sequence_error, "sequence-error NAK", "sequence-error NAKs",
      "The responder reported missing packets. The retransmission is not in the capture.",
      "Check the path to the responder for loss. Counters: out_of_sequence (responder), packet_seq_err (requester)."},
@@ -107,7 +125,7 @@ constexpr Advice advices[] = {
      "rnr_nak_retry_err (requester) after the last retry."},
     {ghost_acknowledgement, Cause::none, "repeated acknowledgement", "repeated acknowledgements",
      "Acknowledgements were repeated without a request that would cause them. The responder received duplicates that "
-     "are not in this capture, or its firmware repeats acknowledgements.",
+     "are not in this capture, the network duplicated the acknowledgements, or the responder repeats them.",
      "Check whether the responder counts duplicate_request. Capture at the responder's port."},
     {unsolicited_response, Cause::none, "response without request", "responses without request",
      "Responses have no request in the capture. The capture lacks the requests, or the responder uses a stale QP.",
@@ -303,7 +321,9 @@ std::vector<Cause> explained_by(EventKind kind, Cause cause) {
   switch (kind) {
     case nak:
       if (cause != Cause::psn_sequence_error) return {};
-      return {Cause::sequence_error_nak, Cause::implied_nak, Cause::timeout, Cause::unknown};
+      return {Cause::sequence_error_nak, Cause::reordered, Cause::corrupted,
+              Cause::implied_nak,        Cause::timeout,   Cause::unknown};
+    case out_of_order: return {Cause::reordered};
     case rnr_nak: return {Cause::rnr};
     case lost_in_network:
     case psn_gap: return {Cause::sequence_error_nak, Cause::implied_nak, Cause::timeout};

@@ -40,16 +40,26 @@ std::uint32_t ConnectionMonitor::relative_psn(Side from, const TransportPacket& 
   return Psn(t.psn.value() - first.value()).value();
 }
 
-// An identical packet within duplicate_ns: duplicated by the network or the capture, not by the sender.
-bool ConnectionMonitor::is_duplicate(Side from, const TransportPacket& t) const {
-  if (t.icrc == 0) return false;
-  for (std::size_t i = 0; i < last_.size() && i < noted_; ++i) {
-    const Last& l = last_[i];
-    if (l.icrc == t.icrc && l.psn == t.psn.value() && l.opcode == t.op->value && l.identification == t.identification &&
-        l.from == from && t.time - l.time < limits::duplicate_ns)
-      return true;
-  }
-  return false;
+bool MonitoredPacket::sent_after(const SentMoment& earlier) const {
+  if (sees_all_of(from)) return true;
+  if (numbered) return tracking::SendOrder::is_after(t.identification, earlier.identification);
+  return t.time - earlier.time >= limits::reorder_ns;
+}
+
+namespace {
+
+std::size_t slot_of(std::uint32_t icrc, std::size_t slots) { return (icrc ^ icrc >> 16) % slots; }
+
+}  // namespace
+
+// Returns a captured packet with the same contents, or nullptr.
+const TransportPacketTrace* ConnectionMonitor::find_identical(Side from, const TransportPacket& t) const {
+  if (t.icrc == 0) return nullptr;
+  const TransportPacketTrace& l = last_[slot_of(t.icrc, last_.size())];
+  return l.icrc == t.icrc && l.psn == t.psn.value() && l.opcode == t.op->value &&
+                 l.identification == t.identification && l.from == from
+             ? &l
+             : nullptr;
 }
 
 void ConnectionMonitor::note(Side from, const TransportPacket& t, const tracking::NegotiatedParameters* negotiated,
@@ -59,7 +69,7 @@ void ConnectionMonitor::note(Side from, const TransportPacket& t, const tracking
            t.payload,     t.msn.value(), t.op->value,
            t.syndrome,    from,          t.has_aeth,
            t.ack_request, duplicate};
-  last_[noted_ % last_.size()] = {t.icrc, t.identification, t.psn.value(), t.op->value, from, t.time};
+  last_[slot_of(t.icrc, last_.size())] = {t.icrc, t.identification, t.psn.value(), t.op->value, from, t.time};
   ++noted_;
   for (OpenSequence& open : open_sequences_) {
     open.violation->sequence.push_back(entry);
@@ -81,8 +91,12 @@ void ConnectionMonitor::packet(Evaluator& evaluator, const CaptureAssumptions& a
   const bool sure = connection.confidence == tracking::Confidence::certain ||
                     (connection.confidence == tracking::Confidence::high && connection.contradicting == 0 &&
                      connection.agreeing >= 8);
-  // A complete capture contains no duplicates.
-  const bool duplicate = !assumptions.covers(connection.at(from).address) && is_duplicate(from, t);
+  // A complete capture contains no duplicates. A sender that numbers its packets gives a retransmission a new number.
+  tracking::SendOrder& order = orders_[static_cast<std::size_t>(from)][t.is_response() ? 1 : 0];
+  const TransportPacketTrace* earlier =
+      assumptions.covers(connection.at(from).address) ? nullptr : find_identical(from, t);
+  const bool duplicate = earlier && (order.numbered() || t.time - earlier->time < limits::duplicate_ns);
+  order.note(t.identification);
   checked_ = {assumptions.checks(connection.at(Side::a).address), assumptions.checks(connection.at(Side::b).address)};
   evaluator.set_packet({checked_, from, t.is_response()});
   MonitoredPacket watch{
@@ -95,6 +109,8 @@ void ConnectionMonitor::packet(Evaluator& evaluator, const CaptureAssumptions& a
       sure,
       {assumptions.covers(connection.at(Side::a).address), assumptions.covers(connection.at(Side::b).address)},
       duplicate,
+      earlier != nullptr,
+      order.numbered(),
       assumptions.everywhere};
   note(from, t, negotiated, duplicate);
   for (Violation* violation : evaluator.of_frame(t.frame)) {
@@ -104,6 +120,11 @@ void ConnectionMonitor::packet(Evaluator& evaluator, const CaptureAssumptions& a
     attach_sequence(violation);
   }
   if (connection.service == Service::vendor || connection.service == Service::rd) return;
+  // A packet with a damaged QP number is the first one of a connection that does not exist.
+  constexpr std::uint64_t first_packets = 3;
+  if (t.crc_bad && !assumptions.everywhere &&
+      connection.by(Side::a).packets + connection.by(Side::b).packets <= first_packets)
+    return;
   check_state_after_error(watch);
   check_ecn(watch);
   if (connection.service != Service::ud) {

@@ -14,6 +14,7 @@
 #include "conformance/monitors/unreliable_monitor.hpp"
 #include "dissectors/tracking/connection.hpp"
 #include "dissectors/tracking/pair_evidence.hpp"
+#include "dissectors/tracking/send_order.hpp"
 #include "dissectors/tracking/transport_packet.hpp"
 
 namespace rdmawire::conformance {
@@ -23,7 +24,8 @@ using tracking::TransportPacket;
 
 /// Timing assumptions of the monitors.
 namespace limits {
-/// Packets of one sender that are captured further apart than this were sent in capture order.
+/// Packets of one sender that are captured further apart than this were sent in capture order, if their IP
+/// identifications do not show the order.
 inline constexpr std::int64_t reorder_ns = 10'000'000;
 /// Maximum delay of a duplicate made by the network or the capture.
 inline constexpr std::int64_t duplicate_ns = 1'000'000;
@@ -61,10 +63,15 @@ struct MonitoredPacket {
   bool paired;       ///< both directions are paired with enough confidence to report violations
   bool complete[2];  ///< by endpoint: all packets that it sent and received are in the capture
   bool duplicate;    ///< the same packet was captured before
+  bool identical;    ///< a packet with the same contents was captured before, but later ones can be retransmissions
+  bool numbered;     ///< the IP identifications show in which order `from` sent its requests, or its responses
   bool bench;        ///< applications do not change posted buffers, and only the devices cause delays
 
   [[nodiscard]] bool sees_all_of(Side end) const { return complete[static_cast<std::size_t>(end)]; }
   [[nodiscard]] Place place(Side checked) const;
+  /// True if the sender sent this packet after the earlier captured request, or response, whatever the network did to
+  /// their order.
+  [[nodiscard]] bool sent_after(const SentMoment& earlier) const;
   void pass(RuleId rule) const { evaluator.record(rule, RuleResult::pass()); }
   void inconclusive(RuleId rule, Reason why) const { evaluator.record(rule, RuleResult::inconclusive(why)); }
   /// Records a result of endpoint `checked` for this packet. `describe` returns a Statement.
@@ -81,6 +88,16 @@ struct MonitoredPacket {
 
  private:
   void attach_sequence(Violation* violation) const;
+};
+
+/// The identity of a captured packet.
+struct TransportPacketTrace {
+  std::uint32_t icrc = 0;
+  std::uint16_t identification = 0;
+  std::uint32_t psn = 0;
+  std::uint8_t opcode = 0;
+  Side from = Side::a;
+  std::int64_t time = 0;
 };
 
 class ConnectionMonitor {
@@ -113,7 +130,7 @@ class ConnectionMonitor {
     std::size_t left;
   };
   void note(Side from, const TransportPacket& t, const tracking::NegotiatedParameters* negotiated, bool duplicate);
-  [[nodiscard]] bool is_duplicate(Side from, const TransportPacket& t) const;
+  [[nodiscard]] const TransportPacketTrace* find_identical(Side from, const TransportPacket& t) const;
   void check_migration(const MonitoredPacket& watch, bool alternate_path);
   void check_ecn(const MonitoredPacket& watch);
   void check_source_port(const MonitoredPacket& watch);
@@ -123,15 +140,8 @@ class ConnectionMonitor {
   std::array<bool, 2> checked_{true, true};  // by endpoint
   std::array<UnreliableSender, 2> senders_;
   std::array<SequenceEntry, kept> entries_;
-  struct Last {
-    std::uint32_t icrc = 0;
-    std::uint16_t identification = 0;
-    std::uint32_t psn = 0;
-    std::uint8_t opcode = 0;
-    Side from = Side::a;
-    std::int64_t time = 0;
-  };
-  std::array<Last, 8> last_{};  // to detect duplicates
+  std::array<TransportPacketTrace, 64> last_{};               // to detect duplicates, by hash of the ICRC
+  std::array<std::array<tracking::SendOrder, 2>, 2> orders_;  // by sender: of requests, of responses
   std::uint32_t noted_ = 0;
   std::array<std::uint16_t, 2> port_{};  // UDP source port, by sender
   std::array<std::uint64_t, 2> port_frame_{};

@@ -210,6 +210,12 @@ void HeaderMonitor::check_bth(const HeaderPacketContext& here) {
   const bool roce = here.stack.wire != Wire::infiniband;
   const bool notification = here.op.known && here.op.operation == Operation::congestion_notification;
   const bool clear = six == 0 && seven == 0 && (!roce || (!fecn && (!becn || notification)));
+  // The ICRC does not cover the byte of FECN, BECN and reserved6, so a hop can change it unnoticed.
+  const bool unprotected = roce && seven == 0 && !untouched_;
+  if (!clear && unprotected) {
+    evaluator_.record("bth.sender.reserved.zero", RuleResult::inconclusive(Reason::modified_in_transit));
+    return;
+  }
   here.check("bth.sender.reserved.zero", clear, [&] {
     return Statement{"reserved bits 0",
                      fmt::format("FECN {:d}, BECN {:d}, reserved6 {:#x}, reserved7 {:#x}", fecn, becn, six, seven),

@@ -28,7 +28,7 @@ const auto examples = std::vector<HeaderExample>{
     {"HDR-005", a_send(), [](std::uint8_t* p) { p[ip + 6] = 0; }},
     {"HDR-012", a_send(), [](std::uint8_t* p) { p[udp + 5] -= 4; }},
     {"HDR-013", a_send(), [](std::uint8_t* p) { p[udp + 7] = 1; }},
-    {"HDR-034", a_send(), [](std::uint8_t* p) { p[bth + 4] = 0x80; }},
+    {"HDR-034", a_send(), [](std::uint8_t* p) { p[bth + 8] |= 0x01; }},
     {"HDR-035", a_send(),
      [](std::uint8_t* p) {
        p[ip + 3] += 2;
@@ -106,6 +106,18 @@ TEST(HeaderMonitor, IcrcInWrongByteOrderIsAViolation) {
 
 TEST(HeaderMonitor, ChangeInTransitIsInconclusive) {
   const ResultCounters counts = icrc("HDR-014", nullptr, [](std::uint8_t* bytes) { bytes[udp + 1] ^= 0x55; });
+  EXPECT_EQ(counts.violated, 0U);
+  EXPECT_EQ(counts.inconclusive_by_reason[static_cast<std::size_t>(Reason::modified_in_transit)], 1U);
+}
+
+TEST(HeaderMonitor, ReservedBitsOutsideTheIcrcAreInconclusive) {
+  Watched link({.paired = false});
+  link.change = [](std::uint8_t* bytes, std::size_t size) {
+    bytes[bth + 4] = 0x02;
+    return size;
+  };
+  link.a(a_send());
+  const ResultCounters counts = link.counts("HDR-034");
   EXPECT_EQ(counts.violated, 0U);
   EXPECT_EQ(counts.inconclusive_by_reason[static_cast<std::size_t>(Reason::modified_in_transit)], 1U);
 }

@@ -66,6 +66,7 @@ SeenRequest RcExchange::read(const MonitoredPacket& watch) const {
   if (r.is_read()) {
     constexpr std::uint32_t smallest_mtu = 256;
     r.psns_unknown = watch.connection.mtu == 0 && r.length > smallest_mtu;
+    r.psns_inferred = !watch.connection.mtu_negotiated && r.length > smallest_mtu;
     r.psns = machines::psns_of_read(r.length, watch.connection.mtu);
   }
   return r;
@@ -104,6 +105,8 @@ void RcExchange::count_messages(std::size_t from) {
     }
     const std::int32_t unseen = i == 0 && from == 0 && !sent_.empty() && r.psn - first_ < 0 ? 0 : r.psn - behind;
     if (unseen > 0) high += static_cast<std::uint32_t>(unseen);
+    // If the READ has fewer PSNs, requests after it are missing.
+    if (r.psns_inferred) high += r.psns - 1;
     r.messages_low = low + r.op().ends_message();
     r.messages_high = high + r.op().ends_message();
   }
@@ -116,6 +119,7 @@ void RcExchange::settle_read(const MonitoredPacket& watch) {
   read.psns_unknown = false;
   read.psns = machines::psns_of_read(read.length, watch.connection.mtu);
   next_ = read.end();
+  count_messages(sent_.size() - 1);
 }
 
 // Returns whether the packet requests the missing part of this READ.
@@ -225,6 +229,7 @@ void RcExchange::request(const MonitoredPacket& watch) {
         gap = 0;
       }
       last.psns_unknown = false;
+      count_messages(sent_.size() - 1);
     }
     end_recovery(watch);
     if (acknowledged_) watch.pass("rc.requester.ack.completes-up-to");

@@ -18,6 +18,12 @@ namespace rdmawire::conformance {
 
 struct MonitoredPacket;
 
+/// A captured packet, as evidence for the order in which its sender sent.
+struct SentMoment {
+  std::int64_t time = 0;
+  std::uint16_t identification = 0;  ///< IPv4's
+};
+
 /// A captured request packet.
 struct SeenRequest {
   Psn psn;
@@ -30,8 +36,9 @@ struct SeenRequest {
   std::uint8_t opcode = 0;
   std::uint8_t times = 1;  ///< number of transmissions, without duplicates
   bool payload_known = false, ack_request = false, solicited = false;
-  bool psns_unknown = false;  ///< a READ with an unknown number of PSNs
-  bool doubtful = false;      ///< retransmitted with other content. The responder accepted one of the two
+  bool psns_unknown = false;   ///< a READ with an unknown number of PSNs
+  bool psns_inferred = false;  ///< a READ whose number of PSNs follows from an inferred path MTU: may be fewer
+  bool doubtful = false;       ///< retransmitted with other content. The responder accepted one of the two
 
   // The message up to and including this packet
   bool sequence_known = false;  ///< whether `after` is known
@@ -132,6 +139,7 @@ class RcExchange {
   Psn proven_;
   std::uint64_t proven_frame_ = 0;
   std::int64_t proven_time_ = 0;
+  std::uint16_t proven_identification_ = 0;
   bool acknowledged_ = false;  // an ACK arrived after the last request
 
   struct Refusal {
@@ -141,6 +149,7 @@ class RcExchange {
     std::int64_t time = 0;
     std::int64_t timer = 0;  // RNR
     std::uint32_t times = 0;
+    std::uint16_t identification = 0;
   };
   Refusal nak_, rnr_;
   std::optional<Psn> not_ready_;            // rejected with an RNR NAK and not yet executed

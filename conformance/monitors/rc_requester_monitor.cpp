@@ -302,9 +302,14 @@ void RcExchange::check_recovery_start(const MonitoredPacket& watch, const SeenRe
     const std::int64_t waited = t.time - rnr_.time;
     // The packet may have been in flight when the NAK arrived.
     const bool maybe_under_way = waited < limits::in_flight_ns && !complete;
+    // If the NAK was lost, the requester retransmits after its timeout.
+    const std::int64_t own_timeout = agreed ? agreed->acknowledgement_timeout : 0;
+    const std::int64_t silent = known ? t.time - known->last_time : 0;
+    const bool maybe_lost = !complete && (own_timeout == 0 || silent >= own_timeout - limits::clock_error(own_timeout));
     watch.report("rc.requester.rnr.timer-kept",
                  RuleResult::of(waited >= rnr_.timer - limits::clock_error(rnr_.timer))
-                     .unless(maybe_under_way, Reason::in_flight),
+                     .unless(maybe_under_way, Reason::in_flight)
+                     .unless(maybe_lost, Reason::maybe_lost_downstream),
                  watch.from, [&] {
                    return Statement{fmt::format("no packet for {:.3f} ms", static_cast<double>(rnr_.timer) / 1e6),
                                     fmt::format("retransmitted after {:.3f} ms", static_cast<double>(waited) / 1e6),

@@ -187,7 +187,7 @@ const auto examples = std::vector<Example>{
     // 14: 1.28 ms. 28: 163.84 ms.
     {"REQ-028",
      Side::a,
-     {},
+     {.at = requesters_port},
      [](Watched& w) {
        w.sends(0);
        w.acks(0, 0, rnr(28));
@@ -199,11 +199,14 @@ const auto examples = std::vector<Example>{
        w.wait(150 * millisecond);
        w.sends(0);
      },
-     // The packet may have been in flight when the NAK arrived.
+     // The packet may have been in flight when the NAK arrived. Later, the NAK may have been lost.
      [](Watched& w) {
        w.sends(0);
        w.acks(0, 0, rnr(28));
        w.step = millisecond;
+       w.sends(0);
+       w.acks(0, 0, rnr(28));
+       w.step = 20 * millisecond;
        w.sends(0);
      }},
     {"REQ-029",

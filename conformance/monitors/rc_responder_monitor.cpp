@@ -109,6 +109,7 @@ void RcExchange::prove(const MonitoredPacket& watch, Psn executed) {
   proven_ = executed;
   proven_frame_ = watch.t.frame;
   proven_time_ = watch.t.time;
+  proven_identification_ = watch.t.identification;
   if (nak_.active && proven_ - nak_.psn > 0) nak_.active = false;
   if (not_ready_ && proven_ - *not_ready_ > 0) {
     watch.pass("rc.responder.rnr.then-executed-once");
@@ -231,7 +232,7 @@ void RcExchange::check_acknowledgement(const MonitoredPacket& watch, SeenRequest
     watch.pass("rc.responder.duplicate.newest-psn-acknowledged");
     return;
   }
-  const bool order_sure = t.time - proven_time_ >= limits::reorder_ns || watch.sees_all_of(watch.from);
+  const bool order_sure = watch.sent_after({proven_time_, proven_identification_});
   watch.report_paired(
       "rc.responder.duplicate.newest-psn-acknowledged",
       RuleResult::violation().unless(!order_sure, Reason::order_unknown), watch.from, [&] {
@@ -246,7 +247,7 @@ void RcExchange::check_sequence_nak(const MonitoredPacket& watch) {
   const auto& t = watch.t;
   const RuleId rule = "rc.responder.psn.sequence-error";
   if (proven_known_ && t.psn - proven_ < 0) {
-    const bool order_sure = t.time - proven_time_ >= limits::reorder_ns || watch.sees_all_of(watch.from);
+    const bool order_sure = watch.sent_after({proven_time_, proven_identification_});
     watch.report_paired(rule, RuleResult::violation().unless(!order_sure, Reason::order_unknown), watch.from, [&] {
       return Statement{fmt::format("relative PSN {} or later, because earlier requests were executed (frame {})",
                                    proven_ - first_, proven_frame_),
@@ -257,7 +258,7 @@ void RcExchange::check_sequence_nak(const MonitoredPacket& watch) {
   }
   if (nak_.times > 0 && nak_.psn == t.psn) {
     // A repeated NAK. The network may have duplicated the first.
-    const bool sure = t.time - nak_.time >= limits::reorder_ns || watch.sees_all_of(watch.from);
+    const bool sure = watch.sent_after({nak_.time, nak_.identification});
     watch.report_paired(rule, RuleResult::violation().unless(!sure, Reason::order_unknown), watch.from, [&] {
       return Statement{"one NAK, then no response until the expected PSN arrives",
                        fmt::format("a further NAK with the same PSN; the previous one is frame {}", nak_.frame),
@@ -270,7 +271,7 @@ void RcExchange::check_sequence_nak(const MonitoredPacket& watch) {
   }
   if (t.psn.value() < first_.value()) watch.pass("rc.responder.psn.wraps");
   prove(watch, t.psn);
-  nak_ = {true, t.psn, t.frame, t.time, 0, nak_.times + 1};
+  nak_ = {true, t.psn, t.frame, t.time, 0, nak_.times + 1, t.identification};
   rnr_.active = false;
 }
 
@@ -281,7 +282,8 @@ void RcExchange::check_rnr_nak(const MonitoredPacket& watch, const SeenRequest* 
   watch.evaluator.record("rc.responder.rnr.no-receive",
                          takes ? RuleResult::pass() : RuleResult::inconclusive(Reason::device_internal));
   prove(watch, t.psn);
-  rnr_ = {true, t.psn, t.frame, t.time, static_cast<std::int64_t>(Syndrome(t.syndrome).wait_ns()), rnr_.times + 1};
+  rnr_ = {true,           t.psn,           t.frame, t.time, static_cast<std::int64_t>(Syndrome(t.syndrome).wait_ns()),
+          rnr_.times + 1, t.identification};
   not_ready_ = t.psn;
   nak_.active = false;
 }
@@ -397,7 +399,7 @@ void RcExchange::check_read_response(const MonitoredPacket& watch, SeenRequest* 
                         });
   }
   if (last && sized && !request->skipped) watch.pass("rc.responder.order.behind-read");
-  prove(watch, request->end());
+  prove(watch, request->psns_inferred ? t.psn + 1 : request->end());
   if (last && sized) check_outstanding_reads(watch, *request);
 }
 
@@ -408,11 +410,14 @@ void RcExchange::check_atomic_response(const MonitoredPacket& watch, SeenRequest
     return;
   }
   if (!machines::is_atomic(request->op().operation)) {
-    watch.report_paired("rc.responder.atomic.result", RuleResult::violation(), watch.from, [&] {
-      return Statement{fmt::format("a response to the {} of frame {}", request->op().name, request->frame),
-                       std::string(t.op->name),
-                       {request->frame}};
-    });
+    const bool doubt = request->psns_inferred && t.psn - request->psn > 0;
+    watch.report_paired("rc.responder.atomic.result",
+                        RuleResult::violation().unless(doubt, Reason::negotiation_not_seen), watch.from, [&] {
+                          return Statement{
+                              fmt::format("a response to the {} of frame {}", request->op().name, request->frame),
+                              std::string(t.op->name),
+                              {request->frame}};
+                        });
     return;
   }
   check_response_order(watch);
@@ -468,7 +473,9 @@ void RcExchange::check_msn(const MonitoredPacket& watch, const SeenRequest* requ
     const bool inside = sent_[at].is_read() && through - sent_[at].end() < -1;
     low = inside ? sent_[at].messages_low - 1 : sent_[at].messages_low;
   } else if (!sent_.empty() && sent_.front().psn - first_ > 0) {
-    low = sent_.front().messages_low - sent_.front().op().ends_message();
+    // The request is no longer remembered: the response is late, and counts fewer messages.
+    watch.inconclusive("rc.responder.msn.once-a-message", Reason::out_of_window);
+    return;
   }
   const std::uint32_t high = sent_.empty() ? 0 : sent_.back().messages_high;
   if (high - low > 1U << 20) msn_known_ = false;

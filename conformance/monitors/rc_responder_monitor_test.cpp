@@ -471,6 +471,26 @@ TEST(ResponderMonitor, PairingByInferenceIsInconclusive) {
   EXPECT_EQ(link.counts("RSP-014").violated, 0U);
 }
 
+// The identification shows that the ACK was sent earlier, however late it is captured.
+TEST(ResponderMonitor, OvertakenAcknowledgementIsNoViolation) {
+  Watched link({.paired = true});
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    link.sends(i);
+    link.acks(i, i + 1);
+  }
+  link.sends(10);
+  link.sends(11);
+  const std::uint64_t newer = link.acks(11, 12);
+  link.wait(50 * millisecond);
+  link.change = [&](std::uint8_t* bytes, std::size_t size) {
+    store_be(bytes + 4, 2, newer - 1);
+    return size;
+  };
+  link.acks(10, 11);
+  EXPECT_THAT(link.violated(), ::testing::IsEmpty());
+  EXPECT_EQ(link.counts("RSP-014").inconclusive_by_reason[static_cast<std::size_t>(Reason::order_unknown)], 1U);
+}
+
 TEST(ResponderMonitor, MsnWrapsAround) {
   Watched link({.paired = true});
   for (std::uint32_t i = 0; i < 300; ++i) {

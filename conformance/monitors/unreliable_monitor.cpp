@@ -40,10 +40,10 @@ void UnreliableSender::packet(const MonitoredPacket& watch) {
     // The next packet of the message with the same PSN is not a retransmission.
     const bool continues = back == 0 && sequence_.inside && !t.op->begins_message();
     watch.report(continues ? RuleId("uc.requester.psn.increments") : RuleId("uc.requester.completion.when-sent"),
-                 RuleResult::violation(), watch.from, [&] {
+                 RuleResult::violation().unless(watch.identical, Reason::order_unknown), watch.from, [&] {
                    return Statement{fmt::format("relative PSN {}", next_ - first_),
-                                    fmt::format("relative PSN {} for the second time", t.psn - first_),
-                                    {}};
+                                     fmt::format("relative PSN {} for the second time", t.psn - first_),
+                                     {}};
                  });
     return;
   }

@@ -72,6 +72,8 @@ void Conversations::add(const Packet& packet) {
   if (!ports || !cm.kind) return;
   if (packet.icrc.status == CrcCheck::Status::bad && is_damaged(stack)) return;
 
+  if (cm.kind == &info<CmRep> && packet.icrc.status == CrcCheck::Status::good)
+    if (const Found found = find(*ports, cm); found.conversation) found.conversation->evidence.crcs_good = true;
   if (cm.kind == &info<CmReq> || cm.kind == &info<CmSidrReq>)
     request(packet, *ports, cm);
   else if (cm.kind == &info<CmRep>)

@@ -9,9 +9,11 @@ using enum EventKind;
 using enum Severity;
 
 constexpr Cause retransmission_causes[] = {Cause::sequence_error_nak, Cause::timeout,  Cause::rnr,
-                                           Cause::implied_nak,        Cause::spurious, Cause::unknown};
+                                           Cause::implied_nak,        Cause::spurious, Cause::reordered,
+                                           Cause::corrupted,          Cause::unknown};
 constexpr Cause tcp_retransmission_causes[] = {Cause::fast_retransmit, Cause::timeout, Cause::spurious, Cause::unknown};
 constexpr Cause network_causes[] = {Cause::before_capture, Cause::after_capture};
+constexpr Cause out_of_order_causes[] = {Cause::after_capture};  // none: at the capture point
 constexpr Cause nak_causes[] = {Cause::psn_sequence_error, Cause::invalid_request, Cause::remote_access_error,
                                 Cause::remote_operational_error, Cause::invalid_rd_request};
 constexpr Cause crc_causes[] = {Cause::source_port,
@@ -41,7 +43,7 @@ constexpr std::array<EventRow, event_kinds> event_rows{{
      "packets missing from the capture but acknowledged by the peer (capture loss)",
      {}},
     {psn_gap, "psn_gap", warning, "missing PSNs; network loss and capture loss cannot be distinguished", {}},
-    {out_of_order, "out_of_order", warning, "packet arrived out of order (not a retransmission)", {}},
+    {out_of_order, "out_of_order", warning, "packet arrived out of order (not a retransmission)", out_of_order_causes},
     {duplicate, "duplicate", warning, "duplicate packet from the network or the capture point", {}},
     {nak, "nak", warning, "NAK: request rejected or PSN sequence error", nak_causes},
     {rnr_nak,
@@ -123,6 +125,8 @@ constexpr std::array<std::string_view, causes> cause_names{
     "rate_fell",
     "rate_unchanged",
     "fast_retransmit",
+    "reordered",
+    "corrupted",
 };
 static_assert(!cause_names.back().empty());
 

@@ -88,8 +88,11 @@ enum class Cause : std::uint8_t {
   rate_unchanged,
   // TCP retransmission triggered by duplicate or selective acknowledgements
   fast_retransmit,
+  // Causes of a retransmission without loss: a packet or response was late, or damaged
+  reordered,
+  corrupted,
 };
-inline constexpr std::size_t causes = static_cast<std::size_t>(Cause::fast_retransmit) + 1;
+inline constexpr std::size_t causes = static_cast<std::size_t>(Cause::corrupted) + 1;
 
 /// Returns the name in JSON and CSV, such as "sequence_error_nak".
 std::string_view to_string(EventKind kind);

@@ -121,7 +121,7 @@ class QueuePairs final : public PairSink {
   void note_path(Followed& f, Side end, const TransportPacket& packet);
   void tell_stall(Followed& f, Side end, const TransportPacket& packet);
   void tell_unexplained(Followed& f, Cause cause, std::uint64_t value);
-  bool judge_crc(Followed& f, Side end, const Packet& packet, const TransportPacket& transport);
+  bool judge_crc(Followed& f, Side end, const Packet& packet, const TransportPacket& transport, bool& changed);
 
   // Pairing
   void add_lone(Index at);

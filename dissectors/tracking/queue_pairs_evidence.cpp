@@ -56,6 +56,7 @@ void QueuePairs::pair(const PairEvidence& evidence) {
   c.pkey = evidence.pkey;
   c.service_port = evidence.service_port;
   f.evidence_frame = evidence.frame;
+  if (evidence.crcs_good) f.good_crcs = 1;
   if (options_.transport)
     f.agreement = std::make_unique<NegotiatedParameters>(
         NegotiatedParameters{evidence.sides, evidence.by, evidence.request_frame, evidence.frame});

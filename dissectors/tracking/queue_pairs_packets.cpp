@@ -90,13 +90,26 @@ void QueuePairs::take(Index at, Side end, const Packet& packet, const TransportP
   Followed& f = *followed_[at];
   if (f.info.upper.protocol == Upper::unknown && packet.upper.protocol != Upper::unknown) f.info.upper = packet.upper;
   count(f, end, t);
-  const bool whole = judge_crc(f, end, packet, t);
+  bool changed = false;
+  const bool whole = judge_crc(f, end, packet, t, changed);
   // Any field of a damaged packet can be wrong. If every CRC is bad, the CRCs are an artifact of the capture. A
   // caller that created the QPs captures directly on the wire.
   if (!whole && (f.good_crcs != 0 || f.info.paired_by == JoinedBy::caller)) {
-    const Requester& requester = f.requesters[static_cast<std::size_t>(t.is_response() ? other(end) : end)];
+    Requester& requester = f.requesters[static_cast<std::size_t>(t.is_response() ? other(end) : end)];
     const bool plausible = !t.is_response() && requester.started() && t.psn == requester.window().next;
-    if (!plausible) return;
+    if (!plausible) {
+      requester.damaged(t);
+      return;
+    }
+    TransportPacket damaged = t;
+    damaged.damaged = true;
+    follow(at, end, damaged);
+    return;
+  }
+  const Sent& sent = f.info.by(end);
+  if (changed && f.good_crcs != 0 && sent.packets > sent.crc_bad) {
+    // Other packets of the sender are unchanged. The receiver drops this one, unless only the captured copy is changed.
+    if (t.is_response()) f.requesters[static_cast<std::size_t>(other(end))].damaged(t);
     TransportPacket damaged = t;
     damaged.damaged = true;
     follow(at, end, damaged);
@@ -256,7 +269,7 @@ void QueuePairs::note_path(Followed& f, Side end, const TransportPacket& t) {
 }
 
 // True if the transport headers are unmodified.
-bool QueuePairs::judge_crc(Followed& f, Side end, const Packet& packet, const TransportPacket& t) {
+bool QueuePairs::judge_crc(Followed& f, Side end, const Packet& packet, const TransportPacket& t, bool& changed) {
   if (!t.crc_bad) {
     if (packet.icrc.status == CrcCheck::Status::good) ++f.good_crcs;
     if (!f.unexplained.empty()) tell_unexplained(f, Cause::unknown, 0);
@@ -286,6 +299,8 @@ bool QueuePairs::judge_crc(Followed& f, Side end, const Packet& packet, const Tr
     return false;
   }
   if (event.cause == Cause::address) tell_unexplained(f, event.cause, event.value);
+  changed = event.cause == Cause::payload || event.cause == Cause::source_port || event.cause == Cause::address ||
+            event.cause == Cause::ip_identification;
   tell(f, event);
   return event.cause != Cause::unknown;
 }

@@ -209,6 +209,7 @@ void Requester::measure_rate(const TransportPacket& packet, const Reporter& to) 
 void Requester::finish(const Reporter& to, std::int64_t end) {
   const Cause last_cause = round_.active ? round_.event.cause : Cause::none;
   const std::uint32_t rounds_before = to.requester().rounds;
+  end_copies(to);
   if (filler_.active) settle_filler(filler_.event.duration > 2 * copy_ns, to);
   if (round_.active) end_round(to);
   if (trouble_) {
@@ -231,6 +232,7 @@ void Requester::finish(const Reporter& to, std::int64_t end) {
     }
   }
   if (gap_) give_up_gap(window_.next - 1, false, 0, to);
+  if (trouble_ && trouble_->suspect.active) settle_suspect(true, nullptr, to);
   end_refusal(to, nullptr);
   for (Waiting* stuck = blocking(); stuck && stuck->skipped_frame != 0; stuck = blocking()) unblock(*stuck, to);
   const bool retried = last_cause == Cause::timeout && rounds_before >= 1;

@@ -13,6 +13,7 @@
 #include "dissectors/machines/psn_window.hpp"
 #include "dissectors/tracking/connection.hpp"
 #include "dissectors/tracking/ring.hpp"
+#include "dissectors/tracking/send_order.hpp"
 #include "dissectors/tracking/transport_packet.hpp"
 
 namespace rdmawire::tracking {
@@ -47,6 +48,9 @@ class Requester {
   void request(const TransportPacket& packet, const Reporter& to);
   /// Processes a response of the peer to this endpoint's requests.
   void response(const TransportPacket& packet, const Reporter& to);
+  /// Processes a packet of this endpoint, or a response to it, that was damaged on its way to the capture point. Any of
+  /// its fields can be wrong.
+  void damaged(const TransportPacket& packet);
   /// Processes a congestion notification to this endpoint.
   void notified(const TransportPacket& packet, const Reporter& to);
   /// Reports the remaining state. The capture ended at `end`, nanoseconds since 1970.
@@ -77,13 +81,16 @@ class Requester {
     std::int64_t time = 0;  // of its last transmission
     std::uint32_t payload = 0;
     std::uint32_t icrc = 0;
-    std::uint32_t bytes_before = 0;  // payload bytes sent before it, modulo 2^32
-    std::uint16_t identification = 0;
+    std::uint32_t bytes_before = 0;                             // payload bytes sent before it, modulo 2^32
+    std::uint16_t identification = 0, last_identification = 0;  // of its first and last transmission
     std::uint8_t opcode = 0;
     bool seen = false;
     bool late = false;                // filled a gap
+    bool overtaken = false;           // filled a gap, and was sent before later captured packets
     bool reported = false;            // a gap whose loss was reported
-    bool behind_late = false;         // sent before a late packet, and so dropped by the responder
+    bool dropped = false;             // its last transmission was captured while the responder expected an earlier PSN
+    bool damaged = false;             // its last transmission was captured with a bad CRC
+    bool late_response = false;       // its response was captured after the response to a later request
     bool passed_over = false;         // the last retransmission burst skipped it
     std::uint64_t beyond_frame = 0;   // the first response to a later packet
     std::uint64_t refused_frame = 0;  // a gap: the NAK that requested it
@@ -125,7 +132,33 @@ class Requester {
     Psn psn;
     std::uint64_t frame = 0;
     std::int64_t time = 0;
-    Event event;  // RNR: reported when the wait is over
+    Event event;                              // RNR: reported when the wait is over
+    Cause cause = Cause::sequence_error_nak;  // of the retransmission that it requests, unless the packet arrives late
+  };
+  /// How a request packet with a known PSN relates to its earlier transmissions.
+  enum class Repeat : std::uint8_t {
+    unknown,
+    copy,           // the same transmission, duplicated by the network or the capture
+    late,           // sent before other captured packets
+    retransmitted,  // sent after all captured packets
+  };
+  /// A packet that a NAK requests although it was captured in order. The next packets show whether it was lost or late.
+  struct Suspect {
+    bool active = false;
+    Psn psn;
+    Event event;                     // of its loss
+    std::int64_t retransmitted = 0;  // time of its retransmission (0: none). Its response decides
+  };
+  /// The reason why the responder drops the packets after a missing one.
+  struct Disorder {
+    Cause cause = Cause::none;  // none: not known yet
+    std::int64_t until =
+        0;  // downstream of the capture point: time at which the missing packet is known to have arrived
+  };
+  struct DamagedPacket {
+    std::uint64_t frame = 0;
+    std::int64_t time = 0;
+    Psn psn;
   };
   /// A packet that filled a gap. The next packet shows whether it was late or retransmitted.
   struct GapFill {
@@ -152,6 +185,13 @@ class Requester {
     std::vector<Notification> notifications;
     std::optional<TransportPacket> unsent;  // the furthest response to a request that was not seen
     TransportPacket first_unsent;           // the first of these
+    Suspect suspect;
+    Disorder disorder;
+    std::array<DamagedPacket, 8> damaged;  // the last ones
+    std::uint32_t damaged_count = 0;
+    DamagedPacket damaged_response;  // the last one
+    Event copies;                    // consecutive copies of request packets, if copying_
+    Psn copies_next;
   };
 
   static constexpr std::size_t kept_packets = 24;  // acknowledged packets that are remembered to detect retransmissions
@@ -175,8 +215,20 @@ class Requester {
   void again(const TransportPacket& packet, std::uint32_t psns, const Reporter& to);
   void fill(std::size_t at, const TransportPacket& packet, std::uint32_t psns);
   void lost_before_capture(const SentPacket& gap, Psn filled, const TransportPacket& packet, const Reporter& to);
-  /// True if the sender uses a different IP identification for each packet.
-  [[nodiscard]] bool numbers_packets() const { return other_identifications_ >= 3; }
+  void begin_disorder(Psn missing, Cause cause);
+  void accept(Psn psn, Psn end, const TransportPacket& packet);
+  void accepted_through(Psn through);
+  [[nodiscard]] std::uint32_t damaged_in_gap(std::uint64_t after, std::uint64_t before) const;
+  [[nodiscard]] bool damaged_since(std::int64_t time) const;
+  [[nodiscard]] Repeat repeat_of(const TransportPacket& packet, const SentPacket& known) const;
+  void report_copy(const TransportPacket& packet, const SentPacket& known, const Reporter& to);
+  void report_late(const TransportPacket& packet, const SentPacket& known, const Reporter& to);
+  Cause examine_nak(SentPacket* request, const TransportPacket& nak, bool repeated, const Reporter& to);
+  void settle_suspect(bool lost, const TransportPacket* proof, const Reporter& to);
+  [[nodiscard]] bool answers_retransmission(const TransportPacket& response) const;
+  void end_copies(const Reporter& to);
+  void suspect_retransmitted(const TransportPacket& packet, const Reporter& to);
+  Cause cause_of_refusal();
   [[nodiscard]] bool is_copy(const TransportPacket& packet, const SentPacket& known) const;
   void begin_round(const TransportPacket& packet, std::uint32_t psns, const SentPacket& known, const Reporter& to);
   void end_round(const Reporter& to);
@@ -236,16 +288,22 @@ class Requester {
   std::int64_t last_time_ = 0;   // of this endpoint's requests and their responses
   std::uint64_t last_frame_ = 0;
   std::int64_t response_time_ = 0;
-  std::uint8_t credit_ = 31;  // credit code of the last ACK (31: unused)
+  std::int64_t fastest_response_ = INT64_MAX;  // shortest time from a request to its response, at the capture point
+  std::uint8_t response_samples_ = 0;          // number of measured responses
+  std::uint8_t credit_ = 31;                   // credit code of the last ACK (31: unused)
   bool credits_used_ = false;
   std::uint32_t most_outstanding_ = 0;
   bool msn_known_ = false;
   Msn msn_;                         // of the last ACK
   std::uint64_t msn_messages_ = 0;  // number of messages it counted
   std::uint64_t msn_epoch_ = 0;
-  std::uint64_t epoch_ = 0;                 // number of places where messages could not be counted
-  std::uint16_t last_identification_ = 0;   // of the newest request packet
-  std::uint8_t other_identifications_ = 0;  // number of consecutive newer packets with another value
+  std::uint64_t epoch_ = 0;           // number of places where messages could not be counted
+  SendOrder order_, response_order_;  // of the requests and the responses
+  // The PSN that the responder expects, if it received the captured packets in the captured order. It differs from the
+  // PSN after the newest packet if packets were missing, late or damaged at the capture point.
+  bool disordered_ = false;
+  bool copying_ = false;  // copies were captured and not reported yet
+  Psn accepted_;          // valid if disordered_
   std::unique_ptr<LossEpisode> trouble_;
   std::unique_ptr<std::array<SeenResponse, 64>> seen_responses_;  // by the low bits of their PSN (only with READs)
 };

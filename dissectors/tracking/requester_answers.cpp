@@ -60,7 +60,10 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
     return;
   }
   ++to.connection.agreeing;
+  response_order_.note(packet.identification);
   mark_answered(packet);
+  if (trouble_ && trouble_->suspect.active && packet.psn - trouble_->suspect.psn >= (negative ? 1 : 0))
+    settle_suspect(answers_retransmission(packet), &packet, to);
   switch (packet.op->operation) {
     case Operation::acknowledge:
       if (negative) {
@@ -114,7 +117,10 @@ void Requester::answered(Waiting* waiting, const TransportPacket& packet, const 
 // Marks all requests sent before the answered one: a later request was answered.
 void Requester::mark_answered(const TransportPacket& packet) {
   if (packets_.empty() || packet.psn - packets_.front().psn < 0) return;  // no longer remembered
-  for (std::size_t i = std::min(index_of(packet.psn), packets_.size()); i-- > 0;) {
+  const std::size_t at = index_of(packet.psn);
+  if (at < packets_.size() && packets_[at].beyond_frame != 0 && packet.op->operation != Operation::acknowledge)
+    packets_[at].late_response = true;
+  for (std::size_t i = std::min(at, packets_.size()); i-- > 0;) {
     if (packets_[i].beyond_frame != 0) return;
     packets_[i].beyond_frame = packet.frame;
   }
@@ -125,6 +131,10 @@ void Requester::complete(Waiting& waiting, const TransportPacket& packet, const 
   Message& m = waiting.message;
   m.answer_frame = packet.frame;
   m.answer_time = packet.time;
+  if (m.repeated_packets == 0 && packet.psn == waiting.end - 1) {
+    fastest_response_ = std::min(fastest_response_, packet.time - m.end_time);
+    if (response_samples_ < UINT8_MAX) ++response_samples_;
+  }
   if ((waiting.read || waiting.atomic) && reads_out_ > 0) --reads_out_;
   to.tell(m);
 }
@@ -139,15 +149,28 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
     const bool same = last_ack_.psn == packet.psn && last_ack_.msn == packet.msn;
     const bool excused = unanswered_again_ > 0 && packet.psn - again_end_ < 0 && packet.time - again_time_ < again_ns &&
                          (again_until_ == 0 || packet.time <= again_until_);
+    const bool copy = same && last_ack_.icrc == packet.icrc && last_ack_.identification == packet.identification;
+    // An acknowledgement has the newest PSN and MSN, also for duplicates.
+    const bool late = response_order_.numbered()
+                          ? response_order_.is_late(packet.identification)
+                          : last_ack_.frame != 0 && packet.psn - last_ack_.psn < 0 && packet.msn - last_ack_.msn < 0 &&
+                                packet.time - last_ack_.time < disorder_ns;
     if (packet.op->operation != Operation::acknowledge) {
       // A repeated READ or atomic response.
-    } else if (same && last_ack_.icrc == packet.icrc && last_ack_.identification == packet.identification &&
-               packet.time - last_ack_.time < acknowledgement_copy_ns && !round_.active && !excused) {
+    } else if (copy && (response_order_.numbered() ||
+                        (packet.time - last_ack_.time < acknowledgement_copy_ns && !round_.active && !excused))) {
       Event event = event_of(EventKind::duplicate, Cause::none, packet, to);
       event.origin_frame = last_ack_.frame;
       event.duration = packet.time - last_ack_.time;
       ++to.responder().duplicates;
       to.tell(event);
+    } else if (late) {
+      Event event = event_of(EventKind::out_of_order, Cause::none, packet, to);
+      event.origin_frame = last_ack_.frame;
+      event.duration = std::max<std::int64_t>(packet.time - last_ack_.time, 0);
+      ++to.responder().out_of_order;
+      to.tell(event);
+      return;
     } else if (excused) {
       --unanswered_again_;  // each retransmitted packet causes an acknowledgement
     } else if (ack_frame_ != 0 && !round_.active && (!same || last_ack_.syndrome == packet.syndrome)) {
@@ -188,6 +211,7 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
     }
   }
   window_ = window_.acknowledged(through);
+  if (disordered_) accepted_through(through);
   ack_frame_ = packet.frame;
   if (packet.op->operation == Operation::acknowledge) last_ack_ = packet;
   if (refusal_.active && through - refusal_.psn >= 0) end_refusal(to, nullptr);
@@ -436,7 +460,7 @@ void Requester::refused(const TransportPacket& packet, const Reporter& to) {
     event.origin_frame = seen ? request->frame : 0;
     event.value = syndrome.wait_ns();
     end_refusal(to, nullptr);
-    refusal_ = {true, true, packet.psn, packet.frame, packet.time, event};
+    refusal_ = {true, true, packet.psn, packet.frame, packet.time, event, Cause::rnr};
     return;
   }
   if (!syndrome.is_nak()) return;
@@ -450,21 +474,9 @@ void Requester::refused(const TransportPacket& packet, const Reporter& to) {
   }
   to.tell(event);
   if (code == nak_code::psn_sequence_error) {
-    if (request && !request->seen) {
-      // Reported at the retransmission, when the number of packets is known.
-      request->refused_frame = packet.frame;
-      request->refused_time = packet.time;
-    } else if (!repeated && request && !request->late && !request->behind_late) {
-      // A packet captured once may be lost before its retransmission is captured.
-      const Cause where = request->passed_over ? Cause::before_capture : Cause::after_capture;
-      Event lost = event_of(EventKind::lost_in_network, where, packet, to);
-      lost.origin_frame = request->frame;
-      lost.cause_frame = packet.frame;
-      ++to.requester().lost_in_network;
-      to.tell(lost);
-    }
+    const Cause cause = examine_nak(request, packet, repeated, to);
     end_refusal(to, nullptr);
-    refusal_ = {true, false, packet.psn, packet.frame, packet.time, {}};
+    refusal_ = {true, false, packet.psn, packet.frame, packet.time, {}, cause};
     return;
   }
   if (waiting && !waiting->done) {

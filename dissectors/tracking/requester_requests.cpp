@@ -147,6 +147,7 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
 void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const Reporter& to) {
   if (round_.active) end_round(to);
   if (filler_.active) settle_filler(false, to);
+  if (copying_) end_copies(to);
   const std::int32_t missing = packet.psn - window_.next;
   if (missing > 0) {
     SentPacket gap;
@@ -155,14 +156,12 @@ void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const R
     gap.frame = last_frame_;  // of the packet before the gap
     gap.time = gap.first_time = packet.time;
     gap.bytes_before = bytes_sent_;
+    gap.damaged = trouble_ && damaged_in_gap(packets_.empty() ? 0 : packets_.back().frame, packet.frame) >= gap.psns;
+    if (!disordered_) begin_disorder(gap.psn, gap.damaged ? Cause::corrupted : Cause::none);
     packets_.push_back(gap);
     gap_ = true;
   }
-  if (packet.identification == last_identification_)
-    other_identifications_ = 0;
-  else if (other_identifications_ < UINT8_MAX)
-    ++other_identifications_;
-  last_identification_ = packet.identification;
+  order_.note(packet.identification);
   SentPacket& sent = packets_.push_back({});
   sent.psn = packet.psn;
   sent.psns = psns;
@@ -172,9 +171,14 @@ void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const R
   sent.bytes_before = bytes_sent_;
   bytes_sent_ += packet.payload;
   sent.icrc = packet.icrc;
-  sent.identification = packet.identification;
+  sent.identification = sent.last_identification = packet.identification;
   sent.opcode = packet.op->value;
   sent.seen = true;
+  sent.dropped = disordered_;
+  if (packet.damaged) {
+    sent.damaged = true;
+    if (!disordered_) begin_disorder(packet.psn, Cause::corrupted);
+  }
   window_ = window_.sent(packet.psn, psns);
   while (packets_.size() > kept_packets &&
          (packets_.size() > max_packets || packets_.front().end() - window_.oldest <= 0)) {
@@ -203,9 +207,10 @@ void Requester::fill(std::size_t at, const TransportPacket& packet, std::uint32_
   sent.time = sent.first_time = packet.time;
   sent.payload = packet.payload;
   sent.icrc = packet.icrc;
-  sent.identification = packet.identification;
+  sent.identification = sent.last_identification = packet.identification;
   sent.opcode = packet.op->value;
   sent.seen = sent.late = true;
+  sent.damaged = packet.damaged;
   packets_[at] = sent;
   if (const std::int32_t behind = gap.end() - sent.end(); behind > 0) {
     SentPacket rest = gap;
@@ -234,7 +239,26 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   const bool continues = round_.active && !refused_here && packet.psn - round_.next >= 0;
 
   const bool fills = at < packets_.size() && !known.seen;
-  if (fills) {
+  const Repeat repeat = repeat_of(packet, known);
+  if (repeat == Repeat::copy) return report_copy(packet, known, to);
+  end_copies(to);
+  order_.note(packet.identification);
+  if (repeat != Repeat::late && trouble_ && trouble_->suspect.active && packet.psn == trouble_->suspect.psn)
+    suspect_retransmitted(packet, to);
+  if (repeat == Repeat::late) {
+    if (filler_.active) settle_filler(false, to);
+    report_late(packet, known, to);
+    if (!fills) {
+      if (at < packets_.size()) {
+        packets_[at].passed_over = false;
+        packets_[at].last_identification = packet.identification;
+        accept(packet.psn, packet.psn + psns, packet);
+      }
+      return;
+    }
+  } else if (repeat == Repeat::retransmitted) {
+    if (filler_.active) settle_filler(packet.psn - filler_.next >= 0, to);
+  } else if (fills) {
     if (continues) {
       if (filler_.active) settle_filler(true, to);
     } else if (filler_.active && packet.psn == filler_.next) {
@@ -263,7 +287,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   }
 
   bool first_of_round = false;
-  if (!filler_.active) {
+  if (!filler_.active && repeat != Repeat::late) {
     if (round_.active && !refused_here && packet.psn - round_.next >= 0) {
       for (std::size_t i = index_of(round_.next); i < at && i < packets_.size(); ++i) packets_[i].passed_over = true;
       round_.copy &= is_copy(packet, known);
@@ -304,11 +328,13 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
       }
   }
   if (fills) {
-    if (!filler_.active && !known.reported) {
+    if (!filler_.active && repeat != Repeat::late && !known.reported) {
       lost_before_capture(packets_[at], packet.psn + psns, packet, to);
       packets_[at].reported = true;
     }
     fill(at, packet, psns);
+    if (repeat == Repeat::late)
+      if (SentPacket* late = find(packet.psn)) late->overtaken = true;
     auto& ahead = trouble().ahead;
     const auto place =
         std::partition_point(ahead.begin(), ahead.end(), [&](const TransportPacket& p) { return p.psn <= packet.psn; });
@@ -317,110 +343,16 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
     if (ahead.size() >= max_ahead) give_up_gap(ahead.front().psn - 1, false, 0, to);
   } else if (at < packets_.size()) {
     packets_[at].time = packet.time;
-    packets_[at].passed_over = false;
+    packets_[at].passed_over = packets_[at].damaged = false;
+    packets_[at].last_identification = packet.identification;
   }
-  again_time_ = packet.time;
-}
-
-// A gap filled by a retransmission was lost before the capture point. `filled`: one after the packet that fills it.
-void Requester::lost_before_capture(const SentPacket& gap, Psn filled, const TransportPacket& packet,
-                                    const Reporter& to) {
-  Event lost = event_of(EventKind::lost_in_network, Cause::before_capture, packet, to);
-  if (gap.refused_frame != 0) {
-    lost.frame = lost.cause_frame = gap.refused_frame;
-    lost.time = gap.refused_time;
-  }
-  lost.origin_frame = gap.frame;
-  lost.psn = gap.psn.value();
-  // A READ is one packet with many PSNs.
-  const std::int32_t rest = gap.end() - filled;
-  lost.packets = filled - packet.psn > 1 ? 1 + static_cast<std::uint64_t>(std::max(rest, 0)) : gap.psns;
-  to.requester().lost_in_network += static_cast<std::uint32_t>(lost.packets);
-  to.tell(lost);
-}
-
-void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, const SentPacket& known,
-                            const Reporter& to) {
-  Event event = event_of(EventKind::retransmission, Cause::unknown, packet, to);
-  event.origin_frame = known.frame;
-  event.bytes = packet.payload;
-  const std::int64_t before = known.time ? known.time : last_time_;
-  event.duration = packet.time - before;
-  Waiting* waiting = waiting_of(packet.psn);
-  constexpr std::int32_t lost_again = 64;  // the first retransmitted packets can be lost before the capture point
-  // A deferred packet can be older than the NAK.
-  const bool at_refusal = refusal_.active && refusal_.frame < packet.frame && packet.psn - refusal_.psn < lost_again;
-
-  Event lost = event_of(EventKind::lost_in_network, Cause::before_capture, packet, to);
-  bool tell_lost = false;
-  const bool soon = packet.time - response_time_ < implied_ns;
-  const bool response_missing =
-      waiting && (waiting->read || waiting->atomic) && !waiting->done &&
-      ((waiting->skipped_frame != 0 && packet.psn - waiting->seen >= 0 && packet.time - response_time_ < missing_ns) ||
-       (soon && (waiting->skipped_frame != 0 || waiting->beyond - packet.psn > 1)));
-  // Going back further than the NAK requests a missing response.
-  if (at_refusal && !refusal_.rnr && (!response_missing || packet.psn - refusal_.psn >= 0)) {
-    event.cause = Cause::sequence_error_nak;
-    event.cause_frame = refusal_.frame;
-    refusal_.active = false;
-  } else if (at_refusal && refusal_.rnr) {
-    event.cause = Cause::rnr;
-    event.cause_frame = refusal_.frame;
-    event.value = refusal_.event.value;
-    event.found = static_cast<std::uint64_t>(packet.time - refusal_.time);
-    end_refusal(to, &packet);
-  } else if (obeyed_late_.frame != 0 && packet.time - obeyed_late_.time < obeyed_ns && known.time < obeyed_late_.time &&
-             packet.psn - obeyed_late_.psn >= 0 && packet.psn - obeyed_late_.psn < lost_again) {
-    // An acknowledgement passed the NAK on the way and made it obsolete.
-    event.cause = Cause::sequence_error_nak;
-    event.cause_frame = obeyed_late_.frame;
-    obeyed_late_.frame = 0;
-  } else if (response_missing) {
-    event.cause = Cause::implied_nak;
-    event.cause_frame = waiting->skipped_frame ? waiting->skipped_frame : frame_of_response(packet.psn + 1);
-    tell_lost = true;
-    lost.origin_frame = waiting->message.first_frame;
-    lost.cause_frame = event.cause_frame;
-    if (packet.psn - waiting->seen >= 0)
-      lost.packets = static_cast<std::uint64_t>(std::max(waiting->gap_end - packet.psn, 1));
-    else if (packet.psn - waiting->next_response < 0)
-      lost.cause = Cause::after_capture;
-    else
-      tell_lost = false;  // it arrived out of order and was dropped
-  } else if (const Operation what = opcode(known.opcode).operation;
-             soon && known.seen && (known.beyond_frame != 0 || known.end() - packet.psn > 1) &&
-             window_.oldest - packet.psn > 0 &&
-             (what == Operation::rdma_read_request || what == Operation::compare_swap ||
-              what == Operation::fetch_add)) {
-    // The responder answered it at the capture point. The requester saw the next response, and is missing this
-    // one.
-    event.cause = Cause::implied_nak;
-    event.cause_frame = known.end() - packet.psn > 1 ? frame_of_response(packet.psn + 1) : known.beyond_frame;
-    tell_lost = true;
-    lost.cause = Cause::after_capture;
-    lost.origin_frame = known.frame;
-    lost.cause_frame = event.cause_frame;
-  } else if (window_.oldest - packet.psn > 0) {
-    event.cause = Cause::spurious;
-    event.cause_frame = ack_frame_;
-  } else if (packet.time - before >= (to.joined ? shortest_timeout_ns : copy_ns * 2)) {
-    event.cause = Cause::timeout;
-  }
-  if (tell_lost) {
-    to.responder().lost_in_network += static_cast<std::uint32_t>(lost.packets);
-    to.tell(lost);
-  }
-
-  round_.active = true;
-  round_.event = event;
-  round_.next = packet.psn + psns;
-  round_.copy = is_copy(packet, known) &&
-                (event.cause == Cause::unknown || event.cause == Cause::spurious || event.cause == Cause::timeout);
+  if (disordered_) accept(packet.psn, packet.psn + psns, packet);
+  if (repeat != Repeat::late) again_time_ = packet.time;
 }
 
 bool Requester::is_copy(const TransportPacket& packet, const SentPacket& known) const {
   return known.seen && known.icrc == packet.icrc && known.identification == packet.identification &&
-         packet.time - known.time < (numbers_packets() ? numbered_copy_ns : copy_ns);
+         packet.time - known.time < (order_.distinct() ? numbered_copy_ns : copy_ns);
 }
 
 void Requester::end_round(const Reporter& to) {
@@ -434,7 +366,7 @@ void Requester::end_round(const Reporter& to) {
   if (event.cause != Cause::sequence_error_nak && event.cause != Cause::rnr)
     unanswered_again_ += static_cast<std::uint32_t>(event.packets);
   // The network duplicates single packets. A retransmission continues with more packets or new identifications.
-  if (round_.copy && (event.packets == 1 || numbers_packets())) {
+  if (round_.copy && (event.packets == 1 || order_.distinct())) {
     event.kind = EventKind::duplicate;
     event.cause = Cause::none;
     event.cause_frame = 0;
@@ -451,14 +383,15 @@ void Requester::settle_filler(bool on_retransmission, const Reporter& to) {
   filler_.active = false;
   Event& event = filler_.event;
   if (!on_retransmission) {
+    if (SentPacket* late = find(filler_.psn)) late->overtaken = late->late;
     // The responder dropped packets that arrived before it.
-    for (std::size_t i = packets_.size(); i-- > 0 && packets_[i].psn - filler_.psn > 0;)
-      packets_[i].behind_late |= packets_[i].frame < event.frame;
+    if (trouble_ && trouble_->disorder.cause == Cause::none) trouble_->disorder.cause = Cause::reordered;
     to.requester().out_of_order += static_cast<std::uint32_t>(event.packets);
     to.tell(event);
     return;
   }
   // It was the start of a retransmission burst.
+  if (trouble_ && trouble_->disorder.cause == Cause::none) trouble_->disorder.cause = Cause::sequence_error_nak;
   TransportPacket first;
   first.frame = event.frame;
   first.time = event.time;

@@ -413,6 +413,69 @@ TEST(Requester, LostBeforeTheCapturePointAndRetransmitted) {
   EXPECT_EQ(recorded.messages.size(), 4U);
 }
 
+// The identifications prove that PSN 110 was late, and was not retransmitted.
+TEST(Requester, LatePacketCausesNaksWithoutLoss) {
+  Link link;
+  link.sends(100, 10);  // frames 2 to 11
+  link.acks(109, 10);
+  link.a({.opcode = rc::send, .psn = 111, .payload = 64, .identification = 14});
+  link.a({.opcode = rc::send, .psn = 110, .payload = 64, .identification = 13});
+  link.acks(110, 10, nak(0));
+  link.acks(110, 11);
+  const std::uint64_t asked = link.acks(111, 11, nak(0));
+  link.sends(111);
+  link.acks(111, 12);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("out_of_order", "nak psn_sequence_error", "nak psn_sequence_error",
+                                                  "retransmission reordered"));
+  EXPECT_EQ(recorded.events[3].cause_frame, asked);
+  EXPECT_EQ(recorded.farewells[0].connection.sent[0].lost_in_network, 0U);
+}
+
+TEST(Requester, PacketAcknowledgedBeforeItsRetransmissionWasReordered) {
+  Link link;
+  link.sends(100, 3);
+  link.acks(101, 1, nak(0));
+  link.acks(101, 2);
+  link.acks(102, 2, nak(0));
+  link.sends(102);
+  link.acks(102, 3);
+  EXPECT_THAT(link.end().event_texts(), ElementsAre("nak psn_sequence_error", "out_of_order after_capture",
+                                                    "nak psn_sequence_error", "retransmission reordered"));
+}
+
+TEST(Requester, DamagedPacketIsNotLost) {
+  Link link;
+  link.good_crcs = true;
+  link.sends(100, 2);
+  link.damaged = true;
+  link.sends(102);
+  link.damaged = false;
+  link.sends(103);
+  link.acks(102, 2, nak(0));
+  link.sends(102, 2);
+  link.acks(103, 4);
+  EXPECT_THAT(link.end().event_texts(),
+              ElementsAre("crc_bad unknown", "nak psn_sequence_error", "retransmission corrupted"));
+}
+
+TEST(Requester, LateAcknowledgementIsOutOfOrder) {
+  Link link;
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    link.sends(100 + i);
+    link.acks(100 + i, i + 1);
+  }
+  link.sends(110, 2);
+  const std::uint64_t newer = link.acks(111, 12);
+  link.wait(50 * millisecond);
+  link.b({.opcode = rc::acknowledge,
+          .psn = 110,
+          .syndrome = ack,
+          .msn = 11,
+          .identification = static_cast<std::uint16_t>(newer - 1)});
+  EXPECT_THAT(link.end().event_texts(), ElementsAre("out_of_order"));
+}
+
 TEST(Requester, RetransmissionLostBeforeTheCapturePoint) {
   Link link;
   link.sends(100, 6);  // frames 2 to 7

@@ -7,6 +7,8 @@ retransmission      a PSN at or below an earlier captured PSN is retransmitted, 
   sequence_error_nak  the NAK was captured, and the retransmission follows within microseconds
   timeout             no packet for the ACK timeout (at least 4 ms) before the retransmission, and no response
   rnr                 the RNR NAK was captured, and the retransmission follows after at least its timer
+  reordered           a NAK as above, but a packet is captured late
+  corrupted           the same, but a packet is captured with a bad ICRC
   implied_nak         a captured READ response or ACK skips a READ response, and the request for the remaining part
                       follows within microseconds
   spurious            all retransmitted packets were acknowledged before, at the capture point; for partly acknowledged
@@ -211,9 +213,11 @@ class _Deriver:
         return frame_number(r.by)
 
     def _causes(self, r, retransmitted):
+        first, last = retransmitted[0], retransmitted[-1]
+        if r.cause in ("sequence_error_nak", "implied_nak"):
+            return self._causes_of_nak(r, first) if frame_number(r.by) else []
         if r.cause != "timeout":
             return [r.cause] if frame_number(r.by) else []
-        first, last = retransmitted[0], retransmitted[-1]
         acknowledged = self.acknowledged[first]
         causes = ["timeout"]
         if acknowledged >= last.seq + last.span - 1:
@@ -232,6 +236,20 @@ class _Deriver:
                for t in self.c.network.transmissions):
             causes.append("sequence_error_nak")
         return causes
+
+    def _causes_of_nak(self, r, first):
+        """Return the cause of a recovery after a NAK. A late or damaged packet in the capture explains the NAK."""
+        phase = [t for t in self.c.network.transmissions if t.phase == first.phase and frame_number(t)]
+        if any(t.dropped == "icrc" for t in phase):
+            return [r.cause, "corrupted"]
+        for sender in (0, 1):
+            newest = 0
+            for t in phase:
+                if t.sender == sender:
+                    if frame_number(t) < newest:
+                        return [r.cause, "reordered"]
+                    newest = frame_number(t)
+        return [r.cause]
 
     # -- packet loss
 

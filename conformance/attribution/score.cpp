@@ -1,0 +1,423 @@
+#include "conformance/attribution/score.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "conformance/device/roce/random.hpp"
+#include "conformance/monitors/monitors.hpp"
+#include "dissectors/protocol/syndrome.hpp"
+#include "dissectors/tracking/dissector.hpp"
+#include "dissectors/tracking/tracker.hpp"
+
+namespace rdmawire::attribution {
+namespace {
+
+using tracking::Cause;
+using tracking::Event;
+using tracking::EventKind;
+using tracking::Side;
+
+/// Passes everything to the monitors, and keeps the events.
+class Collector final : public tracking::Sink {
+ public:
+  explicit Collector(conformance::Monitors& monitors) : monitors_(monitors) {}
+  void event(const tracking::Connection* connection, const Event& event) override {
+    monitors_.event(connection, event);
+    if (connection) events.push_back(event);
+  }
+  void connection(const tracking::Connection& connection, tracking::CloseReason reason) override {
+    monitors_.connection(connection, reason);
+  }
+  void merged(const tracking::Connection& connection, std::uint64_t id) override { monitors_.merged(connection, id); }
+  void transport(const tracking::Connection& connection, Side from, const tracking::TransportPacket& t,
+                 const tracking::NegotiatedParameters* negotiated) override {
+    monitors_.transport(connection, from, t, negotiated);
+  }
+
+  std::vector<Event> events;
+
+ private:
+  conformance::Monitors& monitors_;
+};
+
+/// The truth about one scenario.
+class Truth {
+ public:
+  Truth(const Traffic& traffic, const Scenario& scenario) : traffic_(traffic), scenario_(scenario) {
+    const auto& all = traffic.transmissions;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (all[i].transport) by_psn_[key(all[i].sender, all[i].response, all[i].psn)].push_back(i);
+  }
+
+  [[nodiscard]] static std::uint64_t key(unsigned sender, bool response, Psn psn) {
+    return std::uint64_t{psn.value()} * 4 + sender * 2 + (response ? 1 : 0);
+  }
+  [[nodiscard]] const std::vector<std::size_t>& transmissions_of(unsigned sender, bool response, Psn psn) const {
+    static const std::vector<std::size_t> nothing;
+    const auto found = by_psn_.find(key(sender, response, psn));
+    return found == by_psn_.end() ? nothing : found->second;
+  }
+
+  /// True if the label describes the fate of this transmission.
+  [[nodiscard]] static bool has(const Transmission& t, Label label) {
+    switch (label) {
+      case Label::lost_before: return t.lost_before();
+      case Label::lost_after: return t.lost_after();
+      case Label::lost_in_capture: return t.hidden;
+      case Label::corrupted: return t.passed_damaged;
+      case Label::reordered_before: return t.late_before;
+      case Label::reordered_after: return t.late_after;
+      case Label::duplicated: return t.duplicated;
+      case Label::copied: return t.copied;
+      default: return false;
+    }
+  }
+  /// The label of a transmission that did not arrive, or arrived late.
+  [[nodiscard]] static Label label_of(const Transmission& t) {
+    for (const Label label : {Label::corrupted, Label::lost_before, Label::lost_after, Label::reordered_before,
+                              Label::reordered_after, Label::lost_in_capture, Label::duplicated, Label::copied})
+      if (has(t, label)) return label;
+    return Label::none;
+  }
+
+  /// The reason why the responder had not accepted the request with this PSN when it sent a NAK at `time`.
+  [[nodiscard]] std::pair<Label, std::size_t> root_of_nak(unsigned requester, Psn psn, std::int64_t time) const {
+    std::optional<std::size_t> last;
+    for (const std::size_t i : transmissions_of(requester, false, psn))
+      if (traffic_.transmissions[i].sent < time) last = i;
+    if (!last) return {Label::none, 0};
+    const Transmission& t = traffic_.transmissions[*last];
+    if (t.arrived >= 0 && t.arrived <= time) return {Label::behind, *last};
+    return {label_of(t), *last};
+  }
+
+  /// The reason of the recovery that starts with this transmission, and the packet that has this label.
+  [[nodiscard]] std::pair<Label, std::size_t> root_of_recovery(std::size_t at) const {
+    const Transmission& t = traffic_.transmissions[at];
+    const auto& arrivals = traffic_.arrivals[t.sender];
+    // The recovery is a reaction to the last response, or to its absence.
+    constexpr std::int64_t reaction_ns = 20'000;
+    const std::int64_t device_time = t.sent - (t.sender == 1 ? scenario_.response_delay : 0);
+    std::int64_t last_seen = 0;
+    for (std::size_t i = arrivals.size(); i-- > 0;) {
+      if (arrivals[i].time > device_time) continue;
+      const Transmission& r = traffic_.transmissions[arrivals[i].transmission];
+      if (!r.response) continue;
+      if (last_seen == 0) last_seen = arrivals[i].time;
+      const Syndrome syndrome(r.syndrome);
+      const bool acknowledge = r.op().operation == Operation::acknowledge;
+      constexpr std::int64_t rnr_ns = 700'000'000;
+      if (acknowledge && syndrome.is_rnr_nak() && r.psn == t.psn && device_time - arrivals[i].time < rnr_ns)
+        return {Label::not_ready, 0};
+      if (device_time - arrivals[i].time > reaction_ns) {
+        if (device_time - arrivals[i].time > rnr_ns) break;
+        continue;
+      }
+      if (acknowledge && syndrome.is_nak(nak_code::psn_sequence_error) && r.psn == t.psn)
+        return root_of_nak(t.sender, r.psn, r.sent);
+      if (r.psn - t.psn > 0) {
+        for (const std::size_t missing : transmissions_of(1 - t.sender, true, t.psn)) {
+          const Transmission& response = traffic_.transmissions[missing];
+          if (response.sent > t.sent) break;
+          if (response.passed_damaged) return {Label::corrupted, missing};
+          if (response.late_before || response.late_after) return {label_of(response), missing};
+        }
+        return {Label::response_missing, 0};
+      }
+    }
+    // A timeout: the packet was lost, or its response.
+    const auto& same = transmissions_of(t.sender, false, t.psn);
+    for (const std::size_t i : same)
+      if (i < at && traffic_.transmissions[i].arrived >= 0 && traffic_.transmissions[i].arrived < t.sent)
+        return {Label::spurious, i};
+    return {Label::timeout, 0};
+  }
+
+ private:
+  const Traffic& traffic_;
+  const Scenario& scenario_;
+  std::map<std::uint64_t, std::vector<std::size_t>> by_psn_;
+};
+
+/// The label that an event claims for single packets.
+std::optional<Label> claim_of(const Event& event) {
+  switch (event.kind) {
+    case EventKind::lost_in_network:
+      return event.cause == Cause::before_capture ? Label::lost_before : Label::lost_after;
+    case EventKind::lost_in_capture: return Label::lost_in_capture;
+    case EventKind::out_of_order:
+      return event.cause == Cause::after_capture ? Label::reordered_after : Label::reordered_before;
+    case EventKind::duplicate: return Label::duplicated;
+    case EventKind::crc_bad: return Label::corrupted;
+    default: return std::nullopt;
+  }
+}
+
+/// The label that a retransmission event claims.
+std::optional<Label> claim_of_recovery(const Event& event) {
+  switch (event.cause) {
+    case Cause::sequence_error_nak: return Label::lost_before;
+    case Cause::reordered: return Label::reordered_before;
+    case Cause::corrupted: return Label::corrupted;
+    case Cause::rnr: return Label::not_ready;
+    case Cause::implied_nak: return Label::response_missing;
+    case Cause::timeout: return Label::timeout;
+    case Cause::spurious: return Label::spurious;
+    default: return Label::none;
+  }
+}
+
+/// Recoveries distinguish the reason, not its place.
+Label without_place(Label label) {
+  if (label == Label::lost_after) return Label::lost_before;
+  if (label == Label::reordered_after) return Label::reordered_before;
+  return label;
+}
+
+std::string percent(double value) { return fmt::format("{:6.2f} %", value * 100); }
+
+}  // namespace
+
+std::string_view to_string(Label label) {
+  constexpr std::string_view names[] = {"none",      "lost before",      "lost after",      "lost in capture",
+                                        "corrupted", "reordered before", "reordered after", "duplicated",
+                                        "copied",    "behind",           "not ready",       "response missing",
+                                        "timeout",   "spurious"};
+  static_assert(std::size(names) == labels);
+  return names[static_cast<std::size_t>(label)];
+}
+
+Scenario draw_scenario(std::uint64_t seed, unsigned most_impairments) {
+  device::Random random(device::Random(seed).next());
+  const auto draw = [&](std::uint64_t below) { return random.next() % below; };
+  Scenario s;
+  s.seed = seed;
+  constexpr Numbering numberings[] = {Numbering::consecutive, Numbering::consecutive, Numbering::consecutive,
+                                      Numbering::constant, Numbering::random};
+  s.numbering = numberings[draw(std::size(numberings))];
+  constexpr std::uint32_t mtus[] = {256, 512, 1024, 1024, 2048, 4096};
+  s.mtu = mtus[draw(std::size(mtus))];
+  s.requests = {20 + static_cast<unsigned>(draw(60)), draw(2) == 0 ? 0 : static_cast<unsigned>(draw(40))};
+  s.interval = static_cast<std::int64_t>(200 + draw(draw(3) == 0 ? 40'000 : 3'000));
+  s.most_bytes = static_cast<std::uint32_t>(64 + draw(draw(2) == 0 ? 16'000 : 2'000));
+  for (std::int64_t& delay : s.delay) delay = static_cast<std::int64_t>(200 + draw(8'000));
+  constexpr std::uint64_t speeds[] = {10'000'000'000, 25'000'000'000, 100'000'000'000, 400'000'000'000};
+  s.bits_per_second = speeds[draw(std::size(speeds))];
+  s.timeout = static_cast<std::uint8_t>(8 + draw(7));
+  s.connection_manager = draw(3) != 0;
+  s.receiver_not_ready = draw(10) == 0;
+  if (draw(12) == 0) s.response_delay = static_cast<std::int64_t>(draw(2'000'000));
+  const unsigned count = most_impairments == 0 ? 0 : 1 + static_cast<unsigned>(draw(most_impairments));
+  for (unsigned i = 0; i < count; ++i) {
+    Impairment impairment;
+    constexpr Kind kinds[] = {Kind::loss,   Kind::burst,       Kind::reordering, Kind::reordering,
+                              Kind::jitter, Kind::duplication, Kind::corruption};
+    impairment.kind = kinds[draw(std::size(kinds))];
+    impairment.segment = draw(2) == 0 ? Segment::before : Segment::after;
+    impairment.sender = static_cast<unsigned>(draw(3));
+    impairment.one_in = static_cast<std::uint32_t>(10 + draw(draw(2) == 0 ? 40 : 400));
+    if (impairment.kind == Kind::reordering) impairment.depth = 1 + static_cast<std::uint32_t>(draw(1U << draw(7)));
+    if (impairment.kind == Kind::burst) impairment.depth = 2 + static_cast<std::uint32_t>(draw(12));
+    if (impairment.kind == Kind::jitter || impairment.kind == Kind::duplication)
+      impairment.time = static_cast<std::int64_t>(1 + draw(1U << (6 + draw(12))));
+    s.impairments.push_back(impairment);
+  }
+  return s;
+}
+
+Score evaluate(const Scenario& scenario) {
+  const Traffic traffic = simulate(scenario);
+  Score score;
+  score.scenarios = 1;
+  score.packets = traffic.frames.size();
+
+  conformance::Monitors monitors;
+  Collector collector(monitors);
+  tracking::TrackerOptions options;
+  options.transport = true;
+  tracking::Dissector dissector;
+  tracking::Tracker tracker(collector, options);
+  tracking::Packet packet;
+  for (std::size_t i = 0; i < traffic.frames.size(); ++i) {
+    const CapturedFrame& frame = traffic.frames[i];
+    packet.number = i + 1;
+    packet.time_ns = frame.time;
+    packet.link = LinkType::ethernet;
+    dissector.dissect(packet, frame.bytes, frame.wire_length);
+    monitors.take(packet);
+    tracker.add(packet);
+  }
+  tracker.finish();
+
+  for (const conformance::Violation& v : monitors.evaluator().violations()) {
+    if (v.count == 0) continue;
+    ++score.violations[std::string(v.of().alias) + " " + std::string(v.of().id)];
+    score.examples.push_back({std::string(v.of().id), std::string(v.of().alias), v.statement.expected,
+                              v.statement.actual, scenario.text(), v.place.frame});
+  }
+
+  const Truth truth(traffic, scenario);
+  const auto transmission_of = [&](std::uint64_t frame) -> const Transmission* {
+    return frame == 0 || frame > traffic.frames.size() ? nullptr
+                                                       : &traffic.transmissions[traffic.frames[frame - 1].transmission];
+  };
+  // The sender of a side: its device number. The first captured packet defines the sides.
+  std::optional<unsigned> device_a;
+  for (const CapturedFrame& frame : traffic.frames) {
+    device_a = traffic.transmissions[frame.transmission].sender;
+    break;
+  }
+  const auto device_of = [&](Side side) { return side == Side::a ? *device_a : 1 - *device_a; };
+
+  std::map<std::size_t, Label> claimed;  // by transmission
+  std::map<std::size_t, Label> claimed_recoveries;
+  for (const Event& event : collector.events) {
+    if (event.kind == EventKind::retransmission) {
+      const Label claim = *claim_of_recovery(event);
+      const std::size_t at = traffic.frames[event.frame - 1].transmission;
+      claimed_recoveries[at] = claim;
+      const Label real = without_place(truth.root_of_recovery(at).first);
+      LabelScore& s = score.recoveries[static_cast<std::size_t>(claim)];
+      ++s.claims;
+      s.right += real == claim;
+      ++score.recovery_confusion[static_cast<std::size_t>(real)][static_cast<std::size_t>(claim)];
+      if (real != claim && score.wrong.size() < 20)
+        score.wrong.push_back(fmt::format("retransmission frame {} psn {}: claim {}, truth {}; {}", event.frame,
+                                          event.psn, to_string(claim), to_string(real), scenario.text()));
+      continue;
+    }
+    const auto claim = claim_of(event);
+    if (!claim) continue;
+    LabelScore& s = score.by_label[static_cast<std::size_t>(*claim)];
+    ++s.claims;
+    bool right = false;
+    Label real = Label::none;
+    const auto test = [&](std::size_t i) {
+      const Transmission& t = traffic.transmissions[i];
+      // The event of a late packet names no place if the response proves the order.
+      if (Truth::has(t, *claim)) {
+        right = true;
+        claimed[i] = *claim;
+      } else if (real == Label::none) {
+        real = Truth::label_of(t);
+      }
+    };
+    const bool by_frame = event.kind == EventKind::duplicate || event.kind == EventKind::crc_bad ||
+                          (event.kind == EventKind::out_of_order && event.cause == Cause::none);
+    if (by_frame) {
+      test(traffic.frames[event.frame - 1].transmission);
+    } else {
+      const unsigned requester = device_of(event.end);
+      for (std::uint64_t i = 0; i < std::max<std::uint64_t>(event.packets, 1) && i < 4096; ++i) {
+        const Psn psn = Psn(event.psn) + static_cast<std::int64_t>(i);
+        for (const std::size_t t : truth.transmissions_of(requester, false, psn)) test(t);
+        for (const std::size_t t : truth.transmissions_of(1 - requester, true, psn)) test(t);
+      }
+    }
+    s.right += right;
+    ++score.confusion[static_cast<std::size_t>(right ? *claim : real)][static_cast<std::size_t>(*claim)];
+    if (!right && score.wrong.size() < 20)
+      score.wrong.push_back(fmt::format("{} frame {} psn {} packets {}: claim {}, truth {}; {}", to_string(event.kind),
+                                        event.frame, event.psn, event.packets, to_string(*claim), to_string(real),
+                                        scenario.text()));
+  }
+  (void)transmission_of;
+
+  // Incidents: packets that caused a NAK, and all damaged and duplicated packets in the capture.
+  std::map<std::size_t, Label> incidents;
+  for (const Transmission& t : traffic.transmissions) {
+    if (!t.transport || !t.response || t.captured < 0) continue;
+    if (t.op().operation != Operation::acknowledge || !Syndrome(t.syndrome).is_nak(nak_code::psn_sequence_error))
+      continue;
+    const auto [label, packet_index] = truth.root_of_nak(1 - t.sender, t.psn, t.sent);
+    if (label != Label::none && label != Label::behind) incidents[packet_index] = label;
+  }
+  for (std::size_t i = 0; i < traffic.transmissions.size(); ++i) {
+    const Transmission& t = traffic.transmissions[i];
+    if (t.transport && t.passed_damaged) incidents[i] = Label::corrupted;
+    if (t.transport && t.copied) incidents[i] = Label::copied;
+  }
+  for (const auto& [i, label] : incidents) {
+    LabelScore& s = score.by_label[static_cast<std::size_t>(label)];
+    ++s.incidents;
+    const auto found = claimed.find(i);
+    s.found += found != claimed.end() && found->second == label;
+  }
+  std::array<std::optional<Psn>, 2> next;
+  std::array<std::vector<Psn>, 2> firsts;  // PSNs of the first transmissions. A READ takes several PSNs
+  for (std::size_t i = 0; i < traffic.transmissions.size(); ++i) {
+    const Transmission& t = traffic.transmissions[i];
+    if (!t.transport || t.response) continue;
+    const bool starts = t.retransmitted && !(next[t.sender] && *next[t.sender] == t.psn);
+    if (t.retransmitted) {
+      const auto& sent = firsts[t.sender];
+      const auto after =
+          std::partition_point(sent.begin(), sent.end(), [&](const Psn& psn) { return psn - t.psn <= 0; });
+      next[t.sender] = after == sent.end() ? std::nullopt : std::optional(*after);
+    } else {
+      next[t.sender].reset();
+      firsts[t.sender].push_back(t.psn);
+    }
+    if (!starts || t.captured < 0) continue;
+    const Label real = without_place(truth.root_of_recovery(i).first);
+    LabelScore& s = score.recoveries[static_cast<std::size_t>(real)];
+    ++s.incidents;
+    const auto found = claimed_recoveries.find(i);
+    s.found += found != claimed_recoveries.end() && found->second == real;
+  }
+  return score;
+}
+
+void Score::add(const Score& other) {
+  scenarios += other.scenarios;
+  packets += other.packets;
+  for (const auto& [rule, count] : other.violations) violations[rule] += count;
+  constexpr std::size_t most = 60;
+  for (const FalseViolation& v : other.examples)
+    if (examples.size() < most) examples.push_back(v);
+  for (const std::string& line : other.wrong)
+    if (wrong.size() < most) wrong.push_back(line);
+  for (std::size_t i = 0; i < labels; ++i) {
+    for (const auto part : {&Score::by_label, &Score::recoveries}) {
+      LabelScore& s = (this->*part)[i];
+      const LabelScore& o = (other.*part)[i];
+      s.claims += o.claims;
+      s.right += o.right;
+      s.incidents += o.incidents;
+      s.found += o.found;
+    }
+    for (std::size_t j = 0; j < labels; ++j) {
+      confusion[i][j] += other.confusion[i][j];
+      recovery_confusion[i][j] += other.recovery_confusion[i][j];
+    }
+  }
+}
+
+std::string Score::text() const {
+  std::string text =
+      fmt::format("{} scenarios, {} captured packets\n\nfalse violations, in 1,000 scenarios:\n", scenarios, packets);
+  for (const auto& [rule, count] : violations)
+    text += fmt::format("  {:<60} {:8.1f}\n", rule, 1000.0 * double(count) / double(scenarios));
+  if (violations.empty()) text += "  none\n";
+  const auto table = [&](const char* title, const std::array<LabelScore, labels>& scores,
+                         const std::array<std::array<std::uint64_t, labels>, labels>& wrongs) {
+    text += fmt::format("\n{:<18} {:>9} {:>10} {:>10} {:>10}  wrong claims, by truth\n", title, "claims", "precision",
+                        "incidents", "recall");
+    for (std::size_t i = 0; i < labels; ++i) {
+      const LabelScore& s = scores[i];
+      if (s.claims == 0 && s.incidents == 0) continue;
+      text += fmt::format("{:<18} {:>9} {:>10} {:>10} {:>10} ", to_string(static_cast<Label>(i)), s.claims,
+                          percent(s.precision()), s.incidents, percent(s.recall()));
+      for (std::size_t j = 0; j < labels; ++j)
+        if (j != i && wrongs[j][i] != 0) text += fmt::format(" {}: {}", to_string(static_cast<Label>(j)), wrongs[j][i]);
+      text += '\n';
+    }
+  };
+  table("packets", by_label, confusion);
+  table("recoveries", recoveries, recovery_confusion);
+  return text;
+}
+
+}  // namespace rdmawire::attribution

@@ -1,0 +1,104 @@
+#pragma once
+/// Simulated traffic with known disturbances: two conforming reference devices, a path with a capture point, and the
+/// fate of every packet. Runs in virtual time. The same scenario always gives the same bytes.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dissectors/protocol/modular.hpp"
+#include "dissectors/protocol/opcode.hpp"
+
+namespace rdmawire::attribution {
+
+/// Location of an impairment on the path of a packet.
+enum class Segment : std::uint8_t {
+  before,   ///< between the sender and the capture point
+  after,    ///< between the capture point and the receiver
+  capture,  ///< only in the capture: the receiver is not affected
+};
+
+enum class Kind : std::uint8_t { loss, burst, reordering, jitter, duplication, corruption };
+std::string_view to_string(Segment segment);
+std::string_view to_string(Kind kind);
+
+struct Impairment {
+  static constexpr unsigned both = 2;
+  Kind kind = Kind::loss;
+  Segment segment = Segment::before;
+  unsigned sender = both;     ///< number of the device whose packets are affected
+  std::uint32_t one_in = 50;  ///< one of this number of packets is affected, at random
+  std::uint32_t depth = 1;    ///< reordering: number of later packets that overtake. burst: number of packets
+  std::int64_t time = 1000;   ///< maximum additional delay of jitter and duplicates, nanoseconds
+};
+
+/// IP identifications of a sender.
+enum class Numbering : std::uint8_t { consecutive, constant, random };
+
+struct Scenario {
+  std::uint64_t seed = 1;
+  Numbering numbering = Numbering::consecutive;
+  std::uint32_t mtu = 1024;
+  std::array<unsigned, 2> requests{30, 0};        ///< by device
+  std::int64_t interval = 2000;                   ///< mean time between requests, nanoseconds
+  std::uint32_t most_bytes = 4096;                ///< per request
+  std::array<std::int64_t, 2> delay{1000, 1000};  ///< from device 0 to the capture point, and from there to device 1
+  std::uint64_t bits_per_second = 100'000'000'000;
+  std::uint8_t timeout = 9;         ///< code of the ACK timeout: 4.096 µs times 2^timeout
+  bool connection_manager = true;   ///< false: the capture contains no negotiation
+  bool receiver_not_ready = false;  ///< receives are posted late
+  std::int64_t response_delay = 0;  ///< additional processing time of device 1, nanoseconds
+  std::uint64_t first_frame = 0;    ///< number of packets before the start of the capture
+  std::uint32_t snap_length = 0;    ///< captured bytes of each packet. 0: all
+  std::vector<Impairment> impairments;
+
+  [[nodiscard]] std::string text() const;
+};
+
+/// One transmission of a packet by a device, and its fate.
+struct Transmission {
+  unsigned sender = 0;
+  std::int64_t sent = 0;
+  std::uint8_t opcode = 0, syndrome = 0;
+  Psn psn;
+  bool transport = false;  ///< a packet of the connection. Otherwise of the connection manager
+  bool response = false;
+  bool retransmitted = false;     ///< a request whose PSN was sent before
+  std::int64_t captured = -1;     ///< first passage of the capture point with intact contents. -1: never
+  std::int64_t arrived = -1;      ///< first arrival with intact contents. -1: never
+  bool passed_damaged = false;    ///< a corrupted copy passed the capture point
+  bool late_before = false;       ///< captured after a packet that was sent later
+  bool late_after = false;        ///< received after a packet that passed the capture point later
+  bool duplicated = false;        ///< by the network, before or after the capture point
+  bool duplicated_after = false;  ///< only after the capture point
+  bool copied = false;            ///< duplicated in the capture
+  bool hidden = false;            ///< lost in the capture
+
+  [[nodiscard]] const Opcode& op() const { return rdmawire::opcode(opcode); }
+  [[nodiscard]] bool lost_before() const { return captured < 0 && !passed_damaged; }
+  [[nodiscard]] bool lost_after() const { return captured >= 0 && arrived < 0; }
+};
+
+struct CapturedFrame {
+  std::int64_t time = 0;
+  std::size_t transmission = 0;
+  std::uint32_t wire_length = 0;
+  std::vector<std::uint8_t> bytes;
+};
+
+struct Arrival {
+  std::int64_t time = 0;
+  std::size_t transmission = 0;
+};
+
+struct Traffic {
+  std::vector<Transmission> transmissions;       ///< in the order sent
+  std::vector<CapturedFrame> frames;             ///< in capture order. Frame n is element n - 1
+  std::array<std::vector<Arrival>, 2> arrivals;  ///< intact packets, by receiving device
+  std::array<std::uint64_t, 2> completed{};      ///< successful requests, by device
+};
+
+Traffic simulate(const Scenario& scenario);
+
+}  // namespace rdmawire::attribution

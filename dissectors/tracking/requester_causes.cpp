@@ -1,0 +1,314 @@
+/// Causes of retransmissions, from the captured packets and the NAKs.
+///
+/// The responder accepts the requests in PSN order. If it received the captured packets in the captured order, the PSN
+/// that it expects is known. A NAK for this PSN is explained by the capture: the packet is missing (lost before the
+/// capture point), late (reordered) or damaged. A NAK for a PSN that was captured in order shows an event after the
+/// capture point. An acknowledgement of the packet before its retransmission proves that it was late, and not lost.
+
+#include <algorithm>
+
+#include "dissectors/protocol/syndrome.hpp"
+#include "dissectors/tracking/requester.hpp"
+#include "dissectors/tracking/requester_limits.hpp"
+
+namespace rdmawire::tracking {
+
+using namespace requester_limits;
+
+// From here on, the responder drops all packets after the missing one.
+void Requester::begin_disorder(Psn missing, Cause cause) {
+  disordered_ = true;
+  accepted_ = missing;
+  trouble().disorder = {cause, 0};
+}
+
+// A packet with these PSNs reached the capture point again, or late.
+void Requester::accept(Psn psn, Psn end, const TransportPacket& packet) {
+  if (!disordered_) return;
+  const std::size_t at = index_of(psn);
+  if (at >= packets_.size()) return;
+  if (psn - accepted_ > 0 || packet.damaged) {
+    packets_[at].dropped = true;
+    packets_[at].damaged = packet.damaged;
+    return;
+  }
+  packets_[at].dropped = false;
+  if (end - accepted_ > 0) accepted_ = end;
+  if (accepted_ - window_.next >= 0) disordered_ = false;
+}
+
+// The responder acknowledged all packets up to and including `through`.
+void Requester::accepted_through(Psn through) {
+  if (!disordered_ || through - accepted_ < 0) return;
+  accepted_ = through + 1;
+  if (accepted_ - window_.next >= 0) disordered_ = false;
+}
+
+void Requester::damaged(const TransportPacket& packet) {
+  LossEpisode& t = trouble();
+  const DamagedPacket bad{packet.frame, packet.time, packet.psn};
+  if (packet.is_response()) {
+    t.damaged_response = bad;
+    return;
+  }
+  t.damaged[t.damaged_count++ % t.damaged.size()] = bad;
+  SentPacket* known = find(packet.psn);
+  if (!known || packet.psn - window_.next >= 0) return;
+  // A retransmission, or the late packet of a gap.
+  known->damaged = true;
+  if (known->passed_over || known->psn == (disordered_ ? accepted_ : window_.next))
+    trouble().disorder.cause = Cause::corrupted;
+}
+
+// The number of damaged packets between two frames.
+std::uint32_t Requester::damaged_in_gap(std::uint64_t after, std::uint64_t before) const {
+  const LossEpisode& t = *trouble_;
+  return static_cast<std::uint32_t>(std::count_if(t.damaged.begin(), t.damaged.end(), [&](const DamagedPacket& bad) {
+    return bad.frame > after && bad.frame < before;
+  }));
+}
+
+Requester::Repeat Requester::repeat_of(const TransportPacket& packet, const SentPacket& known) const {
+  const auto same = [&](std::uint16_t identification) { return packet.identification == identification; };
+  if (!order_.numbered()) return Repeat::unknown;
+  if (known.seen && known.frame != 0 &&
+      ((same(known.identification) && packet.icrc == known.icrc) || same(known.last_identification)))
+    return Repeat::copy;
+  if (order_.is_late(packet.identification)) return Repeat::late;
+  return order_.is_after_newest(packet.identification) ? Repeat::retransmitted : Repeat::unknown;
+}
+
+// The network or the capture duplicated the packet. If the network did, the responder acknowledges it again.
+void Requester::report_copy(const TransportPacket& packet, const SentPacket& known, const Reporter& to) {
+  LossEpisode& t = trouble();
+  if (copying_ && packet.psn - t.copies_next >= 0) {
+    ++t.copies.packets;
+    t.copies.bytes += packet.payload;
+    t.copies.last_frame = packet.frame;
+  } else {
+    end_copies(to);
+    copying_ = true;
+    t.copies = event_of(EventKind::duplicate, Cause::none, packet, to);
+    t.copies.origin_frame = known.frame;
+    t.copies.duration = packet.time - known.time;
+    t.copies.bytes = packet.payload;
+  }
+  t.copies_next = packet.psn + known.psns;
+  ++to.requester().duplicates;
+  if (unanswered_again_ == 0) again_until_ = 0;
+  ++unanswered_again_;
+  again_end_ = window_.next;
+  again_time_ = packet.time;
+}
+
+void Requester::end_copies(const Reporter& to) {
+  if (!copying_) return;
+  copying_ = false;
+  to.tell(trouble_->copies);
+}
+
+// The packet was sent before packets that were captured earlier.
+void Requester::report_late(const TransportPacket& packet, const SentPacket& known, const Reporter& to) {
+  Event event = event_of(EventKind::out_of_order, Cause::none, packet, to);
+  event.origin_frame = known.frame;
+  event.duration = std::max<std::int64_t>(packet.time - known.time, 0);
+  event.bytes = packet.payload;
+  ++to.requester().out_of_order;
+  to.tell(event);
+  LossEpisode& t = trouble();
+  if (t.suspect.active && t.suspect.psn == packet.psn) t.suspect.active = false;
+  if (disordered_ && packet.psn == accepted_ && t.disorder.cause == Cause::none) t.disorder.cause = Cause::reordered;
+}
+
+// Returns the cause of the retransmission that a sequence error NAK requests, as far as known.
+Cause Requester::examine_nak(SentPacket* request, const TransportPacket& nak, bool repeated, const Reporter& to) {
+  if (!request) return Cause::sequence_error_nak;
+  if (!request->seen) {
+    // Reported at the retransmission, when the number of packets is known.
+    request->refused_frame = nak.frame;
+    request->refused_time = nak.time;
+    return request->damaged ? Cause::corrupted : Cause::sequence_error_nak;
+  }
+  if (repeated) return refusal_.cause;
+  LossEpisode& t = trouble();
+  if (t.suspect.active) settle_suspect(true, nullptr, to);
+  if (request->damaged) return Cause::corrupted;
+  if (!request->passed_over) {
+    if (request->overtaken) return Cause::reordered;
+    if (request->late) return Cause::sequence_error_nak;
+    const bool dropped_downstream = t.disorder.until != 0 && request->time <= t.disorder.until;
+    if ((request->dropped || dropped_downstream) && t.disorder.cause != Cause::none) return t.disorder.cause;
+    if (request->dropped && filler_.active) return Cause::reordered;
+  }
+  // A packet captured once may be lost before its retransmission is captured.
+  t.suspect.active = true;
+  t.suspect.retransmitted = 0;
+  t.suspect.psn = nak.psn;
+  t.suspect.event = event_of(EventKind::lost_in_network,
+                             request->passed_over ? Cause::before_capture : Cause::after_capture, nak, to);
+  t.suspect.event.origin_frame = request->frame;
+  t.suspect.event.cause_frame = nak.frame;
+  return Cause::sequence_error_nak;
+}
+
+// `lost`: the packet was retransmitted. Otherwise `proof`, a response, shows that it arrived before.
+void Requester::settle_suspect(bool lost, const TransportPacket* proof, const Reporter& to) {
+  Suspect& suspect = trouble_->suspect;
+  suspect.active = false;
+  Event& event = suspect.event;
+  if (lost) {
+    ++to.requester().lost_in_network;
+    if (trouble_->disorder.cause == Cause::none) trouble_->disorder.cause = Cause::sequence_error_nak;
+    to.tell(event);
+    return;
+  }
+  if (event.cause == Cause::before_capture) {
+    // Its retransmission is missing only in the capture.
+    event.kind = EventKind::lost_in_capture;
+    event.cause = Cause::none;
+    ++to.requester().lost_in_capture;
+    to.tell(event);
+    return;
+  }
+  event.kind = EventKind::out_of_order;
+  if (refusal_.active && refusal_.psn == suspect.psn) refusal_.cause = Cause::reordered;
+  if (round_.active && round_.event.cause_frame == event.cause_frame) round_.event.cause = Cause::reordered;
+  trouble_->disorder = {Cause::reordered, proof->time};
+  ++to.requester().out_of_order;
+  to.tell(event);
+}
+
+// True if the response can be the response to the retransmission of the suspect.
+bool Requester::answers_retransmission(const TransportPacket& response) const {
+  const std::int64_t retransmitted = trouble_->suspect.retransmitted;
+  if (retransmitted == 0) return false;
+  constexpr std::uint8_t enough_samples = 8;
+  return response_samples_ < enough_samples || response.time - retransmitted >= fastest_response_ / 2;
+}
+
+// Its retransmission was captured. If a response arrives sooner than the retransmission allows, the packet was late.
+void Requester::suspect_retransmitted(const TransportPacket& packet, const Reporter& to) {
+  Suspect& suspect = trouble_->suspect;
+  if (suspect.event.cause == Cause::before_capture || suspect.retransmitted != 0)
+    settle_suspect(true, nullptr, to);
+  else
+    suspect.retransmitted = packet.time;
+}
+
+// Returns the cause of a retransmission after the active sequence error NAK.
+Cause Requester::cause_of_refusal() {
+  const SentPacket* request = find(refusal_.psn);
+  if (request && request->seen && request->damaged) return Cause::corrupted;
+  if (request && request->seen && request->overtaken && refusal_.cause == Cause::sequence_error_nak)
+    return Cause::reordered;
+  return refusal_.cause;
+}
+
+// True if a damaged response was captured since this time.
+bool Requester::damaged_since(std::int64_t time) const {
+  return trouble_ && trouble_->damaged_response.frame != 0 && trouble_->damaged_response.time >= time;
+}
+
+// A gap filled by a retransmission was lost before the capture point. `filled`: one after the packet that fills it.
+void Requester::lost_before_capture(const SentPacket& gap, Psn filled, const TransportPacket& packet,
+                                    const Reporter& to) {
+  if (gap.damaged) return;  // it is in the capture, with a bad CRC
+  Event lost = event_of(EventKind::lost_in_network, Cause::before_capture, packet, to);
+  if (gap.refused_frame != 0) {
+    lost.frame = lost.cause_frame = gap.refused_frame;
+    lost.time = gap.refused_time;
+  }
+  lost.origin_frame = gap.frame;
+  lost.psn = gap.psn.value();
+  // A READ is one packet with many PSNs.
+  const std::int32_t rest = gap.end() - filled;
+  lost.packets = filled - packet.psn > 1 ? 1 + static_cast<std::uint64_t>(std::max(rest, 0)) : gap.psns;
+  to.requester().lost_in_network += static_cast<std::uint32_t>(lost.packets);
+  to.tell(lost);
+}
+
+void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, const SentPacket& known,
+                            const Reporter& to) {
+  Event event = event_of(EventKind::retransmission, Cause::unknown, packet, to);
+  event.origin_frame = known.frame;
+  event.bytes = packet.payload;
+  if (trouble_ && trouble_->suspect.active && trouble_->suspect.retransmitted != packet.time)
+    settle_suspect(true, nullptr, to);
+  const std::int64_t before = known.time ? known.time : last_time_;
+  event.duration = packet.time - before;
+  Waiting* waiting = waiting_of(packet.psn);
+  constexpr std::int32_t lost_again = 64;  // the first retransmitted packets can be lost before the capture point
+  // A deferred packet can be older than the NAK.
+  const bool at_refusal = refusal_.active && refusal_.frame < packet.frame && packet.psn - refusal_.psn < lost_again;
+
+  Event lost = event_of(EventKind::lost_in_network, Cause::before_capture, packet, to);
+  bool tell_lost = false;
+  const bool soon = packet.time - response_time_ < implied_ns;
+  const bool response_missing =
+      waiting && (waiting->read || waiting->atomic) && !waiting->done &&
+      ((waiting->skipped_frame != 0 && packet.psn - waiting->seen >= 0 && packet.time - response_time_ < missing_ns) ||
+       (soon && (waiting->skipped_frame != 0 || waiting->beyond - packet.psn > 1)));
+  // Going back further than the NAK requests a missing response.
+  if (at_refusal && !refusal_.rnr && (!response_missing || packet.psn - refusal_.psn >= 0)) {
+    event.cause = cause_of_refusal();
+    event.cause_frame = refusal_.frame;
+    refusal_.active = false;
+  } else if (at_refusal && refusal_.rnr) {
+    event.cause = Cause::rnr;
+    event.cause_frame = refusal_.frame;
+    event.value = refusal_.event.value;
+    event.found = static_cast<std::uint64_t>(packet.time - refusal_.time);
+    end_refusal(to, &packet);
+  } else if (obeyed_late_.frame != 0 && packet.time - obeyed_late_.time < obeyed_ns && known.time < obeyed_late_.time &&
+             packet.psn - obeyed_late_.psn >= 0 && packet.psn - obeyed_late_.psn < lost_again) {
+    // An acknowledgement passed the NAK on the way, or the packet arrived late: the NAK is obsolete.
+    event.cause = obeyed_late_.cause;
+    event.cause_frame = obeyed_late_.frame;
+    obeyed_late_.frame = 0;
+  } else if (response_missing) {
+    const bool bad = damaged_since(waiting->message.start);
+    event.cause = bad ? Cause::corrupted : Cause::implied_nak;
+    event.cause_frame = waiting->skipped_frame ? waiting->skipped_frame : frame_of_response(packet.psn + 1);
+    tell_lost = true;
+    lost.origin_frame = waiting->message.first_frame;
+    lost.cause_frame = event.cause_frame;
+    if (packet.psn - waiting->seen >= 0)
+      lost.packets = static_cast<std::uint64_t>(std::max(waiting->gap_end - packet.psn, 1));
+    else if (packet.psn - waiting->next_response < 0)
+      lost.cause = Cause::after_capture;
+    else
+      tell_lost = false;  // it arrived out of order and was dropped
+    if (bad) tell_lost = false;
+  } else if (const Operation what = opcode(known.opcode).operation;
+             soon && known.seen && (known.beyond_frame != 0 || known.end() - packet.psn > 1) &&
+             window_.oldest - packet.psn > 0 &&
+             (what == Operation::rdma_read_request || what == Operation::compare_swap ||
+              what == Operation::fetch_add)) {
+    // The responder answered it at the capture point. The requester saw the next response, and is missing this
+    // one.
+    const bool bad = damaged_since(known.first_time);
+    event.cause = bad ? Cause::corrupted : known.late_response ? Cause::reordered : Cause::implied_nak;
+    event.cause_frame = known.end() - packet.psn > 1 ? frame_of_response(packet.psn + 1) : known.beyond_frame;
+    tell_lost = event.cause == Cause::implied_nak;
+    lost.cause = Cause::after_capture;
+    lost.origin_frame = known.frame;
+    lost.cause_frame = event.cause_frame;
+  } else if (window_.oldest - packet.psn > 0) {
+    event.cause = Cause::spurious;
+    event.cause_frame = ack_frame_;
+  } else if (packet.time - before >= (to.joined ? shortest_timeout_ns : copy_ns * 2)) {
+    event.cause = Cause::timeout;
+  }
+  if (tell_lost) {
+    to.responder().lost_in_network += static_cast<std::uint32_t>(lost.packets);
+    to.tell(lost);
+  }
+
+  round_.active = true;
+  round_.event = event;
+  round_.next = packet.psn + psns;
+  round_.copy = is_copy(packet, known) &&
+                (event.cause == Cause::unknown || event.cause == Cause::spurious || event.cause == Cause::timeout);
+}
+
+}  // namespace rdmawire::tracking

@@ -1,0 +1,69 @@
+#pragma once
+/// The order in which an endpoint sent its packets, from their IPv4 identifications. Many senders increment the
+/// identification with every packet, so it shows which of two packets was sent first, whatever the network does to
+/// their order.
+
+#include <cstdint>
+
+namespace rdmawire::tracking {
+
+class SendOrder {
+ public:
+  /// Adds the next captured packet. `identification` 0 of a packet without IPv4 header is constant, so nothing is
+  /// learned.
+  void note(std::uint16_t identification) {
+    const auto step = static_cast<std::int16_t>(identification - newest_);
+    if (step > 0 && step <= longest_step) {
+      newest_ = identification;
+      if (rising_ < UINT8_MAX) ++rising_;
+      if (same_ > 0) same_ = 0;
+    } else {
+      note_other(identification, step);
+    }
+  }
+  /// True if the identifications of this sender show the order of its packets.
+  [[nodiscard]] bool numbered() const { return rising_ >= enough; }
+  /// True if the last packets have different identifications, in any order.
+  [[nodiscard]] bool distinct() const { return rising_ + varied_ >= enough_distinct; }
+  /// Identification of the packet that was sent last, as far as captured. Valid if numbered().
+  [[nodiscard]] std::uint16_t newest() const { return newest_; }
+  /// True if the packet was sent before another captured one. Valid if numbered(). Call before note().
+  [[nodiscard]] bool is_late(std::uint16_t identification) const {
+    return is_after(newest_, identification) && static_cast<std::int16_t>(newest_ - identification) <= longest_step;
+  }
+  /// True if the packet was sent after all captured ones. Valid if numbered(). Call before note().
+  [[nodiscard]] bool is_after_newest(std::uint16_t identification) const {
+    return is_after(identification, newest_) && static_cast<std::int16_t>(identification - newest_) <= longest_step;
+  }
+  /// True if the first identification was sent after the second one. Valid if numbered().
+  [[nodiscard]] static bool is_after(std::uint16_t identification, std::uint16_t than) {
+    return static_cast<std::int16_t>(identification - than) > 0;
+  }
+
+ private:
+  /// Longest step between two packets of a connection: other connections of the sender use identifications too. 1/16
+  /// of all values, so that random identifications do not seem to rise.
+  static constexpr std::int16_t longest_step = 4096;
+  static constexpr std::uint8_t enough = 6, enough_distinct = 3;
+
+  void note_other(std::uint16_t identification, std::int16_t step) {
+    if (step == 0) {
+      // Two equal packets are duplicates. Three are a constant.
+      if (same_ < UINT8_MAX) ++same_;
+      if (same_ > 1) rising_ = varied_ = 0;
+      return;
+    }
+    same_ = 0;
+    if (varied_ < UINT8_MAX) ++varied_;
+    if (step < 0 && step >= -longest_step && numbered()) return;  // a late packet
+    newest_ = identification;
+    rising_ = 0;
+  }
+
+  std::uint16_t newest_ = 0;
+  std::uint8_t rising_ = 0;  // number of increasing identifications, without late packets
+  std::uint8_t varied_ = 0;  // number of other changes since the identification was constant
+  std::uint8_t same_ = 0;    // number of packets with the identification of the newest one
+};
+
+}  // namespace rdmawire::tracking
