@@ -29,6 +29,12 @@ struct Decision {
 
 namespace conforming {
 
+// Sending: transmit.cpp
+/// Return the BTH and extension headers of a packet that is sent: those of the packet.
+PacketFields sent_fields(const OutgoingPacket& packet);
+/// Return the encoded frame as it is sent: unchanged.
+std::vector<std::uint8_t> sent_frame(std::vector<std::uint8_t> frame);
+
 // Requests: responder_decision.cpp
 /// Return the settings of the state machine: the MTU and the rights of the queue pair.
 machines::RcResponderSettings responder_settings(const QueuePair& qp);
@@ -212,6 +218,12 @@ machines::CmStep time_out(CmConnection& at, std::int64_t now);
 
 }  // namespace conforming
 
+/// Decisions about every packet that is sent.
+struct SendingDecisions {
+  Overridable<PacketFields(const OutgoingPacket&)> fields = conforming::sent_fields;
+  Overridable<std::vector<std::uint8_t>(std::vector<std::uint8_t>)> frame = conforming::sent_frame;
+};
+
 /// Decisions of the responder of reliable connections.
 struct ResponderDecisions {
   Overridable<machines::RcResponderSettings(const QueuePair&)> settings = conforming::responder_settings;
@@ -333,6 +345,7 @@ struct CmDecisions {
 
 /// All decisions.
 struct Decisions {
+  SendingDecisions sending;
   ResponderDecisions responder;
   UnreliableDecisions unreliable;
   DatagramDecisions datagrams;

@@ -35,6 +35,7 @@ class Device final : public replay::SimulatedHost, public Verbs {
   void set_faults(const Faults& faults);
   [[nodiscard]] Counters counters() const;
   /// Enable or disable congestion management, which is optional: A17.9.
+  void set_xrc(bool on) { core_.options.xrc = on; }
   void set_congestion_control(bool on) { core_.options.congestion_control = on; }
   /// Set the start values of the counters.
   void set_counters(const Counters& counters) { core_.counters = counters; }

@@ -5,8 +5,8 @@ namespace rdmawire::device {
 Decisions decisions_with(const Faults& faults) {
   Decisions decisions;
   if (!faults.any()) return decisions;
-  for (const auto& part :
-       {responder_overrides(), unreliable_overrides(), congestion_overrides(), queue_pair_overrides(), cm_overrides()})
+  for (const auto& part : {sending_overrides(), responder_overrides(), unreliable_overrides(), congestion_overrides(),
+                           queue_pair_overrides(), cm_overrides()})
     for (const FaultOverride& override : part)
       if (faults[override.fault]) override.add_to(decisions);
   return decisions;

@@ -13,6 +13,7 @@ struct FaultOverride {
   void (*add_to)(Decisions& decisions);
 };
 
+std::span<const FaultOverride> sending_overrides();
 std::span<const FaultOverride> responder_overrides();
 std::span<const FaultOverride> unreliable_overrides();
 std::span<const FaultOverride> congestion_overrides();
