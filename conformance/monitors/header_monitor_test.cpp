@@ -118,7 +118,7 @@ TEST(HeaderMonitor, ChangeInTransitIsInconclusive) {
 
 /// A packet with these checksums of IPv4 and UDP. `bench`: the capture shows packets as sent.
 ResultCounters checksum(std::string_view rule, bool bench, bool right, bool set = true) {
-  Watched link({.bench = bench, .paired = false});
+  Watched link({.paired = false, .bench = bench});
   link.change = [&](std::uint8_t* bytes, std::size_t size) {
     store_be(bytes + ip + 10, 2, 0);
     store_be(bytes + ip + 10, 2, internet_checksum(Bytes(bytes, 20)) ^ (right ? 0U : 1U));
