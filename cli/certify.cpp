@@ -142,7 +142,7 @@ class ProgressPrinter final : public conformance::AssessmentListener {
 
  private:
   [[nodiscard]] std::string text_of(const CaseResult& result) const {
-    if (json_) return {};
+    if (json_ || (result.blocked && result.judgment.verdict == Verdict::inconclusive && !verbose_)) return {};
     const bool unexpected = !report_->expected->expects(result, report_->date, report_->strict);
     if (!unexpected && !verbose_ && result.judgment.verdict == Verdict::pass && !result.flaky() &&
         result.complaints.empty() && result.observed.violations.empty())
@@ -240,6 +240,9 @@ void check_device_options(const conformance::TargetOptions& target, const Given&
     throw UsageError("--wire requires --device agent:ADDRESS");
   if (given("--kernel") && !target.device.starts_with("lab:"))
     throw UsageError("--kernel requires --device lab:rxe or lab:siw");
+  const bool own_kernel = target.kernel != "debian" && target.kernel != "newest";
+  if (given("--modules") && !(own_kernel && target.device.starts_with("lab:")))
+    throw UsageError("--modules requires --device lab:rxe or lab:siw, and --kernel FILE");
 }
 
 Exit run(Options& options, const Given& given) {
@@ -301,9 +304,13 @@ void add_device_options(Command& command, conformance::TargetOptions& target) {
                  "Send at most PPS frames per second to a physical device. 0 removes the limit.");
   command.option("--credentials", "FILE", target.secret_file,
                  "Authenticate to the agent with the key in FILE (see rdmawire-agent --make-credentials).");
-  command.option("--kernel", "KERNEL", target.kernel, "Boot this kernel in the lab: debian or newest.").completes([] {
-    return std::vector<std::string>{"debian", "newest"};
-  });
+  command
+      .option("--kernel", "KERNEL", target.kernel,
+              "Boot this kernel in the lab: debian, newest (Debian's newest), or a bzImage file.")
+      .completes([] {
+        return std::vector<std::string>{"debian", "newest"};
+      });
+  command.option("--modules", "DIR", target.modules, "Use the kernel modules in DIR (lib/modules/RELEASE) in the lab.");
 }
 
 Command certify_command() {

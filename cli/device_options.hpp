@@ -9,7 +9,7 @@
 
 namespace rdmawire::cli {
 
-/// Adds --device, --allow, --rate, --credentials and --kernel to the current group.
+/// Adds --device, --allow, --rate, --credentials, --kernel and --modules to the current group.
 void add_device_options(Command& command, conformance::TargetOptions& target);
 
 /// Wires of this host's interfaces and RDMA devices, for shell completion.

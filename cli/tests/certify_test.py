@@ -65,6 +65,32 @@ def test_fault_is_reported_with_capture(tmp_path):
     assert "VIOLATION: expected silence" in shown
 
 
+@pytest.mark.parametrize(
+    "fault, rule",
+    [("never-acknowledges", "RSP-001"), ("wrong-udp-port", "HDR-011"), ("refuses-revision-1", "MPA-008")],
+)
+def test_violated_basic_rule_is_reported_with_its_clause(fault, rule, tmp_path):
+    only = ("--only", "RSP-00*", "--only", "MPA-00*", "--only", "HDR-01*")
+    text = certify(*only, "--fault", fault, "--report", tmp_path, status=1).stdout
+    assert re.search(rf"^every transfer of (RoCE|iWARP) violates {rule} .*\(.*\): expected .*; got ", text, re.M), text
+    assert "error" not in text
+    report = json.loads((tmp_path / "report.json").read_text())
+    SCHEMA.validate(report)
+    assert [one["alias"] for one in report["basic"]] == [rule] and report["basic"][0]["clauses"]
+    failed = {case["alias"] for case in report["cases"] if case["verdict"] == "fail"}
+    assert failed == {rule} and "error" not in report["verdicts"]
+
+
+def test_invalid_frames_fail_cases_of_other_rules(tmp_path):
+    text = certify("--only", "RSP-009", "--only", "REQ-021", "--fault", "icrc-covers-ttl", "--report", tmp_path, status=1).stdout
+    assert re.search(r"^    violates +HDR-014 roce.sender.icrc.over-ipv4$", text, re.M), text
+    report = json.loads((tmp_path / "report.json").read_text())
+    SCHEMA.validate(report)
+    assert report["verdicts"] == {"fail": len(report["cases"])}
+    for case in report["cases"]:
+        assert case["violated"]["alias"] == "HDR-014" and case["frames"][0]["count"] > 0
+
+
 def test_known_failure_is_expected_and_pass_is_not(tmp_path):
     known = tmp_path / "known.json"
     known.write_text(json.dumps({"format": 1, "cases": {
@@ -226,6 +252,17 @@ def test_options_without_effect_on_the_device_are_errors():
     # "debian" is the default of --kernel.
     for kernel in ("newest", "debian"):
         assert "--kernel requires --device lab:rxe or lab:siw" in certify("--kernel", kernel, status=2).stderr
+    for options in (["--device", "lab:rxe"], ["--device", "lab:siw", "--kernel", "newest"], ["--kernel", "/k"]):
+        assert "--kernel" in certify("--modules", "/nowhere", *options, status=2).stderr
+
+
+def test_kernel_file_requires_its_modules(tmp_path):
+    kernel = tmp_path / "bzImage"
+    kernel.write_bytes(b"x")
+    done = certify("--device", "lab:rxe", "--kernel", kernel, status=2)
+    assert "requires --modules DIR" in done.stderr
+    done = certify("--device", "lab:rxe", "--kernel", kernel, "--modules", tmp_path / "none", status=2)
+    assert "requires --modules DIR" in done.stderr
 
 
 def test_physical_device_requires_allow(tmp_path, fake_agent):

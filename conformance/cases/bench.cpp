@@ -4,6 +4,8 @@
 
 #include <cerrno>
 
+#include "conformance/cases/case.hpp"
+
 namespace rdmawire::conformance {
 
 namespace {
@@ -31,6 +33,7 @@ Connected::Connected(Bench& at, const ConnectOptions& how)
 
 Bench::~Bench() {
   if (switched_) device().switch_congestion_management(*device().congestion_management);
+  if (xrc_off_) device().switch_xrc(true);
 }
 
 bool Bench::congestion_management(bool on) {
@@ -45,6 +48,20 @@ bool Bench::congestion_management(bool on) {
     end_case(Verdict::unsupported,
              on ? "the device has no congestion management" : "the device has congestion management");
   return false;
+}
+
+void Bench::without_xrc() {
+  if (lacking(device(), Need::xrc).empty()) {
+    if (!device().switch_xrc) end_case(Verdict::unsupported, "the device has XRC");
+    device().switch_xrc(false);
+    xrc_off_ = true;
+    note("XRC switched off");
+  }
+  const auto domain = device().device->xrc_domain();
+  const bool absent = !domain && domain.error().kind == peer::PeerError::Kind::refused;
+  require(absent, "no XRC domain on a device that reports no support for XRC",
+          domain ? "an XRC domain" : domain.error().message);
+  note("no XRC domain: " + domain.error().message);
 }
 
 const peer::XrcDomain& Bench::xrc_domain(std::size_t number) {

@@ -119,7 +119,8 @@ struct Connected : TesterQueuePair, DeviceQueuePair {
 class Bench : public Conversation, public DeviceBench {
  public:
   Bench(DeviceUnderTest& device, std::uint64_t seed)
-      : Conversation(*device.wire, device.patience), DeviceBench(*this, device, seed) {}
+      : Conversation(*device.wire, device.patience, FrameCheck(device.paths()), device.tester_qpns),
+        DeviceBench(*this, device, seed) {}
   ~Bench();
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
@@ -160,6 +161,8 @@ class Bench : public Conversation, public DeviceBench {
   /// Requires congestion management to be on or off. Switches it if the tester can. Otherwise compares with the user's
   /// option. Ends the case as "unsupported" on a mismatch. Returns false if the state is unknown.
   bool congestion_management(bool on);
+  /// Switches XRC off, or ends the case if the device has XRC.
+  void without_xrc();
 
  private:
   void make_receive_queue(Connected& of);
@@ -168,7 +171,8 @@ class Bench : public Conversation, public DeviceBench {
   std::deque<peer::XrcDomain> xrc_domains_;
   std::deque<peer::CompletionChannel> channels_;
   std::deque<Connected> connected_;
-  bool switched_ = false;            // congestion management differs from its default
+  bool switched_ = false;  // congestion management differs from its default
+  bool xrc_off_ = false;
   std::deque<BoundWindow> windows_;  // released before the QPs and regions that they are bound to
 };
 

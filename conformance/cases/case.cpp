@@ -34,6 +34,7 @@ constexpr std::span<const Case> (*files[])() = {
     rc_requester_retry_cases::all,
     rc_requester_rnr_cases::all,
     rc_requester_errors_cases::all,
+    transfers_cases::all,
     uc_cases::all,
     ud_cases::all,
     xrc_cases::all,

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace rdmawire::conformance {
 
 void end_case(Verdict verdict, std::string reason) { throw CaseEnd{{verdict, {}, std::move(reason)}}; }
@@ -24,6 +26,18 @@ void CaseRecorder::deviate(Verdict verdict, const std::string& expected, const s
 void CaseRecorder::deviates(Verdict verdict, const std::string& expected, const std::string& actual) {
   record(Step::Kind::violation, fmt::format("expected {}; got {}", expected, actual));
   if (!deviation_) deviation_ = Judgment{verdict, expected, actual};
+}
+
+void CaseRecorder::violates(WireViolation violation) {
+  const auto known = std::ranges::find(wire_violations_, violation.rule, &WireViolation::rule);
+  if (known != wire_violations_.end()) {
+    known->count += violation.count;
+    known->lost |= violation.lost;
+    return;
+  }
+  record(Step::Kind::violation,
+         fmt::format("{}: expected {}; got {}", violation.rule->id, violation.expected, violation.actual));
+  wire_violations_.push_back(std::move(violation));
 }
 
 void CaseRecorder::require(bool holds, const std::string& expected, const std::string& actual, Verdict otherwise) {

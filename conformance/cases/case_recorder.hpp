@@ -5,9 +5,11 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "conformance/cases/transcript.hpp"
 #include "conformance/cases/verdict.hpp"
+#include "conformance/cases/wire_violation.hpp"
 #include "dissectors/protocol/bits.hpp"
 
 namespace rdmawire::conformance {
@@ -47,6 +49,11 @@ class CaseRecorder {
   void deviates(Verdict verdict, const std::string& expected, const std::string& actual);
   [[nodiscard]] const std::optional<Judgment>& deviation() const { return deviation_; }
 
+  /// Records a rule that a frame or FPDU of the device violates, whatever the case tests, and continues.
+  void violates(WireViolation violation);
+  /// The violated rules, each once, in the order of their first violation.
+  [[nodiscard]] const std::vector<WireViolation>& wire_violations() const { return wire_violations_; }
+
   [[nodiscard]] const Timeouts& patience() const { return patience_; }
   [[nodiscard]] const Transcript& transcript() const { return transcript_; }
   /// Returns the transcript and starts a new one, for programs that run indefinitely.
@@ -56,6 +63,7 @@ class CaseRecorder {
   Timeouts patience_;
   Transcript transcript_;
   std::optional<Judgment> deviation_;
+  std::vector<WireViolation> wire_violations_;
 };
 
 /// Ends the case with this verdict and reason.

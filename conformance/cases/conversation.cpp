@@ -22,6 +22,7 @@ void Conversation::drain(std::int64_t silence) {
 Conversation& Conversation::operator>>(const Stimulus& stimulus) {
   const std::vector<std::uint8_t> bytes = stimulus.bytes();
   record(Step::Kind::sent, stimulus.text(), bytes);
+  icmp_error_.clear();
   const std::int64_t until = wire_.now() + patience().answer;
   for (;;) {
     const auto sent = wire_.send(bytes);
@@ -32,13 +33,29 @@ Conversation& Conversation::operator>>(const Stimulus& stimulus) {
   }
 }
 
+void Conversation::inspect(const HeaderStack& stack, std::int64_t time) {
+  FrameReport report = check_.check(stack, queue_pairs_, earlier_);
+  if (report.kind == FrameReport::Kind::icmp_error) {
+    record_at(time, Step::Kind::received, report.text, stack.bytes);
+    icmp_error_ = std::move(report.text);
+  }
+  if (report.kind == FrameReport::Kind::other && !report.violations.empty())
+    record_at(time, Step::Kind::received, "a frame that is no valid RoCE packet", stack.bytes);
+  for (WireViolation& violation : report.violations) {
+    // A case that takes all packets receives this one.
+    violation.lost = violation.lost && !(to_all_ && report.kind == FrameReport::Kind::packet);
+    violates(std::move(violation));
+  }
+}
+
 // Returns nullopt if the frame is not addressed to a QP of the tester.
-std::optional<Seen> Conversation::read(const replay::Received& received) const {
+std::optional<Seen> Conversation::read(const replay::Received& received) {
   if (received.own) return std::nullopt;
   Seen seen;
   seen.bytes.assign(received.frame.begin(), received.frame.end());
   seen.stack = decode(seen.bytes);
   seen.time = received.time;
+  inspect(seen.stack, seen.time);
   const auto bth = seen.stack.get<Bth>();
   if (!bth) return std::nullopt;
   seen.op = &opcode(bth->get<"opcode">());
@@ -77,10 +94,12 @@ std::optional<Seen> Conversation::next(std::int64_t for_ns) {
   }
 }
 
+std::string Conversation::nothing() const { return icmp_error_.empty() ? "nothing" : icmp_error_; }
+
 Seen Conversation::wait(const Expectation& expectation) {
   for (;;) {
     std::optional<Seen> seen = next();
-    if (!seen) deviate(Verdict::fail, expectation.text(), "nothing");
+    if (!seen) deviate(Verdict::fail, expectation.text(), nothing());
     switch (expectation.judge(*seen)) {
       case Match::yes: record(Step::Kind::expected, expectation.text()); return std::move(*seen);
       case Match::skip: break;
@@ -93,6 +112,7 @@ Seen Conversation::wait(const Expectation& expectation) {
 Conversation& Conversation::operator<<(const Silence& silence) {
   if (const auto seen = next(silence.nanoseconds ? silence.nanoseconds : patience().silence))
     deviate(Verdict::fail, "silence", seen->text());
+  if (!icmp_error_.empty()) deviate(Verdict::fail, "silence", icmp_error_);
   record(Step::Kind::expected, "silence");
   return *this;
 }

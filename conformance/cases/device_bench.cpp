@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstring>
 
 namespace rdmawire::conformance {
 
@@ -34,6 +37,25 @@ std::string text_of(const peer::Completion& completion) {
 void DeviceBench::refused(const peer::PeerError& error, const std::string& what) {
   const bool lacking = error.number == EOPNOTSUPP || error.number == ENOSYS || error.number == ENOTSUP;
   end_case(lacking ? Verdict::unsupported : Verdict::error, fmt::format("{}: {}", what, error.message));
+}
+
+void DeviceBench::is_refusal(const peer::PeerError& error, const std::string& what) {
+  if (error.kind != peer::PeerError::Kind::refused) refused(error, what);
+  constexpr std::array other_reasons{ENOMEM, ENODEV, EIO, EAGAIN, EINTR, EFAULT, EBADF};
+  if (std::ranges::find(other_reasons, error.number) != other_reasons.end())
+    end_case(Verdict::inconclusive, fmt::format("{}: refused for another reason: {}", what, error.message));
+}
+
+void DeviceBench::is_error_of(const peer::PeerError& error, std::initializer_list<int> errors,
+                              const std::string& what) {
+  std::string expected = what + " is refused with";
+  const char* separator = " ";
+  for (const int number : errors) {
+    expected += separator + std::string(strerrorname_np(number));
+    separator = " or ";
+  }
+  story_.require(std::ranges::find(errors, error.number) != errors.end(), expected, error.message,
+                 Verdict::fail_wrong_code);
 }
 
 const peer::ProtectionDomain& DeviceBench::domain(std::size_t number) {

@@ -44,11 +44,18 @@ class DeviceBench {
                           const peer::Names& access);
   /// Checks the content of the region.
   void holds(const peer::Region& region, std::uint64_t offset, const std::string& expected);
-  /// Checks that the device rejected the verb.
+  /// Checks that the device rejected the verb. An error that no rule about the call explains, such as a lack of memory,
+  /// ends the case as inconclusive.
   template <class T>
   void is_refused(const peer::PeerResult<T>& result, const std::string& what) {
-    if (!result && result.error().kind != peer::PeerError::Kind::refused) refused(result.error(), what);
+    if (!result) is_refusal(result.error(), what);
     story_.require(!result, what + " is refused", "it was done");
+  }
+  /// Checks that the device rejected the verb with one of these errors (errno). Another error is the wrong code.
+  template <class T>
+  void is_refused_with(const peer::PeerResult<T>& result, std::initializer_list<int> errors, const std::string& what) {
+    is_refused(result, what);
+    is_error_of(result.error(), errors, what);
   }
   /// Checks that the device reports this asynchronous event ("sq_drained") for this object (kind and handle).
   void tells(const std::string& event, const std::string& kind, std::uint64_t handle);
@@ -106,6 +113,8 @@ class DeviceBench {
 
  private:
   [[noreturn]] void refused(const peer::PeerError& error, const std::string& what);
+  void is_refusal(const peer::PeerError& error, const std::string& what);
+  void is_error_of(const peer::PeerError& error, std::initializer_list<int> errors, const std::string& what);
 
   CaseRecorder& story_;
   DeviceUnderTest& device_;

@@ -3,9 +3,11 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
-#include "conformance/cases/conversation.hpp"
+#include "conformance/cases/case_recorder.hpp"
 #include "conformance/cases/queue_pair.hpp"
 #include "replay/peer/queue_pair.hpp"
 #include "replay/peer/verbs.hpp"
@@ -52,12 +54,16 @@ struct DeviceUnderTest {
   std::optional<Way> ipv6;     ///< path over IPv6
   std::optional<Way> vlan;     ///< path with VLAN tags
   std::optional<Way> roce_v1;  ///< path with RoCEv1
+  /// QP numbers that the tester used, to which a retransmission may arrive after their case.
+  std::set<std::uint32_t> tester_qpns{};
   Timeouts patience;
   bool multicast = true;  ///< multicast frames are permitted. Otherwise multicast cases are skipped
   /// Whether congestion management is enabled, which verbs do not report. nullopt: unknown.
   std::optional<bool> congestion_management;
   /// Switches congestion management, if the tester can.
   std::function<void(bool)> switch_congestion_management{};
+  /// Switches XRC, if the tester can. Only for the reference device.
+  std::function<void(bool)> switch_xrc{};
   bool takes_slow = false;       ///< run cases that take more than a minute
   bool takes_dangerous = false;  ///< run cases of RunPolicy::dangerous
   /// Constant one-way delay in nanoseconds of a wire without loss and reordering, on which the tester observes the
@@ -75,6 +81,13 @@ struct DeviceUnderTest {
   /// Limits the device's TCP segments, as a change of the path MTU does. Only for the reference device. RFC 5044, 4.5.
   std::function<void(std::uint32_t)> change_segments{};
 
+  /// All paths to the device.
+  [[nodiscard]] std::vector<Path> paths() const {
+    std::vector<Path> all{path};
+    for (const auto* way : {&ipv6, &vlan, &roce_v1})
+      if (*way) all.push_back((*way)->path);
+    return all;
+  }
   [[nodiscard]] bool is_iwarp() const { return tcp != nullptr; }
   [[nodiscard]] Family family() const { return is_iwarp() ? Family::iwarp : Family::infiniband; }
   [[nodiscard]] std::int64_t now() const { return tcp ? tcp->now() : wire->now(); }

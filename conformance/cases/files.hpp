@@ -31,6 +31,7 @@ namespace rc_requester_reads_cases { std::span<const Case> all(); }
 namespace rc_requester_retry_cases { std::span<const Case> all(); }
 namespace rc_requester_rnr_cases { std::span<const Case> all(); }
 namespace rc_requester_errors_cases { std::span<const Case> all(); }
+namespace transfers_cases { std::span<const Case> all(); }
 namespace uc_cases { std::span<const Case> all(); }
 namespace ud_cases { std::span<const Case> all(); }
 namespace xrc_cases { std::span<const Case> all(); }

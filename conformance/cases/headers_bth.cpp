@@ -150,6 +150,34 @@ void three_pad_bytes_in_a_write(Bench& bench) {
   qp.holds(0, pattern_bytes(5) + std::string(3, '\x44'));
 }
 
+// Every packet names the QP and the partition of the connection: a response, and a request of the device.
+void each_names(Bench& bench, std::uint64_t (*field)(const View<Bth>&), std::uint64_t (*expected)(const Connected&)) {
+  Connected& qp = bench.rc({.receives = 1});
+  bench.listen_to_all();
+  bench >> qp.send_only(psn(+0), payload);
+  const auto response = bench.next();
+  qp.device_sends(1);
+  const auto request = bench.next();
+  for (const auto* seen : {&response, &request}) {
+    bench.require(seen->has_value(), "a response and a request", "nothing");
+    const std::uint64_t found = field(*(*seen)->stack.get<Bth>());
+    bench.require(found == expected(qp), fmt::format("{:#x}", expected(qp)),
+                  fmt::format("{:#x} in {}", found, (*seen)->text()));
+  }
+  bench >> qp.ack(psn(+0), 1);
+  qp.completes(0);
+}
+void destination_qp(Bench& bench) {
+  each_names(
+      bench, [](const View<Bth>& bth) { return std::uint64_t{bth.get<"dest_qp">()}; },
+      [](const Connected& qp) { return std::uint64_t{qp.tester_qpn}; });
+}
+void partition_key(Bench& bench) {
+  each_names(
+      bench, [](const View<Bth>& bth) { return std::uint64_t{bth.get<"pkey">()}; },
+      [](const Connected& qp) { return std::uint64_t{qp.path.pkey}; });
+}
+
 }  // namespace
 
 std::span<const Case> all() {
@@ -181,6 +209,8 @@ std::span<const Case> all() {
       {.rule = "bth.receiver.pad.not-delivered", .variant = "WRITE", .run = three_pad_bytes_in_a_write},
       {.rule = "bth.receiver.migration.either-accepted", .variant = "0", .run = migreq_0},
       {.rule = "bth.receiver.migration.either-accepted", .variant = "1", .run = migreq_1},
+      {.rule = "bth.sender.qpn.of-connection", .run = destination_qp},
+      {.rule = "bth.sender.pkey.of-queue-pair", .run = partition_key},
   };
   return list;
 }

@@ -37,6 +37,7 @@ void each_datagram(Bench& bench, const std::function<void(Datagram)>& judge) {
     const auto received = bench.wire().receive(any ? bench.now() + bench.patience().silence : until);
     if (!received || !*received) break;
     const auto& bytes = (*received)->frame;
+    if (!(*received)->own) bench.inspect(decode(bytes), (*received)->time);
     constexpr std::size_t ethernet = 14, shortest = ethernet + 20;
     if (bytes.size() < shortest || bytes[12] != 0x08 || bytes[13] != 0x00) continue;
     const Datagram datagram(bytes.data() + ethernet, bytes.size() - ethernet);

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+
 #include "conformance/cases/fast_region.hpp"
 #include "conformance/cases/files.hpp"
 
@@ -72,14 +74,36 @@ void bound_already(Bench& bench) {
   is_not_bound(bench, qp, bind(window, qp.region), "a window that is bound");
 }
 
-// o10-37.2.26
-void type_1_is_not_invalidated(Bench& bench) {
+/// Checks that the device invalidates a window of type 2, so that the refusal of another invalidate has another reason.
+void invalidates_type_2(Bench& bench) {
+  if (!bench.domain().memory_window(2)) return bench.note("the device has no memory windows of type 2");
   Connected& qp = bench.rc({.region_access = bindable});
+  const std::uint32_t key = bench.bound_window(qp, 0, 64, {"remote_read"});
+  qp.post({.opcode = "local_inv", .wr_id = 1, .invalidate_rkey = key});
+  qp.completes(1);
+}
+
+// o10-37.2.26: the request is refused because of the type of the window, which stays valid.
+void type_1_is_not_invalidated(Bench& bench) {
+  invalidates_type_2(bench);
+  Connected& qp = bench.rc({.region_access = bindable});
+  Connected& reader = bench.rc();
   peer::MemoryWindow window = bench.take(bench.domain().memory_window(1), "a memory window of type 1");
   const std::uint32_t key = bench.take(window.bind(qp.qp, qp.region, 0, 64, {"remote_read"}, true), "the window bound");
-  static_cast<void>(bench.take(qp.cq.poll(1, bench.answer_time()), "poll for the bind's completion"));
+  const auto bound = bench.take(qp.cq.poll(1, bench.answer_time()), "poll for the bind's completion");
+  bench.require(!bound.empty() && bound.front().good(), "the bind completed with success",
+                bound.empty() ? "no completion" : text_of(bound.front()));
+  const auto reads = [&](psn at) {
+    bench >> reader.read(at, {.va = qp.region.addr(), .rkey = key, .length = 8});
+    bench << read_response(Position::only, at);
+  };
+  reads(psn(+0));
   const auto posted = qp.qp.post_send({{.opcode = "local_inv", .wr_id = 1, .invalidate_rkey = key}});
-  if (posted) qp.fails(1);
+  if (posted)
+    qp.fails(1);
+  else
+    bench.is_refused_with(posted, {EINVAL}, "the invalidate of a window of type 1");
+  reads(psn(+1));
 }
 
 // 10.6.7.2.6

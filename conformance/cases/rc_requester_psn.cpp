@@ -1,6 +1,8 @@
 /// PSNs and segmentation of the requester: IBTA vol 1, 9.7.2 (PSNs of requests, clause number not verified),
 /// 9.4 (lengths), 9.5 (order), 9.7.7 and C9-94 (the longest message).
 
+#include <cerrno>
+
 #include "conformance/cases/files.hpp"
 
 namespace rdmawire::conformance::rc_requester_psn_cases {
@@ -91,9 +93,11 @@ void messages_leave_as_posted(Bench& bench) {
         << a_write(psn(+6));
 }
 
+constexpr std::uint32_t pieces = 32;
+
 /// Repeated pieces of one region with a total length of 2^31 plus `more`.
 std::vector<peer::Piece> longest(const Connected& qp, std::uint32_t more) {
-  constexpr std::uint32_t pieces = 32, each = (std::uint32_t{1} << 31) / pieces;
+  constexpr std::uint32_t each = (std::uint32_t{1} << 31) / pieces;
   std::vector<peer::Piece> list(pieces, qp.piece(0, each));
   list.front() = qp.piece(0, each + more);
   return list;
@@ -117,11 +121,23 @@ void the_longest_message_is_sent(Bench& bench) {
 }
 
 void a_longer_message_is_not(Bench& bench) {
-  Connected& qp = bench.rc({.region_bytes = long_region, .timeout = patient, .send_sge = 32});
+  Connected& qp = bench.rc({.region_bytes = long_region, .timeout = patient, .send_sge = pieces});
+  // The same request with a permitted length is sent, so the length is the reason for a refusal.
+  qp.post({.opcode = "write",
+           .wr_id = 1,
+           .sges = std::vector<peer::Piece>(pieces, qp.piece(0, 8)),
+           .remote_addr = tester_memory,
+           .rkey = tester_rkey});
+  bench << rdmawire::conformance::a_write(psn(+0));
+  bench >> qp.ack(psn(+0), 1);
+  qp.completes(1);
   const auto posted = qp.qp.post_send(
       {{.opcode = "write", .wr_id = 0, .sges = longest(qp, 1), .remote_addr = tester_memory, .rkey = tester_rkey}});
   bench << silence();
-  if (posted) qp.completes(0, "loc_len_err");  // otherwise it was rejected immediately
+  if (posted)
+    qp.completes(0, "loc_len_err");
+  else
+    bench.is_refused_with(posted, {EINVAL, EMSGSIZE, E2BIG}, "a WRITE of 2^31 + 1 bytes");
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 
 namespace rdmawire::conformance {
 
+struct Rule;
+
 enum class Verdict : std::uint8_t {
   pass,
   fail,
@@ -26,6 +28,8 @@ struct Judgment {
   Verdict verdict = Verdict::pass;
   std::string expected;  ///< for fail and fail_wrong_code: the requirement of the clause, in our reading
   std::string actual;    ///< the behavior of the device, or the reason
+  /// For a failure: the violated rule if it is not that of the case, for example the ICRC rule. Otherwise nullptr.
+  const Rule* rule = nullptr;
 
   friend bool operator==(const Judgment&, const Judgment&) = default;
 };

@@ -311,9 +311,7 @@ void has_no_send_queue(Bench& bench) {
 
 // A device that does not announce XRC has no XRC QPs and drops the XRC opcodes.
 void absent_means_dropped(Bench& bench) {
-  const auto domain = bench.device().device->xrc_domain();
-  if (domain) end_case(Verdict::unsupported, "the device has XRC");
-  bench.note("no XRC domain: " + domain.error().message);
+  bench.without_xrc();
   xrc_opcode_to_rc(bench);
 }
 

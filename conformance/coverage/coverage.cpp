@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "conformance/cases/case.hpp"
+#include "conformance/coverage/exceptions.hpp"
 #include "conformance/coverage/seeded_fault.hpp"
 #include "conformance/monitors/monitored.hpp"
 #include "conformance/rules/explain_rules.hpp"
@@ -109,6 +110,15 @@ std::string coverage_page() {
   if (left_out().empty()) fmt::format_to(to, "None: each rule has the checks of its mode.\n");
   for (const LeftOut& one : left_out())
     fmt::format_to(to, "- `{}` {}: {}\n", one.rule->id, one.rule->alias, one.reason);
+  fmt::format_to(to, "\nRules without a case, although a stimulus can exercise them:\n\n");
+  for (const WithoutCase& one : without_case()) fmt::format_to(to, "- `{}`: {}\n", one.rule->id, one.reason);
+  fmt::format_to(to, "\nCases that the reference devices do not pass:\n\n");
+  for (const NotPassed& one : not_passed())
+    fmt::format_to(to, "- `{}` ({}): {}\n", one.id, to_string(one.verdict), one.reason);
+  fmt::format_to(to, "\nMonitors that can only confirm their rule:\n\n");
+  for (const UndetectingMonitor& one : undetecting_monitors())
+    fmt::format_to(to, "- `{}`: {}\n", one.rule->id, one.reason);
+  fmt::format_to(to, "\n");
   std::vector<std::string> faultless;
   for (const Coverage& one : all)
     if (!has_fault(one) && one.rule->mode != Mode::unit)

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/encode.hpp"
 #include "dissectors/protocol/icrc_cause.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
@@ -106,6 +107,7 @@ void HeaderMonitor::add(const tracking::Packet& packet) {
   }
   check_bth(here);
   if (!op.known || op.transport == Transport::rd) return;  // unknown or vendor-specific headers follow
+  check_extensions(here);
   check_length(here);
   check_service(here);
   if (op.operation == Operation::congestion_notification) check_cnp(here);
@@ -146,6 +148,21 @@ void HeaderMonitor::check_ipv4(const HeaderPacketContext& here) {
         "DF 1, MF 0, fragment offset 0", fmt::format("DF {:d}, MF {:d}, fragment offset {}", df, mf, offset), {}};
   });
   evaluator_.record("roce.sender.ip.protocol-is-udp", RuleResult::pass());
+  const Bytes header = here.stack.bytes_of(here.network);
+  if (header.size() == std::size_t{words} * 4)
+    check_sum(here, "roce.sender.ipv4.header-checksum", "header checksum", ip.get<"checksum">(),
+              internet_checksum(header) == 0);
+}
+
+// A capturing host sees packets before its adapter writes checksums, so only an untouched packet proves a violation.
+void HeaderMonitor::check_sum(const HeaderPacketContext& here, RuleId rule, std::string_view name, std::uint32_t value,
+                              bool right) {
+  const RuleResult wrong =
+      RuleResult::violation().unless(here.damaged, Reason::damaged).unless(!untouched_, Reason::modified_in_transit);
+  if (right) return void(evaluator_.record(rule, RuleResult::pass()));
+  here.report_sender(rule, wrong, [&] {
+    return Statement{fmt::format("a {} that matches the bytes", name), fmt::format("{:#06x}", value), {}};
+  });
 }
 
 void HeaderMonitor::check_ipv6(const HeaderPacketContext& here) {
@@ -173,6 +190,18 @@ void HeaderMonitor::check_udp(const HeaderPacketContext& here) {
   here.check("roce.sender.udp.checksum-zero", checksum == 0, [&] {
     return Statement{"UDP checksum 0", fmt::format("{:#06x}", checksum), {}};
   });
+  // The checksum covers the bytes that the length counts.
+  const RuleId right = "roce.sender.udp.checksum-right-if-set";
+  if (checksum == 0) return void(evaluator_.record(right, RuleResult::pass()));
+  if (length < Udp::size || length != wanted || layer->offset + length > here.stack.bytes.size())
+    return void(evaluator_.record(right, RuleResult::inconclusive(Reason::truncated)));
+  const bool v4 = here.network.header == &info<Ipv4>;
+  const std::uint32_t addresses = here.network.offset + (v4 ? 12U : 8U), bytes = v4 ? 8U : 32U;
+  std::uint32_t pseudo = ip_protocol::udp + length;
+  for (std::uint32_t at = 0; at < bytes; at += 2)
+    pseudo += static_cast<std::uint32_t>(load_be<2>(here.stack.bytes.data() + addresses + at));
+  check_sum(here, right, "UDP checksum", checksum,
+            internet_checksum(here.stack.bytes.subspan(layer->offset, length), pseudo) == 0);
 }
 
 void HeaderMonitor::check_icrc(const HeaderPacketContext& here) {
@@ -210,6 +239,10 @@ void HeaderMonitor::check_bth(const HeaderPacketContext& here) {
   const bool roce = here.stack.wire != Wire::infiniband;
   const bool notification = here.op.known && here.op.operation == Operation::congestion_notification;
   const bool clear = six == 0 && seven == 0 && (!roce || (!fecn && (!becn || notification)));
+  const std::uint32_t version = here.bth.get<"tver">();
+  here.check("bth.sender.version.zero", version == 0, [&] {
+    return Statement{"TVer 0", fmt::format("TVer {}", version), {}};
+  });
   // The ICRC does not cover the byte of FECN, BECN and reserved6, so a hop can change it unnoticed.
   const bool unprotected = roce && seven == 0 && !untouched_;
   if (!clear && unprotected) {
@@ -221,6 +254,22 @@ void HeaderMonitor::check_bth(const HeaderPacketContext& here) {
                      fmt::format("FECN {:d}, BECN {:d}, reserved6 {:#x}, reserved7 {:#x}", fecn, becn, six, seven),
                      {}};
   });
+}
+
+// The reserved bytes of a CNP have a rule of their own.
+void HeaderMonitor::check_extensions(const HeaderPacketContext& here) {
+  const auto expected = here.op.extension_headers();
+  for (const Layer& layer : here.stack.layers()) {
+    if (layer.header == &info<Cnp> || std::ranges::find(expected, layer.header) == expected.end()) continue;
+    for (const Field& field : layer.header->fields) {
+      if (!field.is_reserved()) continue;
+      const std::uint64_t found = field.load(here.at(layer));
+      here.check("bth.sender.headers.reserved-zero", found == 0, [&] {
+        return Statement{
+            fmt::format("reserved bits 0 in the {}", layer.header->title), fmt::format("{:#x}", found), {}};
+      });
+    }
+  }
 }
 
 void HeaderMonitor::check_length(const HeaderPacketContext& here) {

@@ -2,6 +2,7 @@
 /// Checks of the headers of single packets: rules of the group HDR, and rules of other groups that need one packet.
 
 #include <optional>
+#include <string_view>
 
 #include "conformance/monitors/evaluator.hpp"
 #include "dissectors/tracking/packet.hpp"
@@ -28,7 +29,9 @@ class HeaderMonitor {
   void check_ipv6(const HeaderPacketContext& here);
   void check_udp(const HeaderPacketContext& here);
   void check_icrc(const HeaderPacketContext& here);
+  void check_sum(const HeaderPacketContext& here, RuleId rule, std::string_view name, std::uint32_t value, bool right);
   void check_bth(const HeaderPacketContext& here);
+  void check_extensions(const HeaderPacketContext& here);
   void check_length(const HeaderPacketContext& here);
   void check_service(const HeaderPacketContext& here);
   void check_cnp(const HeaderPacketContext& here);

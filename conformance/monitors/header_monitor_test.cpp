@@ -1,6 +1,7 @@
 #include "conformance/monitors/watched_for_test.hpp"
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/encode.hpp"
 
 namespace rdmawire::conformance::testing {
 namespace {
@@ -29,6 +30,10 @@ const auto examples = std::vector<HeaderExample>{
     {"HDR-012", a_send(), [](std::uint8_t* p) { p[udp + 5] -= 4; }},
     {"HDR-013", a_send(), [](std::uint8_t* p) { p[udp + 7] = 1; }},
     {"HDR-034", a_send(), [](std::uint8_t* p) { p[bth + 8] |= 0x01; }},
+    {"bth.sender.version.zero", a_send(), [](std::uint8_t* p) { p[bth + 1] |= 1; }},
+    {"bth.sender.headers.reserved-zero",
+     {.opcode = rc::acknowledge, .psn = 100},
+     [](std::uint8_t* p) { p[bth + 12] |= 0x80; }},
     {"HDR-035", a_send(),
      [](std::uint8_t* p) {
        p[ip + 3] += 2;
@@ -73,6 +78,7 @@ TEST_P(Header, ReportsViolationUnlessPacketIsDamaged) {
 INSTANTIATE_TEST_SUITE_P(Rules, Header, ::testing::ValuesIn(examples), [](const auto& parameter) {
   std::string name = parameter.param.alias;
   std::replace(name.begin(), name.end(), '-', '_');
+  std::replace(name.begin(), name.end(), '.', '_');
   return name;
 });
 
@@ -120,6 +126,33 @@ TEST(HeaderMonitor, ReservedBitsOutsideTheIcrcAreInconclusive) {
   const ResultCounters counts = link.counts("HDR-034");
   EXPECT_EQ(counts.violated, 0U);
   EXPECT_EQ(counts.inconclusive_by_reason[static_cast<std::size_t>(Reason::modified_in_transit)], 1U);
+}
+
+/// A packet with these checksums of IPv4 and UDP. `bench`: the capture shows packets as sent.
+ResultCounters checksum(std::string_view rule, bool bench, bool right, bool set = true) {
+  Watched link({.paired = false, .bench = bench});
+  link.change = [&](std::uint8_t* bytes, std::size_t size) {
+    store_be(bytes + ip + 10, 2, 0);
+    store_be(bytes + ip + 10, 2, internet_checksum(Bytes(bytes, 20)) ^ (right ? 0U : 1U));
+    std::uint32_t pseudo = 17 + static_cast<std::uint32_t>(size) - 20;
+    for (std::size_t at = 12; at < 20; at += 2) pseudo += static_cast<std::uint32_t>(load_be<2>(bytes + at));
+    store_be(bytes + udp + 6, 2, 0);
+    if (set) store_be(bytes + udp + 6, 2, internet_checksum(Bytes(bytes + udp, size - 20), pseudo) ^ (right ? 0U : 1U));
+    return size;
+  };
+  link.a(a_send());
+  return link.counts(rule);
+}
+
+TEST(HeaderMonitor, WrongChecksumIsAViolationOnlyIfPacketIsUntouched) {
+  for (const char* rule : {"roce.sender.ipv4.header-checksum", "roce.sender.udp.checksum-right-if-set"}) {
+    for (const bool bench : {false, true}) EXPECT_EQ(checksum(rule, bench, true).passed, 1U) << rule;
+    EXPECT_EQ(checksum(rule, true, false).violated, 1U) << rule;
+    const ResultCounters captured = checksum(rule, false, false);
+    EXPECT_EQ(captured.violated, 0U) << rule << ": the adapter writes checksums after the capture";
+    EXPECT_EQ(captured.inconclusive_by_reason[static_cast<std::size_t>(Reason::modified_in_transit)], 1U) << rule;
+  }
+  EXPECT_EQ(checksum("roce.sender.udp.checksum-right-if-set", true, true, false).passed, 1U) << "0 means no checksum";
 }
 
 TEST(HeaderMonitor, TruncatedIcrcIsInconclusive) {

@@ -42,8 +42,8 @@ void UnreliableSender::packet(const MonitoredPacket& watch) {
     watch.report(continues ? RuleId("uc.requester.psn.increments") : RuleId("uc.requester.completion.when-sent"),
                  RuleResult::violation().unless(watch.identical, Reason::order_unknown), watch.from, [&] {
                    return Statement{fmt::format("relative PSN {}", next_ - first_),
-                                     fmt::format("relative PSN {} for the second time", t.psn - first_),
-                                     {}};
+                                    fmt::format("relative PSN {} for the second time", t.psn - first_),
+                                    {}};
                  });
     return;
   }

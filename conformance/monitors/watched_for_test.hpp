@@ -11,6 +11,7 @@
 
 #include "conformance/monitors/monitors.hpp"
 #include "conformance/monitors/tally_for_test.hpp"
+#include "dissectors/protocol/encode.hpp"
 #include "dissectors/tracking/dissector.hpp"
 #include "dissectors/tracking/frames_for_test.hpp"
 #include "dissectors/tracking/queue_pairs.hpp"
@@ -111,6 +112,8 @@ class Watched {
     bytes_[6] = 0x40;  // DF
     bytes_[29] |= migrated ? 0x40 : 0;
     store_be(bytes_ + 4, 2, packet_.number);
+    store_be(bytes_ + 10, 2, 0);
+    store_be(bytes_ + 10, 2, internet_checksum(Bytes(bytes_, 20)));
     if (bytes_[28] != congestion_notification) store_be(bytes_ + size - 4, 4, 0x10000 + packet_.number);  // an ICRC
     if (change) size = change(bytes_, size);
     change = nullptr;

@@ -151,6 +151,7 @@ class Work {
       if (const auto found = results.find(which); found != results.end())
         report.results.push_back(std::move(found->second));
     report.partial = std::move(all.partial);
+    report.basic = std::move(all.basic);
     made_->abandoned = all.abandoned;
   }
 
@@ -191,6 +192,9 @@ class Work {
       report.nanoseconds += result.nanoseconds;
       if (!made_->expected.expects(result, report.date, report.strict)) made_->unexpected.push_back(result.of);
     }
+    for (const BasicViolation& basic : report.basic)
+      if (!made_->expected.find_observed(*basic.judgment.rule, report.date))
+        made_->basic.push_back(basic.judgment.rule);
     // Only a complete run proves that a rule passed.
     if (options_.all_cases && report.partial.empty())
       made_->unlike_them = made_->expected.held_unexpectedly(report.results, report.date);

@@ -86,10 +86,11 @@ class Assessment {
   std::size_t abandoned = 0;             ///< cases that still block threads of this process
   std::vector<std::string> troubles;     ///< write errors, one sentence each
   std::vector<const Case*> unexpected;   ///< cases with unexpected results
+  std::vector<const Rule*> basic;        ///< unknown violations of rules that every transfer needs
   std::vector<const Rule*> unlike_them;  ///< rules that passed although they are known to be violated
 
   /// Returns whether a result is unexpected.
-  [[nodiscard]] bool is_unexpected() const { return !unexpected.empty() || !unlike_them.empty(); }
+  [[nodiscard]] bool is_unexpected() const { return !unexpected.empty() || !basic.empty() || !unlike_them.empty(); }
 };
 
 /// Returns why none of these cases can detect one of the injected faults. Empty if each fault can be detected.

@@ -85,6 +85,8 @@ Json to_json(const CaseResult& result) {
             {"verdict", to_string(result.judgment.verdict)}};
   if (!result.judgment.expected.empty()) json["expected"] = result.judgment.expected;
   if (!result.judgment.actual.empty()) json["actual"] = result.judgment.actual;
+  if (const Rule* other = result.judgment.rule)
+    json["violated"] = {{"rule", other->id}, {"alias", other->alias}, {"clauses", clauses_of(*other)}};
   json["seed"] = result.seed;
   json["duration_ns"] = result.nanoseconds;
   if (!result.attempts.empty()) {
@@ -94,6 +96,17 @@ Json to_json(const CaseResult& result) {
     json["flaky"] = result.flaky();
   }
   if (!result.complaints.empty()) json["kernel_messages"] = result.complaints;
+  if (!result.wire.empty()) {
+    Json& wire = json["frames"] = Json::array();
+    for (const WireViolation& one : result.wire)
+      wire.push_back({{"rule", one.rule->id},
+                      {"alias", one.rule->alias},
+                      {"clauses", clauses_of(*one.rule)},
+                      {"count", one.count},
+                      {"lost", one.lost},
+                      {"expected", one.expected},
+                      {"actual", one.actual}});
+  }
   Json observed = Json::array();
   for (const Violation& violation : result.observed.violations)
     observed.push_back({{"rule", violation.of().id},
@@ -116,6 +129,16 @@ std::optional<CaseResult> result_of(const nlohmann::json& json) {
     CaseResult result;
     result.of = which;
     result.judgment = {*verdict, json.value("expected", ""), json.value("actual", "")};
+    if (const auto other = json.find("violated"); other != json.end()) {
+      result.judgment.rule = find_rule(other->value("rule", ""));
+      if (!result.judgment.rule) return std::nullopt;
+    }
+    for (const nlohmann::json& one : json.value("frames", nlohmann::json::array())) {
+      const Rule* rule = find_rule(one.value("rule", ""));
+      if (!rule) return std::nullopt;
+      result.wire.push_back({RuleId::at(static_cast<std::size_t>(rule - rules.data())), one.value("expected", ""),
+                             one.value("actual", ""), one.value("lost", false), one.value("count", std::uint64_t{0})});
+    }
     result.seed = json.value("seed", std::uint64_t{0});
     result.nanoseconds = json.value("duration_ns", std::int64_t{0});
     for (const nlohmann::json& one : json.value("attempts", nlohmann::json::array())) {
@@ -156,6 +179,7 @@ Json rules_of(const Report& report) {
     list.push_back({{"rule", rule->id},
                     {"alias", rule->alias},
                     {"state", counts.state()},
+                    {"detects_violations", !only_positive(rule)},
                     {"passed", counts.passed},
                     {"violated", counts.violated},
                     {"inconclusive", counts.inconclusive()}});
@@ -209,6 +233,16 @@ Json to_json(const Report& report) {
             {"rules", rules_of(report)}};
   if (!report.date.empty()) json["date"] = report.date;
   if (!report.partial.empty()) json["partial"] = report.partial;
+  if (!report.basic.empty()) {
+    Json& basic = json["basic"] = Json::array();
+    for (const BasicViolation& one : report.basic)
+      basic.push_back({{"rule", one.judgment.rule->id},
+                       {"alias", one.judgment.rule->alias},
+                       {"clauses", clauses_of(*one.judgment.rule)},
+                       {"family", to_string(one.family)},
+                       {"expected", one.judgment.expected},
+                       {"actual", one.judgment.actual}});
+  }
   if (!report.preflight.empty()) {
     Json& lines = json["preflight"] = Json::array();
     for (const Finding& one : report.preflight) {

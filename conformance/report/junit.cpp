@@ -27,7 +27,8 @@ void add_outcome(pugi::xml_node test, const CaseResult& result) {
     case Verdict::may: break;
     case Verdict::fail:
     case Verdict::fail_wrong_code:
-      add("failure", fmt::format("expected {}; got {}", judgment.expected, judgment.actual));
+      add("failure", fmt::format("{}{}expected {}; got {}", judgment.rule ? judgment.rule->id : "",
+                                 judgment.rule ? ": " : "", judgment.expected, judgment.actual));
       break;
     case Verdict::error: add("error", judgment.actual); break;
     case Verdict::unsupported:

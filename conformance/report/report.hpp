@@ -9,6 +9,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "conformance/runner/certify.hpp"
 #include "conformance/runner/expected.hpp"
 #include "conformance/runner/preflight.hpp"
 #include "conformance/runner/run.hpp"
@@ -26,10 +27,11 @@ struct Report {
   std::uint64_t seed = 0;
   std::int64_t nanoseconds = 0;
   std::vector<CaseResult> results;
-  std::string partial = {};             ///< why some selected cases did not run. Empty: all ran
-  std::vector<Finding> preflight = {};  ///< results of the checks before the run
-  std::vector<Change> changes = {};     ///< differences from an earlier run
-  std::string date = {};                ///< date of the run, YYYY-MM-DD. Empty: not specified
+  std::string partial = {};                ///< why some selected cases did not run. Empty: all ran
+  std::vector<BasicViolation> basic = {};  ///< rules that every transfer needs and that the device violates
+  std::vector<Finding> preflight = {};     ///< results of the checks before the run
+  std::vector<Change> changes = {};        ///< differences from an earlier run
+  std::string date = {};                   ///< date of the run, YYYY-MM-DD. Empty: not specified
   /// Known results of the device. nullptr: none. Not owned.
   const ExpectedResults* expected = nullptr;
   bool strict = false;  ///< violations of "should" rules are unexpected, too

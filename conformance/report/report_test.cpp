@@ -55,7 +55,7 @@ TEST(Report, TextShowsVerdictReferenceAndActual) {
   EXPECT_EQ(summary(report),
             "2 cases in 2.0 s: 1 fail-wrong-code, 1 unsupported; a <device>, seed 7\n"
             "monitors: 1 rules passed, 0 violated, 0 inconclusive, " +
-                std::to_string(report.watched().size() - 1) + " not exercised\n");
+                std::to_string(report.watched().size() - 1) + " not exercised; 0 only confirmed\n");
 }
 
 TEST(Report, JsonHasCasesVerdictsAndRules) {

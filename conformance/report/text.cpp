@@ -62,10 +62,17 @@ std::string text_of(const CaseResult& result, bool steps) {
   const Judgment& judgment = result.judgment;
   std::string text = fmt::format("{:<16} {:<9} {}\n", to_string(judgment.verdict), rule.alias, result.of->id());
   const bool deviates = judgment.verdict == Verdict::fail || judgment.verdict == Verdict::fail_wrong_code;
-  if (deviates) text += fmt::format("    reference {}\n", clauses_of(rule));
+  if (judgment.rule)
+    text += fmt::format("    violates  {}{}{}\n", judgment.rule->alias, judgment.rule->alias.empty() ? "" : " ",
+                        judgment.rule->id);
+  if (deviates) text += fmt::format("    reference {}\n", clauses_of(judgment.rule ? *judgment.rule : rule));
   if (!judgment.expected.empty()) text += fmt::format("    expected  {}\n", judgment.expected);
   if (!judgment.actual.empty())
     text += fmt::format("    {}  {}\n", deviates ? "actual  " : "because ", judgment.actual);
+  for (const WireViolation& violation : result.wire)
+    if (&*violation.rule != judgment.rule && (judgment.rule || &*violation.rule != &rule || !deviates))
+      text += fmt::format("    in {} frame{}  {}: expected {}; got {}\n", violation.count,
+                          violation.count == 1 ? "" : "s", violation.rule->id, violation.expected, violation.actual);
   for (const Violation& violation : result.observed.violations)
     text += fmt::format("    observed  {} {}\n    reference {}\n    expected  {}\n    actual    {}\n",
                         violation.of().alias, violation.of().id, clauses_of(violation.of()),
@@ -96,14 +103,22 @@ std::string summary(const Report& report) {
   text += fmt::format("; {}, seed {}\n", report.device, report.seed);
   const Observation observed = report.observed();
   const auto count = [&](auto which) {
-    return std::count_if(observed.counters.begin(), observed.counters.end(),
-                         [&](const auto& entry) { return which(entry.second); });
+    return std::count_if(observed.counters.begin(), observed.counters.end(), [&](const auto& entry) {
+      return !only_positive(RuleId::at(entry.first)) && which(entry.second);
+    });
   };
-  text += fmt::format("monitors: {} rules passed, {} violated, {} inconclusive, {} not exercised\n",
+  // A rule whose monitor cannot detect a violation is no evidence.
+  const auto confirmed = std::count_if(observed.counters.begin(), observed.counters.end(), [](const auto& entry) {
+    return only_positive(RuleId::at(entry.first)) && entry.second.passed != 0;
+  });
+  text += fmt::format("monitors: {} rules passed, {} violated, {} inconclusive, {} not exercised; {} only confirmed\n",
                       count([](const ResultCounters& t) { return t.passed != 0 && t.violated == 0; }),
                       count([](const ResultCounters& t) { return t.violated != 0; }),
                       count([](const ResultCounters& t) { return t.passed == 0 && t.violated == 0; }),
-                      report.watched().size() - observed.counters.size());
+                      report.watched().size() - observed.counters.size(), confirmed);
+  for (const BasicViolation& basic : report.basic)
+    text += fmt::format("every transfer of {} violates {}; cases of other rules are inconclusive\n",
+                        to_string(basic.family), text_of_violation(basic.judgment));
   if (!report.partial.empty()) text += fmt::format("PARTIAL: {}\n", report.partial);
   return text;
 }

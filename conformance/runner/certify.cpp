@@ -66,6 +66,7 @@ struct Run {
   std::uint64_t seed_of_run = 0;
   std::shared_ptr<Target> target;
   std::uint64_t objects = 0;  ///< objects of the target between cases
+  bool transfers = true;      ///< the transfer after the case is expected to work
 
   std::mutex mutex;
   std::condition_variable ended;
@@ -89,13 +90,14 @@ struct Run {
       };
       if (std::string left = left_behind(device, objects); !left.empty()) {
         trouble(std::move(left));
-      } else if (Judgment works = sanity(device, seed_of_run); works.verdict != Verdict::pass) {
+      } else if (Judgment works = transfers ? sanity(device, seed_of_run) : Judgment{};
+                 works.verdict != Verdict::pass) {
         if (works = sanity(device, seed_of_run + 1); works.verdict == Verdict::pass) {
           // The device only needed time: report it, but do not reopen the device.
           trouble("one transfer failed, the next one succeeded");
           broken = false;
         } else {
-          trouble(works.actual);
+          trouble(works.rule ? "every transfer violates " + text_of_violation(works) : works.actual);
         }
         lost = target->gone();
         broken |= lost.has_value();
@@ -119,7 +121,7 @@ class Work {
   }
 
   Certification go(std::unique_ptr<Target> first) {
-    if (options_.fresh && !works_at_all(first)) return take();
+    if (!opens(first)) return take();
     const std::size_t workers =
         std::clamp<std::size_t>(std::min(options_.jobs, most_jobs), 1, std::max<std::size_t>(1, which_.size()));
     std::mutex guard;
@@ -153,24 +155,51 @@ class Work {
     if (why_.empty()) why_ = std::move(why);
   }
 
-  /// Checks an in-process device once instead of before each case. Otherwise an error of the tester would appear as an
-  /// error of every case.
-  bool works_at_all(std::unique_ptr<Target>& first) {
-    std::shared_ptr<Target> tried(std::move(first));
-    std::string trouble;
-    if (!tried && !(tried = opened(which_.empty() ? Family::infiniband : which_.front()->family(), trouble))) {
-      end(trouble);
-      return false;
+  /// Runs the transfer that opens the run, for each family of the cases. Otherwise an error of the tester, or the
+  /// violation of a rule that every transfer needs, would appear as an error of every case. Returns false if no device
+  /// can be opened.
+  bool opens(std::unique_ptr<Target>& first) {
+    for (const Family family : {Family::infiniband, Family::iwarp}) {
+      const auto is_of = [&](const Case* one) { return one->family() == family; };
+      if (std::none_of(which_.begin(), which_.end(), is_of)) continue;
+      if (!options_.fresh) {
+        // Another device is lost if its transfer fails for another reason.
+        if (!first || first->device().family() != family) continue;
+        const Judgment works = sanity(first->device(), options_.seed);
+        // A frame may be lost once.
+        if (works.rule && sanity(first->device(), options_.seed + 1).rule == works.rule) block(family, works);
+        continue;
+      }
+      std::string trouble;
+      const std::shared_ptr<Target> tried = opened(family, trouble);
+      if (!tried) {
+        end(trouble);
+        return false;
+      }
+      if (const Judgment works = sanity(tried->device(), options_.seed); works.verdict != Verdict::pass)
+        block(family, works);
     }
-    const Judgment works = sanity(tried->device(), options_.seed);
-    if (works.verdict == Verdict::pass) return true;
+    if (options_.fresh) first = nullptr;
+    return true;
+  }
+
+  /// Ends the cases of a family whose transfer failed, except those of the violated rule.
+  void block(Family family, const Judgment& works) {
+    if (works.rule) basic_.push_back({family, works});
     for (std::size_t i = 0; i < which_.size(); ++i) {
+      if (which_[i]->family() != family || &*which_[i]->rule == works.rule) continue;
       CaseResult result;
       result.of = which_[i];
+      result.blocked = true;
       result.judgment = works;
+      if (works.rule)
+        result.judgment = {Verdict::inconclusive, {}, "every transfer violates " + text_of_violation(works)};
       keep(i, std::move(result));
     }
-    return false;
+  }
+  /// Returns whether a transfer is expected to work on a device of the family.
+  [[nodiscard]] bool transfers(Family family) const {
+    return std::none_of(basic_.begin(), basic_.end(), [&](const BasicViolation& one) { return one.family == family; });
   }
 
   std::shared_ptr<Target> opened(Family family, std::string& trouble) {
@@ -190,7 +219,7 @@ class Work {
     while (over().empty()) {
       std::string trouble;
       std::shared_ptr<Target> target = opened(family, trouble);
-      if (target && options_.fresh) return target;
+      if (target && (options_.fresh || !transfers(family))) return target;
       if (target) {
         const Judgment works = sanity(target->device(), options_.seed);
         if (works.verdict == Verdict::pass) return target;
@@ -211,12 +240,14 @@ class Work {
   std::optional<std::size_t> next() {
     if (!over().empty()) return std::nullopt;
     const std::lock_guard lock(mutex_);
+    while (next_ < which_.size() && results_[next_]) ++next_;  // a blocked case
     if (next_ == which_.size()) return std::nullopt;
     return next_++;
   }
 
   void work(std::shared_ptr<Target> target) {
-    if (target && !options_.fresh && sanity(target->device(), options_.seed).verdict != Verdict::pass) {
+    if (target && !options_.fresh && transfers(target->device().family()) &&
+        sanity(target->device(), options_.seed).verdict != Verdict::pass) {
       lost("the first transfer failed");
       target = nullptr;
     }
@@ -242,6 +273,7 @@ class Work {
     run->which = &which;
     run->seed_of_run = seed;
     run->target = target;
+    run->transfers = transfers(which.family());
     run->objects = held(*target->device().peer).value_or(0);
     std::thread thread;
     try {
@@ -358,6 +390,7 @@ class Work {
       }
     if (ran < results_.size()) all.partial = fmt::format("{} of {} cases ran: {}", ran, results_.size(), over());
     all.abandoned = abandoned_;
+    all.basic = basic_;
     return all;
   }
 
@@ -366,6 +399,7 @@ class Work {
   std::optional<Clock::time_point> until_;
   std::mutex mutex_, opening_, telling_;
   std::vector<std::optional<CaseResult>> results_;
+  std::vector<BasicViolation> basic_;  // written before the workers start
   std::size_t next_ = 0, abandoned_ = 0;
   unsigned losses_ = 0;
   std::string why_;

@@ -12,6 +12,7 @@
 
 #include "conformance/runner/run.hpp"
 #include "conformance/runner/target.hpp"
+#include "conformance/runner/transfer.hpp"
 
 namespace rdmawire::conformance {
 
@@ -36,10 +37,17 @@ struct CertifyOptions {
   std::function<void(const CaseResult&)> on_end;
 };
 
+/// A rule that every transfer needs and that the device violates.
+struct BasicViolation {
+  Family family = Family::infiniband;
+  Judgment judgment;  ///< with a rule
+};
+
 struct Certification {
-  std::vector<CaseResult> results;  ///< of the cases that ran, in order
-  std::string partial;              ///< why some cases did not run. Empty: all ran
-  std::size_t abandoned = 0;        ///< cases that still block threads of this process
+  std::vector<CaseResult> results;      ///< of the cases that ran, in order
+  std::string partial;                  ///< why some cases did not run. Empty: all ran
+  std::size_t abandoned = 0;            ///< cases that still block threads of this process
+  std::vector<BasicViolation> basic{};  ///< violations by the transfer that opens the run, at most one for each family
 };
 
 /// Runs the cases. `first`: an open device, or nullptr.
@@ -47,6 +55,9 @@ struct Certification {
 /// A transfer before the first case on a device and after each case checks device, agent and wire. The device is
 /// reopened if the transfer fails, objects of the case remain, the case exceeds its time, or the device is lost. The
 /// case then ends with Verdict::error, or with Verdict::fail if the device itself crashed.
+///
+/// If the transfer that opens the run violates a rule that every transfer needs, only the cases of this rule run. The
+/// others are inconclusive.
 Certification certify(std::span<const Case* const> which, const CertifyOptions& options,
                       std::unique_ptr<Target> first = nullptr);
 

@@ -241,6 +241,45 @@ TEST(Certify, TimeLimitEndsTheRun) {
   EXPECT_THAT(all.partial, HasSubstr("the time limit of 0 s was reached"));
 }
 
+// A device that violates a basic rule is reported as violating it, and not as an error of every case.
+TEST(Certify, BasicRuleThatTheTransferNeedsIsReported) {
+  struct Row {
+    const char* fault;
+    const char* alias;
+    Family family = Family::infiniband;
+  };
+  for (const Row& row :
+       {Row{"never-acknowledges", "RSP-001"}, Row{"wrong-udp-port", "HDR-011"}, Row{"wrong-ip-protocol", "HDR-007"},
+        Row{"icrc-reserved-unmasked", "HDR-017"}, Row{"addresses-next-queue-pair", "bth.sender.qpn.of-connection"},
+        Row{"replies-with-request-key", "MPA-002", Family::iwarp},
+        Row{"refuses-revision-1", "MPA-008", Family::iwarp}}) {
+    std::vector<const Case*> some;
+    for (const Case& which : cases())
+      if (which.family() == row.family && (some.size() < 20 || &*which.rule == find_rule(row.alias)))
+        some.push_back(&which);
+    CertifyOptions options = options_for();
+    options.open = [&](Family family) { return Target::open({.family = family, .seed = 3, .faults = {row.fault}}); };
+    const Certification all = certify(some, options);
+    ASSERT_EQ(all.basic.size(), 1U) << row.fault;
+    EXPECT_EQ(all.basic.front().judgment.rule, find_rule(row.alias)) << row.fault;
+    ASSERT_EQ(all.results.size(), some.size());
+    std::size_t failures = 0;
+    for (const CaseResult& result : all.results) {
+      const bool own = &*result.of->rule == find_rule(row.alias);
+      failures += own && result.judgment.verdict == Verdict::fail;
+      if (own) continue;
+      EXPECT_EQ(result.judgment.verdict, Verdict::inconclusive) << row.fault << ": " << result.of->id();
+      EXPECT_THAT(result.judgment.actual, HasSubstr(row.alias));
+    }
+    EXPECT_GT(failures, 0U) << row.fault;
+    // One device for all cases.
+    options.fresh = false;
+    const Certification bench = certify(some, options, *options.open(row.family));
+    ASSERT_EQ(bench.basic.size(), 1U) << row.fault;
+    EXPECT_EQ(bench.results.size(), some.size()) << bench.partial;
+  }
+}
+
 TEST(Certify, FailedTransferMakesCasesErrors) {
   CertifyOptions options = options_for();
   options.open = [](Family) {

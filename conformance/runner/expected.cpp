@@ -196,14 +196,16 @@ std::vector<const Rule*> ExpectedResults::held_unexpectedly(std::span<const Case
 
 bool ExpectedResults::expects(const CaseResult& result, const std::string& today, bool strict) const {
   const Verdict verdict = result.judgment.verdict;
-  const Known* known = find(*result.of, today);
+  // A violation of another rule in the frames is expected if it is known as observed.
+  const Rule* other = result.judgment.rule;
+  const Known* known = other ? find_observed(*other, today) : find(*result.of, today);
   const auto weighs = [&](const Rule& rule) { return strict || rule.level != Level::should; };
   const bool as_known = known ? known->verdict == verdict || known->instead == verdict
                               : !is_failure(verdict) || (verdict != Verdict::error && !weighs(*result.of->rule));
   const auto& seen = result.observed.violations;
   return (as_known || result.left_out) && std::all_of(seen.begin(), seen.end(), [&](const Violation& violation) {
            // A monitor violation of the rule that the case is known to fail is expected.
-           const bool own = known && is_failure(known->verdict) && violation.of().id == result.of->rule->id;
+           const bool own = known && !other && is_failure(known->verdict) && violation.of().id == result.of->rule->id;
            const Known* observed = find_observed(violation.of(), today);
            return own || (observed ? observed->verdict == Verdict::fail : !weighs(violation.of()));
          });

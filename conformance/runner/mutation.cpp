@@ -103,7 +103,14 @@ Mutation mutate(const SeededFault& fault, Breadth breadth, std::uint64_t seed, c
     const CaseResult result = run_case(which, (*target)->device(), seed);
     const Verdict verdict = result.judgment.verdict;
     const bool reports = which.rule->level == Level::may && verdict == Verdict::may && without->second == Verdict::pass;
-    if (is_failure(verdict) || reports) (meant ? mutation.caught : mutation.noticed).push_back(which.id());
+    // Frames can violate a rule other than that of the case.
+    const Rule& violated = result.judgment.rule ? *result.judgment.rule : *which.rule;
+    if (is_failure(verdict) || reports) {
+      if (meant && &violated == &*which.rule)
+        mutation.caught.push_back(which.id());
+      else if (!contains(broken, violated.id))
+        mutation.noticed.push_back(result.judgment.rule ? std::string(violated.id) : which.id());
+    }
     for (const Violation& violation : result.observed.violations)
       (contains(broken, violation.of().id) ? mutation.accused : mutation.suspected).insert(name_of(violation.of()));
   }

@@ -22,6 +22,7 @@ struct Attempt {
 struct CaseResult {
   const Case* of = nullptr;  ///< not nullptr
   Judgment judgment;
+  std::vector<WireViolation> wire{};  ///< rules that frames of the device violated, whatever the case tests
   Transcript transcript;
   Observation observed;  ///< results of the monitors for the device
   std::uint64_t seed = 0;
@@ -29,6 +30,7 @@ struct CaseResult {
   std::vector<Attempt> attempts;        ///< of a repeated case. The result is that of the worst run
   std::vector<std::string> complaints;  ///< kernel messages of the device during the case
   bool left_out = false;                ///< a slow or dangerous case that was skipped
+  bool blocked = false;                 ///< did not run, because the device violates a rule that every transfer needs
 
   /// Returns whether the verdicts of the attempts differ.
   [[nodiscard]] bool flaky() const;
@@ -39,8 +41,5 @@ std::uint64_t seed_of(const Case& which, std::uint64_t seed_of_run);
 
 /// Runs one case with newly created objects of the device.
 CaseResult run_case(const Case& which, DeviceUnderTest& device, std::uint64_t seed);
-
-/// Transfers one SEND with its acknowledgement to check device, agent and wire.
-Judgment sanity(DeviceUnderTest& device, std::uint64_t seed);
 
 }  // namespace rdmawire::conformance

@@ -135,6 +135,10 @@ class ReferenceTarget final : public Target {
     device_.switch_congestion_management = switch_to;
     device_.congestion_management = options.congestion_management.value_or(true);
     switch_to(*device_.congestion_management);
+    device_.switch_xrc = [this](bool on) {
+      const std::lock_guard lock(reference_->wire().mutex());
+      reference_->device().set_xrc(on);
+    };
     device_.takes_slow = device_.takes_dangerous = true;
     guard();
     return {};
@@ -317,7 +321,9 @@ class AgentTarget : public Target {
 class LabTarget final : public AgentTarget {
  public:
   tl::expected<void, TargetError> boot(const TargetOptions& options) {
-    const auto failed = [](const lab::LabError& error) { return trouble("lab: " + error.message); };
+    const auto failed = [](const lab::LabError& error) {
+      return tl::unexpected(TargetError{error.kind == lab::LabError::Kind::usage, "lab: " + error.message});
+    };
     // Checked before the image is downloaded and built.
     if (::access(options.agent.c_str(), R_OK) != 0)
       return trouble(
@@ -330,6 +336,7 @@ class LabTarget final : public AgentTarget {
     lab::ImageOptions image_options;
     const bool siw = options.device == "lab:siw";
     image_options.kernel = options.kernel;
+    image_options.modules = options.modules;
     image_options.siw = siw;
     image_options.stop = options.stop;
     image_options.progress = options.progress;

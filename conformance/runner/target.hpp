@@ -22,7 +22,8 @@ struct TargetOptions {
   std::uint64_t seed = 1;                       ///< seed of the reference device
   std::vector<std::string> faults{};            ///< faults of the reference device, see the fault_table.hpp files
   std::string wire{};                           ///< "packet:eth0"
-  std::string kernel = "debian";                ///< kernel of the lab
+  std::string kernel = "debian";                ///< kernel of the lab: "debian", "newest", or the path of one
+  std::string modules{};                        ///< with a path: its modules (lib/modules/RELEASE)
   std::filesystem::path agent{};                ///< agent program for the lab
   std::string secret_file{};                    ///< key of the agent, see credentials.hpp. Empty: none
   std::vector<std::string> allowed{};           ///< permitted destination addresses, for devices on a bench

@@ -303,8 +303,8 @@ def agent_program() -> str:
 def open_device(name: str, **options: Any) -> Device:
     """Open a device by its name for ``rdmawire certify --device``: "reference", "lab:rxe", "agent:ADDRESS".
 
-    Options of reference devices: seed, faults, family ("roce", "iwarp"). Options of the lab: kernel. Options of an
-    agent: wire, allow, credentials, multicast, frames_per_second. Raises DeviceError with kind "unreachable" if the
+    Options of reference devices: seed, faults, family ("roce", "iwarp"). Options of the lab: kernel, modules. Options of
+    an agent: wire, allow, credentials, multicast, frames_per_second. Raises DeviceError with kind "unreachable" if the
     device cannot be opened, UsageError for invalid names and options. Ctrl-C cancels the boot of a lab.
     """
     given = {key: value for key, value in options.items() if value is not None}
@@ -327,14 +327,14 @@ def reference(*, seed: int = 1, faults: str | Iterable[str] = (), family: str = 
     return open_device("reference", seed=seed, faults=faults, family=family)
 
 
-def lab(device: str = "rxe", *, kernel: str = "debian") -> Device:
+def lab(device: str = "rxe", *, kernel: str = "debian", modules: str | None = None) -> Device:
     """Boot Linux with rxe or siw in an emulated virtual machine (docs/how-to/lab-recipes.md). The boot takes seconds.
 
-    ``kernel``: "debian", "newest", or the path of a kernel.
+    ``kernel``: "debian", "newest", or the path of a kernel. ``modules``: with a path, its directory lib/modules/RELEASE.
     """
     if device not in ("rxe", "siw"):
         raise _core.UsageError(f"lab({device!r}): expected rxe or siw")
-    return open_device(f"lab:{device}", kernel=kernel)
+    return open_device(f"lab:{device}", kernel=kernel, modules=modules)
 
 
 def agent(

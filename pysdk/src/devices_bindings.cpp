@@ -309,6 +309,7 @@ conformance::TargetOptions target_options(const std::string& device, const py::d
       {"faults", to(&How::faults)},
       {"wire", to(&How::wire)},
       {"kernel", to(&How::kernel)},
+      {"modules", to(&How::modules)},
       {"agent", [](How& how, const py::handle& value) { how.agent = py::cast<std::string>(value); }},
       {"credentials", to(&How::secret_file)},
       {"allow", to(&How::allowed)},

@@ -55,7 +55,10 @@ inline constexpr std::uint32_t tester_stag = 0x4321;
 /// A QP of the device and the tester's endpoint of its stream.
 struct Connected : DeviceQueuePair, Stream {
   Connected(DeviceBench& bench, CaseRecorder& story, replay::TcpHost& host, const ConnectOptions& how)
-      : DeviceQueuePair(bench, how.receive_bytes), Stream(story, host), options(how), bench_(&bench) {}
+      : DeviceQueuePair(bench, how.receive_bytes),
+        Stream(story, host, how.device_initiates),
+        options(how),
+        bench_(&bench) {}
 
   ConnectOptions options;
   peer::Listener listener;    ///< the device's listener, if any

@@ -60,9 +60,27 @@ void an_unenhanced_request_of_revision_1(IwarpBench& bench) {
                 "a reply with S 0 and no private data", qp.setup->text());
 }
 
+/// Ends the case if the device knows only revision 1, for which every enhanced frame is invalid.
+void knows_revision_2(IwarpBench& bench) {
+  Connected& qp = dialled(bench, {.enhanced = Enhanced{}, .receives = 1});
+  qp.say(IwarpBench::frame_of(qp.options), "a valid enhanced request");
+  constexpr const char* unknown = "the device knows only revision 1";
+  // The application has not accepted yet.
+  const Expectation refusal("the end of TCP, or a reply that rejects", [](const Seen& seen) {
+    return seen.kind == Seen::Kind::setup ? Match::yes : stream_closed().judge(seen);
+  });
+  if (qp.wait_or_silence(refusal)) end_case(Verdict::unsupported, unknown);
+  bench.accepts(qp);
+  qp.setup = qp.wait(a_reply());
+  if (frame_in(*qp.setup).get<"enhanced">() == 0) end_case(Verdict::unsupported, unknown);
+  bench.operates(qp);
+  bench.expect_event(qp, "established");
+}
+
 // 6: at least four bytes. The device closes TCP on an invalid frame, or rejects the request.
 template <std::size_t count>
 void enhanced_data_of(IwarpBench& bench) {
+  knows_revision_2(bench);
   Connected& qp = dialled(bench);
   qp.say(mpa_request(mpa_flag::crc | mpa_flag::enhanced, 2, pattern_bytes(count, 0)),
          fmt::format("an enhanced request with {} bytes of private data", count));

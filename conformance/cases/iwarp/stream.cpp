@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "conformance/cases/iwarp/fpdu_check.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/transport.hpp"
 
@@ -169,6 +170,7 @@ bool Stream::read_setup() {
   Seen seen{.kind = Seen::Kind::setup, .time = arrivals_.back().time};
   seen.bytes.assign(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(whole));
   pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(whole));
+  for (WireViolation& violation : check_setup(seen, device_initiates_)) story_.violates(std::move(violation));
   tell(std::move(seen));
   // The case sets the framing of the following bytes after it has read this frame.
   return false;
@@ -208,6 +210,7 @@ bool Stream::read_fpdu() {
   }
   pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(whole));
   position_ += whole;
+  for (WireViolation& violation : check_fpdu(seen)) story_.violates(std::move(violation));
   tell(std::move(seen));
   return true;
 }

@@ -47,10 +47,12 @@ struct Enhanced {
 };
 std::string enhanced_data(const Enhanced& data);
 
+/// Every FPDU and negotiation frame is checked, see fpdu_check.hpp and CaseRecorder::wire_violations().
 class Stream {
  public:
-  /// Both references must outlive this object.
-  Stream(CaseRecorder& story, replay::TcpHost& host) : story_(story), host_(host) {}
+  /// Both references must outlive this object. `device_initiates`: the device sends the MPA Request Frame.
+  Stream(CaseRecorder& story, replay::TcpHost& host, bool device_initiates)
+      : story_(story), host_(host), device_initiates_(device_initiates) {}
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
@@ -124,6 +126,7 @@ class Stream {
 
   CaseRecorder& story_;
   replay::TcpHost& host_;
+  bool device_initiates_;
   std::unique_ptr<replay::TcpConnection> connection_;
   bool operating_ = false, over_ = false;
   std::optional<MpaSender> sender_;

@@ -63,7 +63,7 @@ constexpr Note relations[] = {
      "FPD-021 MPA-020 MPA-022"},
     {resets_for_crc_error, "FPD-004 FPD-018 MPA-030 MPA-034 MPA-035 TRM-001 TRM-011"},
     {sends_reserved_ddp_bits, "FPD-003 FPD-014 FPD-017"},
-    {changes_version, "FPD-003 FPD-017"},
+    {changes_version, "DDP-001 FPD-003 FPD-017"},
     {last_flag_everywhere, "DDP-024 EXT-015 FPD-012 FPD-015 RDM-004 RDM-019"},
     {to_stands, "DDP-027 RDM-004 RDM-016"},
     {msn_from_zero, "*"},

@@ -27,6 +27,7 @@ struct DeviceOptions {
   std::uint64_t seed = 1;
   Port port;
   bool congestion_control = true;      ///< send and obey CNPs. Otherwise packets are not ECN-capable
+  bool xrc = true;                     ///< XRC domains and queue pairs
   std::int64_t cnp_interval = 50'000;  ///< minimum time in nanoseconds between CNPs to one queue pair
   machines::ReactionSettings reaction;
   CmSettings cm;

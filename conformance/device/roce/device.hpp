@@ -38,6 +38,7 @@ class Device final : public replay::SimulatedHost, public Verbs {
   [[nodiscard]] std::string_view gid_type(const GidEntry& entry) const;
   [[nodiscard]] std::vector<std::uint16_t> pkeys() const;
   /// Enable or disable congestion management, which is optional: A17.9.
+  void set_xrc(bool on) { core_.options.xrc = on; }
   void set_congestion_control(bool on) { core_.options.congestion_control = on; }
   /// Set the start values of the counters.
   void set_counters(const Counters& counters) { core_.counters = counters; }

@@ -163,6 +163,7 @@ std::optional<AsyncEvent> Device::get_async_event() {
 }
 
 Result<std::uint32_t> Device::open_xrcd() {
+  if (!core_.options.xrc) return refuse(EOPNOTSUPP, "open_xrcd: the device has no XRC");
   const auto handle = new_object("open_xrcd");
   if (handle) core_.xrcds[*handle] = 0;
   return handle;

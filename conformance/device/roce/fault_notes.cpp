@@ -157,6 +157,7 @@ constexpr Note relations[] = {
     {short_mads,
      "HDR-031 QPS-024 QPS-025 QPS-026 QPS-027 QPS-028 QPS-029 QPS-030 UD-006 UD-007 "
      "cm.endpoint.messages.over-the-same-network cm.endpoint.reject.no-lid-reasons"},
+    {sends_other_pkey, "CNP-002"},
 };
 
 std::string_view find(std::span<const Note> notes, Fault fault) {

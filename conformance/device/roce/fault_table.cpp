@@ -32,8 +32,8 @@ constexpr std::array<FaultRow, fault_count> rows{{
      "The sender sets the UDP destination port to 4790."},
     {short_udp_length, "short-udp-length", {"roce.sender.udp.length"}, true,
      "The sender omits the ICRC from the UDP length."},
-    {sends_udp_checksum, "sends-udp-checksum", {"roce.sender.udp.checksum-zero"}, true,
-     "The sender sets a nonzero UDP checksum."},
+    {sends_udp_checksum, "sends-udp-checksum", {"roce.sender.udp.checksum-zero", "roce.sender.udp.checksum-right-if-set"}, true,
+     "The sender sets a UDP checksum that is neither 0 nor right."},
     {icrc_covers_ttl, "icrc-covers-ttl", {"roce.sender.icrc.over-ipv4"}, true,
      "The sender computes the ICRC over IPv4 without masking the TTL."},
     {icrc_covers_hop_limit, "icrc-covers-hop-limit", {"roce.sender.icrc.over-ipv6"}, true,
@@ -514,6 +514,16 @@ constexpr std::array<FaultRow, fault_count> rows{{
      "The sender computes the ICRC without the pad bytes."},
     {bind_range_wraps, "bind-range-wraps", {"memory.verbs.window.bind-refused"}, false,
      "The device permits a bind whose range wraps around 2^64 and ends in the region."},
+    {wrong_ip_checksum, "wrong-ip-checksum", {"roce.sender.ipv4.header-checksum"}, true,
+     "The sender sets a wrong checksum of the IPv4 header."},
+    {sends_header_version_1, "sends-header-version-1", {"bth.sender.version.zero"}, true,
+     "The sender sets the transport header version to 1."},
+    {sends_reserved_extension_bits, "sends-reserved-extension-bits", {"bth.sender.headers.reserved-zero"}, true,
+     "The sender sets the reserved bit of the AETH syndrome and a reserved bit of the DETH."},
+    {addresses_next_queue_pair, "addresses-next-queue-pair", {"bth.sender.qpn.of-connection"}, true,
+     "The sender addresses the packets of a connection to the next QP number."},
+    {sends_other_pkey, "sends-other-pkey", {"bth.sender.pkey.of-queue-pair"}, true,
+     "The sender sets another P_Key than that of the QP's P_Key index."},
 }};
 // clang-format on
 

@@ -271,8 +271,14 @@ enum class Fault : std::uint16_t {
   // Former bugs of Linux's rxe driver
   icrc_leaves_pad_out,
   bind_range_wraps,
+  // Conditions of every packet
+  wrong_ip_checksum,
+  sends_header_version_1,
+  sends_reserved_extension_bits,
+  addresses_next_queue_pair,
+  sends_other_pkey,
 };
-inline constexpr std::size_t fault_count = static_cast<std::size_t>(Fault::bind_range_wraps) + 1;
+inline constexpr std::size_t fault_count = static_cast<std::size_t>(Fault::sends_other_pkey) + 1;
 
 /// Set of enabled faults.
 using Faults = FaultSet<Fault, fault_count>;

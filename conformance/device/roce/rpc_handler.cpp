@@ -84,10 +84,12 @@ Json RpcHandler::description() {
                        {"max_total_multicast_qp_attach", o.most_objects},
                        {"max_pkeys", o.port.pkeys.size()},
                        {"local_ca_ack_delay", 1}};
+  Json capabilities =
+      Json::array({"bad_pkey_counter", "bad_qkey_counter", "cur_qp_state_mod", "rc_rnr_nak_gen", "mem_window",
+                   "mem_mgt_extensions", "mem_window_type_2b", "flush_global", "flush_persistent", "atomic_write"});
+  if (o.xrc) capabilities.push_back("xrc");
   return {{"limits", limits},
-          {"capabilities", Json::array({"bad_pkey_counter", "bad_qkey_counter", "cur_qp_state_mod", "rc_rnr_nak_gen",
-                                        "mem_window", "xrc", "mem_mgt_extensions", "mem_window_type_2b", "flush_global",
-                                        "flush_persistent", "atomic_write"})},
+          {"capabilities", std::move(capabilities)},
           {"atomic", "hca"},
           {"congestion_control", o.congestion_control},
           {"congestion", {{"pacing", "queue_pair"}, {"interval_ns", o.cnp_interval}, {"on_loss", false}}}};

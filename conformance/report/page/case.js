@@ -82,7 +82,7 @@ function case_body(row) {
   const observed = list(row.observed);
   return [
     element("p", {class: "sentence"}, row.sentence),
-    deviates(row.verdict) && element("p", {class: "deviates"}, `Violates ${row.clauses} (our reading).`),
+    deviates(row.verdict) && element("p", {class: "deviates"}, `Violates ${row.violated ? `${row.violated.rule}: ${row.violated.clauses}` : row.clauses} (our reading).`),
     (known(row.expected) || known(row.actual)) && element("dl", {class: "outcome"},
         known(row.expected) && [element("dt", {}, "expected"), element("dd", {}, row.expected)],
         known(row.actual) && [element("dt", {}, deviates(row.verdict) ? "actual" : "because"), element("dd", {}, row.actual)]),
@@ -91,6 +91,8 @@ function case_body(row) {
     known_note("Expired known result", row.expired, "warning"),
     known(row.possible_problems) && element("p", {class: "hint"}, `Possible problems: ${sentence(row.possible_problems)}`),
     list(row.kernel_messages).map(text => element("p", {class: "note warning"}, element("b", {}, "Kernel message: "), text)),
+    list(row.frames).map(one => element("p", {class: "note warning"}, element("b", {}, one.alias || one.rule),
+        ` violated in ${one.count === 1 ? "one frame" : `${one.count} frames`}${one.lost ? ", which no receiver would accept" : ""}. Expected: ${one.expected}. Actual: ${one.actual}.`)),
     observed.length > 0 && element("div", {class: "observed"}, element("h4", {}, "Monitor results for the frames"),
         observed.map(one => element("div", {class: "note warning"},
             element("p", {}, element("b", {}, one.alias || one.rule), ` violates ${one.clauses} (our reading), ${one.count === 1 ? "once" : `${one.count} times`}, first in frame ${one.frame}.`),
