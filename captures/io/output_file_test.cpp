@@ -52,7 +52,7 @@ TEST(OutputFile, KeepsTheOldFileWithoutCommit) {
   EXPECT_EQ(files_in(directory), 1U);
 }
 
-TEST(OutputFile, LeavesNothingWhenTheProcessIsKilled) {
+TEST(OutputFile, IsAbsentAfterSigkill) {
   const TemporaryDirectory directory;
   const pid_t child = ::fork();
   if (child == 0) {
