@@ -248,7 +248,7 @@ def test_full_device_is_reported_in_one_line(output):
 
 
 @pytest.mark.parametrize("output", ["--html", "-o"])
-def test_interrupted_output_leaves_nothing(tmp_path, output):
+def test_interrupted_output_is_absent(tmp_path, output):
     large = tmp_path / "large.pcap"
     with large.open("wb") as file:
         file.write(RPING.read_bytes()[:24])
