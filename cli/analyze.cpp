@@ -6,11 +6,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
-#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -24,7 +21,9 @@
 #include "captures/analysis/page/page.hpp"
 #include "captures/analysis/report.hpp"
 #include "captures/analysis/run.hpp"
+#include "captures/io/interrupt.hpp"
 #include "captures/io/live.hpp"
+#include "captures/io/output_file.hpp"
 #include "cli/capture_points.hpp"
 #include "cli/command.hpp"
 #include "cli/terminal.hpp"
@@ -140,8 +139,8 @@ class Analyze {
                             options_.counters.empty() ? std::vector<analysis::CounterDifference>{}
                                                       : analysis::differences_of(before_, after_, result.analysis),
                             options_.json || !options_.html.empty() ? SIZE_MAX : options_.rows);
-    Output output;
     const bool page_only = options_.html == "-";
+    Output output(page_only);
     if (!options_.html.empty()) {
       const std::string page = page_of(run, result, report);
       progress.clear();
@@ -175,20 +174,16 @@ class Analyze {
 
   /// Reports an error and returns false if the page could not be written completely.
   [[nodiscard]] bool write_page(const std::string& page) const {
-    errno = 0;
-    std::FILE* file = std::fopen(options_.html.c_str(), "wb");
-    bool written = file && std::fwrite(page.data(), 1, page.size(), file) == page.size();
-    const int error = errno;
-    if (file && std::fclose(file) != 0) written = false;
-    if (!written)
-      report_error(fmt::format("--html: cannot write {}: {}", options_.html, std::strerror(error ? error : errno)));
-    return written;
+    const auto written = captures::write_file(options_.html, page);
+    if (!written) report_error("--html: " + written.error());
+    return written.has_value();
   }
 
   /// Shows the current report periodically until interrupted.
   analysis::RunResult follow(const analysis::RunOptions& run) {
     using Clock = analysis::LiveAnalysis::Clock;
     const bool terminal = ::isatty(STDOUT_FILENO) == 1 && !options_.json;
+    const captures::InterruptScope scope([] { return !interrupted; });  // a pipe may never deliver
     const std::chrono::duration<double> period(options_.every > 0 ? options_.every : terminal ? 1.0 : 10.0);
     const Interruption interruption;
     captures::LiveCapture::Options live;
@@ -203,27 +198,40 @@ class Analyze {
       shown = it.packets();
       if (!interrupted && !show(it.report(options_.rows), terminal)) break;
     }
-    if (terminal) static_cast<void>(show_text("\033[H\033[2J"));
+    if (terminal) static_cast<void>(show_text("", true));
     return it.finish();
   }
 
   /// Returns false if the output pipe is closed.
   bool show(const analysis::Json& report, bool terminal) const {
-    std::string text = terminal ? "\033[H\033[2J" : "";
-    text += analysis::text_of(report, {.width = terminal_width(),
-                                       .colors = use_colors(options_.colors, STDOUT_FILENO),
-                                       .rows = options_.rows,
-                                       .tables = false});
+    std::string text = analysis::text_of(report, {.width = terminal_width(),
+                                                  .colors = use_colors(options_.colors, STDOUT_FILENO),
+                                                  .rows = options_.rows,
+                                                  .tables = false});
     text += terminal ? "\nPress Ctrl-C to stop and print the full report.\n" : "\n";
-    return show_text(text);
+    return show_text(text, terminal);
   }
-  static bool show_text(std::string_view text) {
+  /// `clears`: clears the terminal before.
+  static bool show_text(std::string_view text, bool clears) {
+    if (clears) {
+      Output output(true);
+      output.text() += "\033[H\033[2J";
+      if (!output.settle(true)) return false;
+    }
     Output output;
     output.text() += text;
     return output.settle(true);
   }
 
   Exit prepare(analysis::RunOptions& run, std::optional<output::Filter>& filter) {
+    if (!options_.html.empty() && options_.html != "-")
+      if (const auto fine = captures::check_output(options_.html, options_.files); !fine)
+        throw UsageError("--html: " + fine.error());
+    for (const char* table : {"connections.csv", "flows.csv", "messages.csv", "events.csv", "packets.csv"})
+      if (const auto fine =
+              captures::check_output((std::filesystem::path(options_.csv) / table).string(), options_.files);
+          !options_.csv.empty() && !fine)
+        throw UsageError("--csv: " + fine.error());
     run.files = options_.files;
     run.connection = options_.connection;
     run.threads = options_.threads ? options_.threads : std::max(1U, std::thread::hardware_concurrency());

@@ -12,6 +12,7 @@
 #include "captures/io/ring.hpp"
 #include "cli/command.hpp"
 #include "cli/terminal.hpp"
+#include "dissectors/output/printable.hpp"
 
 namespace rdmawire::cli {
 namespace capture {
@@ -149,14 +150,14 @@ class Capture {
   void show(const captures::RingWriter& writer, std::int64_t start, std::int64_t time) {
     const auto statistics = live_->statistics();
     const std::uint64_t drops = statistics ? statistics->drops().value_or(0) : 0;
-    fmt::print(stderr, "\r{}: {} packets, {} dropped, {} s\033[K", options_.interface, writer.records(), drops,
-               (time - start) / 1'000'000'000);
+    fmt::print(stderr, "\r{}: {} packets, {} dropped, {} s\033[K", output::printable(options_.interface),
+               writer.records(), drops, (time - start) / 1'000'000'000);
     std::fflush(stderr);
   }
 
   void summarize(const captures::RingWriter& writer) {
     const auto statistics = live_->statistics();
-    std::string text = fmt::format("{}: {} packets", options_.interface, writer.records());
+    std::string text = fmt::format("{}: {} packets", output::printable(options_.interface), writer.records());
     if (statistics) {
       text += fmt::format(", {} dropped", statistics->drops().value_or(0));
       if (statistics->drops().value_or(0) != 0)

@@ -15,6 +15,7 @@
 #include "dissectors/output/filter.hpp"
 #include "dissectors/output/json.hpp"
 #include "dissectors/output/line.hpp"
+#include "dissectors/output/printable.hpp"
 #include "dissectors/output/tree.hpp"
 #include "dissectors/tracking/dissector.hpp"
 
@@ -58,7 +59,8 @@ class Dissect {
     }
     bool complete = true;
     for (const std::string& file : options_.files) {
-      if (options_.files.size() > 1 && !options_.json) output_.text() += fmt::format("==> {} <==\n", file);
+      if (options_.files.size() > 1 && !options_.json)
+        output_.text() += fmt::format("==> {} <==\n", output::printable(file));
       complete &= show(file);
       if (stopped_) break;
     }
@@ -124,7 +126,7 @@ class Dissect {
       }
     if (lost == 0 || options_.count) return;
     output_.settle(true);
-    report_error(fmt::format("{}: {} packets were dropped while capturing", reader.name(), lost));
+    report_error(fmt::format("{}: {} packets were dropped while capturing", output::printable(reader.name()), lost));
   }
 
   void append(output::LinePrinter& lines, const tracking::Packet& packet, const captures::Record& record,

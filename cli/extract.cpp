@@ -3,13 +3,13 @@
 #include "captures/extract/extract.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <random>
 
+#include "captures/io/output_file.hpp"
 #include "cli/command.hpp"
 #include "cli/frames.hpp"
 #include "cli/terminal.hpp"
@@ -30,13 +30,6 @@ struct Options {
   std::string output;
   std::uint16_t roce_port = 0;
 };
-
-bool same_file(const std::string& a, const std::string& b) {
-  struct stat first {
-  }, second{};
-  return ::stat(a.c_str(), &first) == 0 && ::stat(b.c_str(), &second) == 0 && S_ISREG(first.st_mode) &&
-         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
-}
 
 // A key derived from the file, from the text, or from random bytes if both are empty.
 std::optional<captures::SipKey> key_from(const std::string& path, const std::string& text) {
@@ -81,8 +74,8 @@ Exit run(const Options& options) {
     }
     how.anonymize = captures::AnonymizeOptions{*key, options.blank_payload};
   }
-  if (same_file(options.file, options.output))
-    throw UsageError(fmt::format("--output: {} is the input file; choose another file", options.output));
+  if (const auto fine = captures::check_output(options.output, {&options.file, 1}); !fine)
+    throw UsageError("--output: " + fine.error());
 
   auto reader = captures::Reader::open(options.file);
   if (!reader) {
@@ -91,6 +84,7 @@ Exit run(const Options& options) {
   }
   captures::Writer::Options written;
   written.section.application = "rdmawire " RDMAWIRE_VERSION;
+  written.complete_only = true;
   auto writer = captures::Writer::create(options.output, written);
   if (!writer) {
     report_error(captures::to_string(writer.error()));

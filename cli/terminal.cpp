@@ -11,10 +11,15 @@
 #include <cstring>
 
 #include "cli/command.hpp"
+#include "dissectors/output/printable.hpp"
 
 namespace rdmawire::cli {
 
-void report_error(std::string_view message) { fmt::print(stderr, "rdmawire: {}\n", message); }
+namespace {
+bool colors_are_used = false;
+}  // namespace
+
+void report_error(std::string_view message) { fmt::print(stderr, "rdmawire: {}\n", output::printable_lines(message)); }
 
 void add_color_option(Command& command, Colors& colors) {
   command.choice<Colors>("--color", "WHEN", colors,
@@ -29,10 +34,13 @@ void add_roce_port_option(Command& command, std::uint16_t& port) {
 }
 
 bool use_colors(Colors colors, int fd) {
-  if (colors != Colors::automatic) return colors == Colors::always;
   const char* no = std::getenv("NO_COLOR");
   const char* term = std::getenv("TERM");
-  return ::isatty(fd) == 1 && !(no && *no) && !(term && std::strcmp(term, "dumb") == 0);
+  const bool used = colors == Colors::automatic
+                        ? ::isatty(fd) == 1 && !(no && *no) && !(term && std::strcmp(term, "dumb") == 0)
+                        : colors == Colors::always;
+  colors_are_used |= used;
+  return used;
 }
 
 std::size_t terminal_width() {
@@ -45,12 +53,13 @@ std::size_t terminal_width() {
   return 120;
 }
 
-Output::Output() { text_.reserve(2 * piece); }
+Output::Output(bool raw) : raw_(raw) { text_.reserve(2 * piece); }
 
 Output::~Output() { flush(); }
 
 bool Output::flush() {
-  std::string_view rest = text_;
+  const std::string printable = raw_ ? std::string() : output::printable_lines(text_, colors_are_used);
+  std::string_view rest = raw_ ? text_ : printable;
   while (open_ && !rest.empty()) {
     const ssize_t n = ::write(STDOUT_FILENO, rest.data(), rest.size());
     if (n >= 0) {
@@ -86,16 +95,16 @@ bool Progress::time_to_show() {
 
 void Progress::show_line(const std::string& line) {
   if (!time_to_show()) return;
-  fmt::print(stderr, "\r{}\033[K", line);
+  fmt::print(stderr, "\r{}\033[K", output::printable(line));
   std::fflush(stderr);
 }
 
 void Progress::show(std::uint64_t packets, std::uint64_t done, std::uint64_t total, const std::string& name) {
   if (!time_to_show()) return;
   if (total != 0)
-    fmt::print(stderr, "\r{}: {} packets, {} %\033[K", name, packets, done * 100 / total);
+    fmt::print(stderr, "\r{}: {} packets, {} %\033[K", output::printable(name), packets, done * 100 / total);
   else
-    fmt::print(stderr, "\r{}: {} packets\033[K", name, packets);
+    fmt::print(stderr, "\r{}: {} packets\033[K", output::printable(name), packets);
   std::fflush(stderr);
 }
 

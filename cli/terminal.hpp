@@ -19,10 +19,12 @@ bool use_colors(Colors colors, int fd);
 /// Columns of the terminal, or of COLUMNS, limited to 80 to 200. Default: 120.
 std::size_t terminal_width();
 
-/// Buffered standard output. A closed pipe (`| head`) is not an error.
+/// Buffered standard output. A closed pipe (`| head`) is not an error. Control characters, bidirectional marks and
+/// invalid UTF-8 are written as escapes (see output::printable_lines), except the colors that use_colors() permits.
 class Output {
  public:
-  Output();
+  /// `raw`: write the text unchanged, for HTML.
+  explicit Output(bool raw = false);
   ~Output();
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
@@ -38,6 +40,7 @@ class Output {
  private:
   static constexpr std::size_t piece = 1U << 16;
   bool flush();
+  const bool raw_;
   std::string text_;
   bool open_ = true;
   int error_ = 0;

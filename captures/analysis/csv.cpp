@@ -3,14 +3,14 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "captures/analysis/report.hpp"
+#include "captures/io/output_file.hpp"
+#include "dissectors/output/printable.hpp"
 #include "dissectors/output/value.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/opcode.hpp"
@@ -67,15 +67,11 @@ void each_cell(const Json& row, const std::string& prefix,
 
 struct CsvTables::State {
   struct Table {
-    std::string path;
-    std::FILE* file = nullptr;
+    std::optional<OutputFile> file;
     std::string text;
     bool header = false;
-    int error = 0;
+    std::string error;
 
-    ~Table() {
-      if (file) static_cast<void>(std::fclose(file));
-    }
     void write_header(const std::string& names) {
       text += names + '\n';
       header = true;
@@ -94,7 +90,8 @@ struct CsvTables::State {
       if (text.size() > (1U << 18)) flush();
     }
     void flush() {
-      if (file && !text.empty() && std::fwrite(text.data(), 1, text.size(), file) != text.size()) error = errno;
+      if (file && error.empty())
+        if (const auto written = file->write(text); !written) error = written.error();
       text.clear();
     }
 
@@ -125,15 +122,18 @@ CsvTables::~CsvTables() = default;
 tl::expected<std::unique_ptr<CsvTables>, std::string> CsvTables::create(const std::string& directory, bool packets) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  if (error) return tl::unexpected(fmt::format("{}: cannot create the directory: {}", directory, error.message()));
+  if (error)
+    return tl::unexpected(
+        fmt::format("{}: cannot create the directory: {}", output::printable(directory), error.message()));
   auto state = std::make_unique<State>();
   state->with_packets = packets;
   if (packets) state->seen.resize(1U << 17);
   const auto open = [&](State::Table& table, const char* name) {
-    table.path = (std::filesystem::path(directory) / name).string();
-    table.file = std::fopen(table.path.c_str(), "wb");
-    if (!table.file && state->error.empty())
-      state->error = fmt::format("{}: cannot create the file: {}", table.path, std::strerror(errno));
+    auto file = OutputFile::create((std::filesystem::path(directory) / name).string());
+    if (file)
+      table.file.emplace(std::move(*file));
+    else if (state->error.empty())
+      state->error = file.error();
   };
   open(state->connections, "connections.csv");
   open(state->flows, "flows.csv");
@@ -235,13 +235,16 @@ void CsvTables::packet(const tracking::Connection& /*connection*/, std::uint64_t
 tl::expected<void, std::string> CsvTables::finish() {
   State& s = *state_;
   const std::scoped_lock lock(s.mutex);
-  for (State::Table* table : {&s.connections, &s.flows, &s.messages, &s.events, &s.packets}) {
-    if (!table->file) continue;
+  const std::array tables{&s.connections, &s.flows, &s.messages, &s.events, &s.packets};
+  for (State::Table* const table : tables) {
     table->flush();
-    if (std::fclose(table->file) != 0 && table->error == 0) table->error = errno;
-    table->file = nullptr;
-    if (table->error)
-      return tl::unexpected(fmt::format("{}: write error: {}", table->path, std::strerror(table->error)));
+    if (!table->error.empty()) return tl::unexpected(table->error);
+  }
+  for (State::Table* const table : tables) {
+    if (!table->file) continue;
+    const auto done = table->file->commit();
+    table->file.reset();
+    if (!done) return done;
   }
   return {};
 }

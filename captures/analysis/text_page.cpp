@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "captures/analysis/findings.hpp"
+#include "dissectors/output/printable.hpp"
 #include "dissectors/output/value.hpp"
 
 namespace rdmawire::captures::analysis {
@@ -12,7 +13,9 @@ namespace rdmawire::captures::analysis {
 using output::TextStyle;
 
 std::uint64_t number(const Json& value) { return value.is_number() ? value.get<std::uint64_t>() : 0; }
-std::string word(const Json& value) { return value.is_string() ? value.get<std::string>() : std::string(); }
+std::string word(const Json& value) {
+  return value.is_string() ? output::printable(value.get_ref<const std::string&>()) : std::string();
+}
 std::string duration(const Json& value) {
   return value.is_number() ? duration_text(value.get<std::int64_t>()) : std::string("–");
 }

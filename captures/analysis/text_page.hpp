@@ -13,7 +13,7 @@
 
 namespace rdmawire::captures::analysis {
 
-/// Value of a report key. Null is 0, "" or "–".
+/// Value of a report key. Null is 0, "" or "–". Words are part of one line (output::printable).
 std::uint64_t number(const Json& value);
 std::string word(const Json& value);
 std::string duration(const Json& value);

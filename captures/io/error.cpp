@@ -1,9 +1,12 @@
 #include "captures/io/error.hpp"
 
+#include "dissectors/output/printable.hpp"
+
 namespace rdmawire::captures {
 
 std::string to_string(const CaptureError& error) {
-  std::string text = error.file + ": ";
+  std::string text;
+  if (!error.file.empty()) text = output::printable(error.file) + ": ";
   if (!error.place.empty()) text += error.place + " at byte " + std::to_string(error.offset) + ": ";
   text += error.what;
   if (!error.follows.empty()) text += "; " + error.follows;

@@ -23,7 +23,7 @@ struct CaptureError {
     filter,          ///< live capture: invalid filter expression
   };
   Kind kind = Kind::unreadable;
-  std::string file;          ///< path, "standard input", the name from the caller, or the device name
+  std::string file;          ///< path, "standard input", the name from the caller, or the device name. May be empty
   std::string place;         ///< "record 812", "Interface Description Block" (empty: the whole file)
   std::uint64_t record = 0;  ///< number of the record that could not be read or written, from 1 (0: none)
   std::uint64_t offset = 0;  ///< of `place` in the (decompressed) file, bytes
@@ -31,7 +31,8 @@ struct CaptureError {
   std::string follows;       ///< the consequence, "stopped after 811 packets", or a hint, or empty
 };
 
-/// "x.pcap: record 812 at byte 90112: length 70000 exceeds the file's snap length 65535. Stopped after 811 packets"
+/// One line, see output::printable: "x.pcap: record 812 at byte 90112: length 70000 exceeds the file's snap length
+/// 65535. Stopped after 811 packets"
 std::string to_string(const CaptureError& error);
 std::string_view to_string(CaptureError::Kind kind);
 

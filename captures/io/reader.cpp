@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "captures/io/interrupt.hpp"
 #include "captures/io/window.hpp"
 
 namespace rdmawire::captures {
@@ -123,6 +124,16 @@ LinkType link_type(std::uint32_t number_in_file) {
   return static_cast<LinkType>(number_in_file);
 }
 
+/// Opens a file. With an InterruptScope, opening a FIFO does not wait for a writer: reading waits.
+int open_descriptor(const std::string& path) {
+  struct stat status {};
+  if (!InterruptScope::active() || ::stat(path.c_str(), &status) != 0 || !S_ISFIFO(status.st_mode))
+    return ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor >= 0) static_cast<void>(::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) & ~O_NONBLOCK));
+  return descriptor;
+}
+
 std::unique_ptr<Stream> decompressed(std::unique_ptr<Stream> stream, Compression compression) {
   switch (compression) {
     case Compression::gzip: return gzip_stream(std::move(stream));
@@ -162,7 +173,7 @@ tl::expected<Reader, CaptureError> Reader::open(const std::string& path, Options
     stream = descriptor_stream(STDIN_FILENO, false);
   } else {
     rest->name = path;
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    const int descriptor = open_descriptor(path);
     if (descriptor < 0) {
       const std::string_view hint =
           errno == EACCES ? "check the file permissions (captures made by root are often private)" : "";

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "captures/io/interrupt.hpp"
+
 namespace rdmawire::captures {
 
 namespace {
@@ -27,6 +29,10 @@ class DescriptorStream final : public Stream {
   std::size_t read(std::uint8_t* to, std::size_t max_bytes) override {
     if (error_) return 0;
     for (;;) {
+      if (InterruptScope::active() && !InterruptScope::wait_readable(descriptor_)) {
+        error_ = ReadError{Kind::unreadable, "interrupted"};
+        return 0;
+      }
       const ssize_t count = ::read(descriptor_, to, max_bytes);
       if (count >= 0) return static_cast<std::size_t>(count);
       if (errno == EINTR) continue;

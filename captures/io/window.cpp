@@ -14,6 +14,8 @@
 #include <mutex>
 #include <utility>
 
+#include "captures/io/interrupt.hpp"
+
 namespace rdmawire::captures {
 
 namespace {
@@ -136,6 +138,11 @@ class MappedWindow final : public Window {
 
   void fill(const std::uint8_t*& at, const std::uint8_t*& limit, std::size_t need) override {
     const std::size_t position = at == nullptr ? 0 : static_cast<std::size_t>(at - base_);
+    if (interrupted_ || !InterruptScope::keep_reading()) {
+      interrupted_ = true;
+      at = limit = base_ + position;
+      return;
+    }
     const std::size_t behind = position / released_at_once * released_at_once;
     if (behind > released_) {
       ::madvise(base_ + released_, behind - released_, MADV_DONTNEED);
@@ -146,6 +153,7 @@ class MappedWindow final : public Window {
     limit = base_ + seen;
   }
   [[nodiscard]] std::optional<Stream::ReadError> error() const override {
+    if (interrupted_) return Stream::ReadError{CaptureError::Kind::unreadable, "interrupted"};
     struct stat status {};
     if (::fstat(descriptor_, &status) != 0 || static_cast<std::uint64_t>(status.st_size) >= size_) return std::nullopt;
     return Stream::ReadError{CaptureError::Kind::changed, "the file was truncated from " + std::to_string(size_) +
@@ -166,6 +174,7 @@ class MappedWindow final : public Window {
   std::size_t size_;
   Guarded* range_;
   std::size_t released_ = 0;
+  bool interrupted_ = false;
 };
 
 }  // namespace

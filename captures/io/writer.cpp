@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
+#include "captures/io/output_file.hpp"
 #include "captures/io/sink.hpp"
 
 namespace rdmawire::captures {
@@ -25,6 +27,7 @@ struct Writer::State {
   bool nanoseconds = true;
   bool repairable = false;  // a plain regular file, which can be truncated after its last complete record
   int descriptor = -1;
+  std::optional<OutputFile> file;  // only with Options::complete_only: closes after the sink
   std::unique_ptr<Sink> sink;
   std::vector<std::uint8_t> buffer;
   struct End {
@@ -219,6 +222,17 @@ tl::expected<Writer, CaptureError> Writer::create(const std::string& path, const
   if (path == "-") {
     state->name = "standard output";
     state->descriptor = STDOUT_FILENO;
+  } else if (options.complete_only) {
+    state->name = path;
+    auto file = OutputFile::create(path);
+    if (!file) {
+      CaptureError error;
+      error.kind = Kind::write;
+      error.what = file.error();
+      return tl::unexpected(std::move(error));
+    }
+    state->file.emplace(std::move(*file));
+    state->descriptor = state->file->descriptor();
   } else {
     state->name = path;
     state->descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -361,7 +375,12 @@ Writer::Result Writer::close() {
   if (!state.error && state.format == Format::pcap && !state.header_written) state.pcap_header(Interface{});
   Result result = state.error ? Result(tl::unexpected(*state.error)) : state.flush();
   const Sink::Result closed = state.sink->close();
-  if (result && !closed) return state.fail("close error: " + closed.error());
+  if (result && !closed) result = state.fail("close error: " + closed.error());
+  if (state.file) {
+    if (result)
+      if (const auto named = state.file->commit(); !named) result = state.fail(named.error());
+    state.file.reset();
+  }
   return result;
 }
 

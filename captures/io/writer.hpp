@@ -22,7 +22,7 @@ namespace rdmawire::captures {
 ///
 /// A record that cannot be represented (time, length, undefined interface) is rejected completely, and writing can
 /// continue. After an I/O error (disk full), every later call returns the same error, and a plain file is truncated
-/// after its last complete record, so that it remains readable.
+/// after its last complete record, so that it remains readable. With Options::complete_only, it is discarded instead.
 class Writer {
  public:
   using Result = tl::expected<void, CaptureError>;
@@ -33,6 +33,7 @@ class Writer {
     int level = 0;                                ///< compression level (0: default)
     bool nanoseconds = true;                      ///< false: times are truncated to microseconds
     Section section = {};                         ///< pcapng: hardware, os, application, comments
+    bool complete_only = false;  ///< the file gets its name in close(), and only without an error (see OutputFile)
   };
 
   /// Creates or overwrites the file, or writes to standard output for "-" (pcapng by default).

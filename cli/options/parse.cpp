@@ -12,6 +12,7 @@
 
 #include "cli/options/command.hpp"
 #include "cli/options/layout.hpp"
+#include "dissectors/output/printable.hpp"
 
 namespace rdmawire::cli {
 namespace {
@@ -162,7 +163,7 @@ Exit complete(const Command& root, const std::string& words) {
 
 void print_error(const Command& root, const std::string& message) {
   std::fflush(stdout);
-  std::fprintf(stderr, "%s: %s\n", root.name.c_str(), message.c_str());
+  std::fprintf(stderr, "%s: %s\n", root.name.c_str(), output::printable_lines(message).c_str());
 }
 
 int usage_error(const Command& root, const Node& node, const std::string& message) {

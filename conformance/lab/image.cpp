@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <pwd.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include <sstream>
 
 #include "conformance/lab/process.hpp"
+#include "conformance/lab/run_directory.hpp"
 #include "conformance/lab/scripts.hpp"
 
 namespace rdmawire::lab {
@@ -60,8 +62,8 @@ std::string distribution() {
   return id + version;
 }
 
-// Locks the cache. Waits for other labs.
-Result<Descriptor> lock_cache(const fs::path& cache, StopDescriptor stop, const Progress& progress) {
+// Opens the cache. Its files are booted and executed, so it must belong to this user.
+Result<Descriptor> open_cache(const fs::path& cache) {
   std::error_code error;
   fs::create_directories(cache, error);
   if (error) {
@@ -70,6 +72,21 @@ Result<Descriptor> lock_cache(const fs::path& cache, StopDescriptor stop, const 
   }
   Descriptor folder(::open(cache.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder) return system_failure("open the lab's cache " + cache.string());
+  struct stat found {};
+  if (::fstat(folder.get(), &found) != 0) return system_failure("check the lab's cache " + cache.string());
+  if (found.st_uid != ::getuid() || ((found.st_mode & 022) != 0 && ::fchmod(folder.get(), found.st_mode & 0755) != 0))
+    return failure(Kind::system,
+                   "the lab's cache " + cache.string() +
+                       " must belong to this user; remove it, or set XDG_CACHE_HOME to another directory");
+  return folder;
+}
+
+// Locks the cache. Waits for other labs.
+Result<Descriptor> lock_cache(const fs::path& cache, StopDescriptor stop, const Progress& progress) {
+  auto opened = open_cache(cache);
+  if (!opened) return opened;
+  Descriptor folder = std::move(*opened);
+  std::error_code error;
   bool announced = false;
   while (::flock(folder.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) return system_failure("lock the lab's cache " + cache.string());
@@ -131,6 +148,7 @@ class Builder {
     if (own && (options_.modules.empty() || !fs::is_directory(options_.modules, error)))
       return failure(Kind::usage, "kernel " + options_.kernel +
                                       " requires --modules DIR: its lib/modules/RELEASE, created by modules_install");
+    if (auto cache = open_cache(options_.cache); !cache) return tl::unexpected(cache.error());
     auto tools = layer("tools-" + distribution(), {"tools"});
     if (!tools) return tl::unexpected(tools.error());
     busybox_ = *tools / "root/bin/busybox";
@@ -295,8 +313,12 @@ std::uint64_t bytes_of(const fs::path& path) {
 fs::path default_cache() {
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache == '/')
     return fs::path(cache) / "rdmawire/lab";
-  const char* home = std::getenv("HOME");
-  return fs::path(home && *home ? home : "/tmp") / ".cache/rdmawire/lab";
+  if (const char* home = std::getenv("HOME"); home && *home == '/') return fs::path(home) / ".cache/rdmawire/lab";
+  const struct passwd* user = ::getpwuid(::getuid());
+  if (user && user->pw_dir && *user->pw_dir == '/') return fs::path(user->pw_dir) / ".cache/rdmawire/lab";
+  // Other users can create directories in /tmp: the directory of running labs belongs to this user.
+  const auto private_folder = runtime_folder();
+  return private_folder ? private_folder->parent_path() / "cache" : fs::path("/nonexistent/rdmawire/lab");
 }
 
 Result<Image> provide_image(const ImageOptions& options) { return Builder(options).provide(); }

@@ -10,7 +10,8 @@
 
 namespace rdmawire::lab {
 
-/// $XDG_CACHE_HOME/rdmawire/lab, or ~/.cache/rdmawire/lab.
+/// $XDG_CACHE_HOME/rdmawire/lab, or ~/.cache/rdmawire/lab. Without HOME, the home directory of the user database, or a
+/// directory that only this user can write. The cache must belong to this user.
 std::filesystem::path default_cache();
 
 struct ImageOptions {

@@ -6,6 +6,9 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <optional>
+
+#include "conformance/lab/image.hpp"
 
 namespace rdmawire::lab {
 namespace {
@@ -95,6 +98,43 @@ TEST_F(RunDirectoryTest, LongFolderIsReplacedForSocketPaths) {
   const auto folder = runtime_folder();
   ASSERT_TRUE(folder);
   EXPECT_EQ(folder->string(), "/tmp/rdmawire-" + std::to_string(::getuid()) + "/lab");
+}
+
+/// Sets an environment variable until the end of the test. Null: unsets it.
+class Environment {
+ public:
+  Environment(const char* name, const char* value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    value ? ::setenv(name, value, 1) : ::unsetenv(name);
+  }
+  ~Environment() { old_ ? ::setenv(name_, old_->c_str(), 1) : ::unsetenv(name_); }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> old_;
+};
+
+TEST(Cache, IsNotInASharedDirectoryWithoutHome) {
+  const Environment cache("XDG_CACHE_HOME", nullptr);
+  for (const char* home : {static_cast<const char*>(nullptr), "", "relative"}) {
+    const Environment set("HOME", home);
+    EXPECT_NE(default_cache().string().substr(0, 12), "/tmp/.cache/") << default_cache();
+    EXPECT_TRUE(default_cache().is_absolute());
+  }
+}
+
+TEST_F(RunDirectoryTest, CacheOfAnotherUserIsRefused) {
+  if (::getuid() != 0) GTEST_SKIP() << "needs root to change the owner";
+  const fs::path cache = base_ / "cache";
+  fs::create_directories(cache);
+  ASSERT_EQ(::chown(cache.c_str(), 65534, 65534), 0);
+  ImageOptions options;
+  options.cache = cache;
+  const auto image = provide_image(options);
+  ASSERT_FALSE(image);
+  EXPECT_THAT(image.error().message, testing::HasSubstr("must belong to this user"));
 }
 
 }  // namespace

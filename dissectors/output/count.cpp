@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "dissectors/output/printable.hpp"
 #include "dissectors/output/text_style.hpp"
 #include "dissectors/output/value.hpp"
 #include "dissectors/protocol/infiniband.hpp"
@@ -152,7 +153,7 @@ std::string Count::text(bool colors) const {
   for (const Lost& one : lost_) {
     lost += one.packets;
     if (one.packets && !one.interface.empty())
-      where += fmt::format("{}{} at {}", where.empty() ? ": " : ", ", one.packets, one.interface);
+      where += fmt::format("{}{} at {}", where.empty() ? ": " : ", ", one.packets, printable(one.interface));
   }
   if (lost) page.put(TextStyle::bad, fmt::format("the capture lost {} packets{}", lost, where)).line();
   if (packets_ == 0) return out;

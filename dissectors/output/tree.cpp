@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "dissectors/output/printable.hpp"
 #include "dissectors/output/text_style.hpp"
 #include "dissectors/protocol/icrc_cause.hpp"
 #include "dissectors/protocol/infiniband.hpp"
@@ -223,11 +224,7 @@ class Tree {
 
   void remark(std::string_view what, std::string_view text, TextStyle ink) {
     page_.to(indent_ + offset_width + 2).put(ink, what).put("  ");
-    // A comment can contain newlines or terminal escape sequences.
-    page_.with([&](std::string& out) {
-      for (char c : text) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
-    });
-    page_.line();
+    page_.put(printable(text)).line();
   }
 
   void finding(const ParseError& finding) {

@@ -130,7 +130,7 @@ TEST(Tree, CommentsCannotControlTheTerminal) {
   std::string out;
   append_tree(out, OnePacket(nak_frame).packet, {.file = "a.pcap", .comments = comments});
   EXPECT_EQ(out.find('\033'), std::string::npos);
-  EXPECT_NE(out.find("comment  seen  [2Jtwice"), std::string::npos) << out;
+  EXPECT_NE(out.find("comment  seen \\x1b[2Jtwice\\n"), std::string::npos) << out;
   EXPECT_NE(out.find("Frame 7 of a.pcap"), std::string::npos);
 }
 

@@ -104,11 +104,19 @@ def _is_int(value: Any) -> bool:
     return True
 
 
+def _is_text(value: Any) -> bool:
+    """Return whether a value is a str without surrogates, which UTF-8 cannot represent."""
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
 _CHECKS: dict[str, Callable[[Any], bool]] = {
     "int": _is_int,
     "float": lambda value: hasattr(value, "__float__") or hasattr(value, "__index__"),
     "bool": lambda value: isinstance(value, bool),
-    "str": lambda value: isinstance(value, str | bytes),
+    "str": lambda value: isinstance(value, bytes) or _is_text(value),
     "bytes": lambda value: isinstance(value, bytes),
     "dict": lambda value: isinstance(value, dict),
     "list": lambda value: isinstance(value, list),

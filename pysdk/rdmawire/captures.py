@@ -6,18 +6,19 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from rdmawire import _core
 from rdmawire._core import CaptureError, UsageError
-from rdmawire.closing import Closes
+from rdmawire.closing import Closes, made_by
+from rdmawire.outputs import refuse_inputs
+from rdmawire.sources import BytesLike, Source, is_url, native, read_source
 from rdmawire.tables import Table
 
 if TYPE_CHECKING:
     import numpy as np
 
 Path = Union[str, "os.PathLike[str]"]
-BytesLike = Union[bytes, bytearray, memoryview]
 
 
 class Interface(NamedTuple):
@@ -59,8 +60,17 @@ class Capture(Closes):
     threads at once. A stream (standard input, a pipe) can be read once.
     """
 
-    def __init__(self, core: _core.CaptureSource) -> None:
-        self._core: _core.CaptureSource = core
+    def __init__(self, core: _core.CaptureSource, source: Path | BytesLike | None = None) -> None:
+        self._core: _core.CaptureSource = made_by(core, _core.CaptureSource, "open_capture()")
+        self._source = source
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the path, or the bytes of a capture in memory. Streams cannot be pickled."""
+        if self._source is None or not self._core.rereadable:
+            raise TypeError(f"{self.name} is a stream, which cannot be pickled; save it to a file first")
+        if isinstance(self._source, (str, os.PathLike)):
+            return open_capture, (os.path.abspath(self._source),)
+        return _open_bytes, (bytes(self._source), self.name)
 
     @property
     def name(self) -> str:
@@ -74,11 +84,10 @@ class Capture(Closes):
     def __repr__(self) -> str:
         return f"<rdmawire.Capture {self.name!r}{', closed' if self.closed else ''}>"
 
-    def _path(self) -> str:
-        """Return the path for analyze() and check()."""
-        if self._core.in_memory:
-            raise UsageError(f"{self.name} is in memory; analyze() and check() require files")
-        return self._core.path
+    @property
+    def _data(self) -> BytesLike | None:
+        """The bytes of a capture in memory, or None."""
+        return None if isinstance(self._source, (str, os.PathLike)) else self._source
 
     def __iter__(self) -> Iterator[_core.Frame]:
         """Return an iterator over the frames. Each frame owns its bytes and is decoded when needed."""
@@ -123,7 +132,8 @@ class Capture(Closes):
         self, columns: Sequence[str], *, filter: str = "", roce_port: int = 0, batch_rows: int = 65536
     ) -> Table:
         """Return a table of the packets with these columns. See :meth:`columns` for the names."""
-        return Table(self._core.table(_names(columns), filter, roce_port), batch_rows)
+        inputs = [] if self._core.in_memory else [os.path.abspath(self._core.path)]
+        return Table(self._core.table(_names(columns), filter, roce_port), batch_rows, inputs=inputs)
 
     def columns(
         self, columns: Sequence[str], *, filter: str = "", roce_port: int = 0, partial: bool = False
@@ -153,25 +163,25 @@ def _names(columns: Sequence[str]) -> list[str]:
     return names
 
 
-def open_capture(source: Path | BytesLike | BinaryIO) -> Capture:
+def open_capture(source: Source) -> Capture:
     """Open a capture: pcap or pcapng, plain or compressed with gzip or zstd.
 
-    `source` is a path, ``-`` for standard input, the bytes of a file, or a file object opened for reading bytes, whose
-    remaining contents are read into memory. Plain files are mapped into memory, and only requested parts are copied.
+    `source` is a path, ``-`` for standard input, the bytes of a file, a file object opened for reading bytes, or a URL
+    or file of fsspec (``s3://bucket/x.pcap``). The remaining contents of a file object and URLs are read into memory.
+    Plain files are mapped into memory, and only requested parts are copied.
 
     Raises CaptureError if the file is missing, empty, or of another format.
     """
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
-        return Capture(_core.CaptureSource(path, None))
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        return Capture(_core.CaptureSource("memory", source))
-    if hasattr(source, "read"):
-        data = source.read()
-        if not isinstance(data, (bytes, bytearray)):
-            raise UsageError("the file object returns str; open it with mode 'rb'")
-        return Capture(_core.CaptureSource(str(getattr(source, "name", "memory")), data))
-    raise TypeError(f"source: expected a path, bytes or a file object, got {type(source).__name__}")
+        if not is_url(path):
+            return Capture(_core.CaptureSource(native(path), None), path)
+    name, data = read_source(source)
+    return _open_bytes(data, name)
+
+
+def _open_bytes(data: BytesLike, name: str) -> Capture:
+    return Capture(_core.CaptureSource(name, data), data)
 
 
 def open_live(
@@ -290,7 +300,11 @@ def create_capture(
     - `level`: compression level. 0: the default of the compression.
     - `nanoseconds`: write times in nanoseconds instead of microseconds.
     - `application`, `comments`: section options of pcapng files.
+
+    The packets are in the file after :meth:`CaptureWriter.flush` and at the end. Raises UsageError if the file is an
+    open capture.
     """
+    refuse_inputs(path)
     return CaptureWriter(
-        _core.CaptureWriter(os.fspath(path), format, compression, level, nanoseconds, application, list(comments))
+        _core.CaptureWriter(native(path), format, compression, level, nanoseconds, application, list(comments))
     )

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Closes"]
+__all__ = ["Closes", "made_by"]
+
+_T = TypeVar("_T")
+
+
+def made_by(core: object, kind: type[_T], functions: str) -> _T:
+    """Return the object in C++. Raises TypeError for other objects: users call `functions` instead of constructors."""
+    if not isinstance(core, kind):
+        raise TypeError(f"expected an object of the extension module, got {type(core).__name__}; use {functions}")
+    return core
 
 
 class _Core(Protocol):

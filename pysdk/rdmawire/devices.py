@@ -2,7 +2,7 @@
 
     with rdmawire.reference() as device, device.rc_qp(access="remote_write") as qp:
         qp.wire.send(qp.frame() / RETH(va=qp.mr.addr, rkey=qp.mr.rkey ^ 1, length=4) / b"evil")
-        assert qp.wire.receive(timeout=1)[AETH].syndrome == Syndrome.NAK_REMOTE_ACCESS_ERROR
+        assert qp.wire.expect(AETH, timeout=1)[AETH].syndrome == Syndrome.NAK_REMOTE_ACCESS_ERROR
         assert qp.mr.read(4) == bytes(4)
 
 Devices are controlled as in conformance tests (docs/how-to/test-a-nic.md): verbs through the agent's protocol, frames
@@ -19,10 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from rdmawire import _core
-from rdmawire.closing import Closes
+from rdmawire.closing import Closes, made_by
 from rdmawire.memory import MemoryRegion, MemoryWindow
+from rdmawire.names import list_of_access, list_of_faults, list_of_names, require_known
 from rdmawire.needs import needs_mask
-from rdmawire.queue_pairs import Completion, CompletionQueue, QueuePair, list_of_names
+from rdmawire.outputs import refuse_inputs
+from rdmawire.sources import native
+from rdmawire.queue_pairs import Completion, CompletionQueue, QueuePair
 from rdmawire.streams import Stream, StreamQueuePair
 from rdmawire.wires import Wire
 
@@ -51,7 +54,7 @@ class ProtectionDomain(Closes):
     """
 
     def __init__(self, core: _core._Domain, device: Device) -> None:
-        self._core: _core._Domain = core
+        self._core: _core._Domain = made_by(core, _core._Domain, "Device.domain()")
         self.device = device
 
     @property
@@ -61,7 +64,7 @@ class ProtectionDomain(Closes):
 
     def region(self, size: int, access: str | Iterable[str] = ("local_write",)) -> MemoryRegion:
         """Create a region in the domain. ``access``: "local_write", "remote_read", …"""
-        return MemoryRegion(self._core.region(size, list_of_names(access)))
+        return MemoryRegion(self._core.region(size, list_of_access(access)))
 
     def __repr__(self) -> str:
         if self.closed:
@@ -77,10 +80,10 @@ class Device(Closes):
     """
 
     def __init__(self, core: _core._Device, options: Mapping[str, Any] | None = None) -> None:
+        wire = made_by(core, _core._Device, "reference(), lab(), agent() or open_device()").wire
         self._core: _core._Device = core
         self._options = dict(options or {})
         self._made = 0
-        wire = core.wire
         self._wire = None if wire is None else Wire(wire)
 
     @property
@@ -150,10 +153,9 @@ class Device(Closes):
         send_ops, inline_bytes, completions, shared_receives, qkey, state ("reset", "init", "rtr", "rts"), hop_limit,
         traffic_class, over ("ipv4", "ipv6", "vlan", "roce_v1"), notifies, first_psn, device_psn.
         """
-        if service not in ("rc", "uc", "ud"):
-            raise _core.UsageError(f"service={service!r}: expected rc, uc or ud")
+        require_known("service", service, ("rc", "uc", "ud"))
         if access is not None:
-            names = list_of_names(access)
+            names = list_of_access(access)
             options.setdefault("access", names)
             options.setdefault("region_access", ["local_write", *names])
         for name in ("region_access", "send_ops"):
@@ -188,7 +190,7 @@ class Device(Closes):
         - receives (number of posted receive requests), receive_bytes, region_bytes, region_access, send_wr, completions
         """
         if access is not None:
-            options.setdefault("region_access", ["local_write", *list_of_names(access)])
+            options.setdefault("region_access", ["local_write", *list_of_access(access)])
         if "region_access" in options:
             options["region_access"] = list_of_names(options["region_access"])
         of = (None if domain is None else domain._core, None if cq is None else cq._core)
@@ -253,7 +255,7 @@ class Device(Closes):
 
     @faults.setter
     def faults(self, names: str | Iterable[str]) -> None:
-        self._core.set_faults([names] if isinstance(names, str) else list(names))
+        self._core.set_faults(list_of_faults(names, faults(self.family)))
 
     # Recording.
 
@@ -266,7 +268,8 @@ class Device(Closes):
 
     def save(self, path: str | os.PathLike[str], comments: Iterable[str] = ()) -> int:
         """Write recorded frames to a pcapng file with comments "sent" or "received", and return their number."""
-        return _core._save_recorded(os.fspath(path), {self.name: self._recorder()}, list(comments))
+        refuse_inputs(path)
+        return _core._save_recorded(native(path), {self.name: self._recorder()}, list(comments))
 
     def _recorder(self) -> _core._Wire:
         return self._core.recorder if self._wire is None else self._wire._core
@@ -308,9 +311,11 @@ def open_device(name: str, **options: Any) -> Device:
     device cannot be opened, UsageError for invalid names and options. Ctrl-C cancels the boot of a lab.
     """
     given = {key: value for key, value in options.items() if value is not None}
-    for key in ("faults", "allow"):
-        if key in given:
-            given[key] = [given[key]] if isinstance(given[key], str) else list(given[key])
+    if "allow" in given:
+        given["allow"] = [given["allow"]] if isinstance(given["allow"], str) else list(given["allow"])
+    if "faults" in given:
+        known = {**faults("roce"), **faults("iwarp")} if "family" not in given else faults(given["family"])
+        given["faults"] = list_of_faults(given["faults"], known)
     if name.startswith("lab:") and "agent" not in given:
         given["agent"] = agent_program()
     return Device(_core._open_device(name, given), given)
@@ -319,11 +324,10 @@ def open_device(name: str, **options: Any) -> Device:
 def reference(*, seed: int = 1, faults: str | Iterable[str] = (), family: str = "roce") -> Device:
     """Open the reference device in this process, in virtual time. Runs are reproducible.
 
-    ``faults``: names of injected faults (:func:`faults` lists them). ``family``: "roce", or "iwarp" for the iWARP
-    reference endpoint.
+    ``faults``: names of injected faults (:func:`faults` lists them), or lines of ``rdmawire certify --fault list``.
+    ``family``: "roce", or "iwarp" for the iWARP reference endpoint.
     """
-    if family not in ("roce", "iwarp"):
-        raise _core.UsageError(f"family={family!r}: expected roce or iwarp")
+    require_known("family", family, ("roce", "iwarp"))
     return open_device("reference", seed=seed, faults=faults, family=family)
 
 
@@ -332,8 +336,7 @@ def lab(device: str = "rxe", *, kernel: str = "debian", modules: str | None = No
 
     ``kernel``: "debian", "newest", or the path of a kernel. ``modules``: with a path, its directory lib/modules/RELEASE.
     """
-    if device not in ("rxe", "siw"):
-        raise _core.UsageError(f"lab({device!r}): expected rxe or siw")
+    require_known("device of the lab", device, ("rxe", "siw"))
     return open_device(f"lab:{device}", kernel=kernel, modules=modules)
 
 

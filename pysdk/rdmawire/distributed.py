@@ -25,6 +25,7 @@ import os
 import shutil
 import tempfile
 import uuid
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,6 +130,7 @@ def tables(
     scratch: _Path | None = None,
     progress: Callable[[str, int, int], None] | None = None,
     retries: int = 3,
+    partial: bool = False,
 ) -> dict[str, pyarrow.Table]:
     """Create tables on the cluster and return them as pyarrow.Table by kind.
 
@@ -138,14 +140,14 @@ def tables(
 
     The options are those of :func:`analyze`. Requires pyarrow for the caller and the workers.
 
-    :raises CaptureError: as for :func:`analyze`, and if a file cannot be read completely.
+    :param partial: if a file cannot be read completely, warn, and use the readable part of all files.
+    :raises CaptureError: as for :func:`analyze`, and without `partial` if a file cannot be read completely.
     """
     wanted = _kinds(kinds)
     pyarrow = _pyarrow()
     options = _Options(filter, connection, tuple(ignore), roce_port, verify_crcs)
     with _divided(files, client, options, begin, end, shards, portion_bytes, scratch, progress, retries) as divided:
-        if divided.read_errors:
-            raise CaptureError("\n".join(divided.read_errors))
+        _report(divided.read_errors, partial)
         works = list(divided.shards())
         tracked = [divided.run.submit(_rows, *work, options, kind) for kind in wanted for work in works]
         parts = divided.run.gather("track", tracked)
@@ -175,6 +177,7 @@ def to_parquet(
     scratch: _Path | None = None,
     progress: Callable[[str, int, int], None] | None = None,
     retries: int = 3,
+    partial: bool = False,
 ) -> dict[str, int]:
     """Write tables as Parquet files from the workers, and return the numbers of rows by kind.
 
@@ -183,7 +186,7 @@ def to_parquet(
     have the rows of :func:`tables`, each file in this order. Files are renamed when they are complete. Existing folders
     must be empty.
 
-    The options are those of :func:`analyze`. Requires pyarrow on the workers. The rows of one shard must fit into
+    The options are those of :func:`tables`. Requires pyarrow on the workers. The rows of one shard must fit into
     memory.
 
     :raises CaptureError: as for :func:`tables`, before files are written, or if a file cannot be written.
@@ -197,8 +200,7 @@ def to_parquet(
             raise UsageError(f"to_parquet: {folder} is not empty; remove its files")
     options = _Options(filter, connection, tuple(ignore), roce_port, verify_crcs)
     with _divided(files, client, options, begin, end, shards, portion_bytes, scratch, progress, retries) as divided:
-        if divided.read_errors:
-            raise CaptureError("\n".join(divided.read_errors))
+        _report(divided.read_errors, partial)
         tracked = [
             divided.run.submit(
                 _write_rows, *work, options, kind, str(target / kind / f"part-{shard:05}.parquet"), compression
@@ -356,6 +358,14 @@ class _Run:
         with contextlib.suppress(Exception):  # the cluster may have failed
             self.client.cancel(self._futures)
         self._futures.clear()
+
+
+def _report(read_errors: Sequence[str], partial: bool) -> None:
+    """Raise CaptureError for read errors, or warn."""
+    if read_errors and not partial:
+        raise CaptureError("\n".join(read_errors))
+    for error in read_errors:
+        warnings.warn(error, stacklevel=3)
 
 
 def _current_client() -> Client:

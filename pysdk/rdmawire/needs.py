@@ -6,6 +6,7 @@ import types
 from collections.abc import Iterable, Mapping
 
 from rdmawire import _core
+from rdmawire.names import require_known
 
 __all__ = ["NEEDS", "needs_mask"]
 
@@ -17,7 +18,5 @@ def needs_mask(names: Iterable[str]) -> int:
     """Return the mask of these capabilities. Raises UsageError for unknown names."""
     mask = 0
     for name in names:
-        if name not in NEEDS:
-            raise _core.UsageError(f"unknown need {name!r}; expected {', '.join(NEEDS)}")
-        mask |= NEEDS[name]
+        mask |= NEEDS[require_known("need", name, NEEDS)]
     return mask

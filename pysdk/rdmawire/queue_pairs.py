@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from rdmawire import _core
-from rdmawire.closing import Closes
+from rdmawire.closing import Closes, made_by
 from rdmawire.memory import MemoryRegion, MemoryWindow
+from rdmawire.names import list_of_access, list_of_names
 from rdmawire.wires import Wire
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class QueuePairBase(Closes):
         self._core.post_send({"opcode": opcode} | more, to_tester)
 
     def post_recv(self, count: int = 1) -> None:
-        """Post receive requests. Their wr_id and their position in :attr:`inbox` count from 0."""
+        """Post up to 65,536 receive requests. Their wr_id and their position in :attr:`inbox` count from 0."""
         self._core.post_receives(count)
 
     def poll(self, count: int = 1, timeout: float | None = 1.0) -> list[Completion]:
@@ -136,11 +137,11 @@ class QueuePairBase(Closes):
 
     def region(self, size: int, access: str | Iterable[str] = ("local_write",)) -> MemoryRegion:
         """Create another region in the protection domain. ``access``: "local_write", "remote_read", …"""
-        return MemoryRegion(self._core.new_region(size, list_of_names(access)))
+        return MemoryRegion(self._core.new_region(size, list_of_access(access)))
 
     def window(self, offset: int, length: int, access: str | Iterable[str]) -> MemoryWindow:
         """Bind a memory window of type 2 to a part of :attr:`mr` through this queue pair."""
-        return MemoryWindow(self._core.bind_window(offset, length, list_of_names(access)))
+        return MemoryWindow(self._core.bind_window(offset, length, list_of_access(access)))
 
     def close(self) -> None:
         """Release the queue pair and its memory. Later use raises ClosedError. A second call has no effect."""
@@ -156,7 +157,7 @@ class QueuePair(QueuePairBase):
     def __init__(
         self, core: _core._QueuePair, device: Device, service: str, cq: CompletionQueue | None = None
     ) -> None:
-        super().__init__(core, device, cq)
+        super().__init__(made_by(core, _core._QueuePair, "Device.qp()"), device, cq)
         self._core: _core._QueuePair = core
         self.service = service  #: "rc", "uc" or "ud"
         #: Absolute PSN of the next frame(), which increments it.
@@ -282,10 +283,3 @@ class _OpcodeChoice:
                 if operation == "acknowledge":
                     frame[_core.BTH].ack_request = 0
         return frame
-
-
-def list_of_names(names: str | Iterable[str]) -> list[str]:
-    """Split a str at blanks, commas and vertical bars. Other iterables become a list."""
-    if isinstance(names, str):
-        return names.replace(",", " ").replace("|", " ").split()
-    return list(names)

@@ -15,14 +15,16 @@ from typing import Any
 
 from rdmawire import _core
 from rdmawire._core import PlayedFrame
-from rdmawire.captures import open_capture
+from rdmawire.captures import Capture, open_capture
 from rdmawire.devices import Device
+from rdmawire.outputs import refuse_inputs
+from rdmawire.sources import Source, files_of, native, on_disk
 from rdmawire.wires import Wire, open_wire
 
 __all__ = ["PlayedFrame", "ReactiveReport", "ReplayReport", "areplay", "learn_map", "replay", "replay_reactive"]
 
-#: One or several capture files.
-Captures = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+#: One or several captures: paths, bytes, file objects, URLs of fsspec, or open captures.
+Captures = Source | Capture | Iterable[Source | Capture]
 #: One or several wires: names or open wires.
 Wires = str | Wire | Iterable[str | Wire] | None
 #: A function called with each frame. It returns None or True to send it, False to drop it, or a replacement.
@@ -107,10 +109,12 @@ class _Prepared:
         elif on_frame is not None:
             given["on_frame"] = on_frame
         try:
+            paths, self._held = on_disk(captures)
+            wire = wire if wire is None or isinstance(wire, str | Wire) else list(wire)
+            self._refuse_inputs(paths, wire)
             wires, safe = self._wires(wire, allowed)
             given.setdefault("rate_cap", 0 if safe else DEFAULT_RATE_CAP)
             given.setdefault("allow_multicast", safe)
-            paths = _paths(captures)
             _check_first(paths)
             self.player = _core._Player(paths, [one._core for one in wires], given)
         except BaseException:
@@ -144,6 +148,13 @@ class _Prepared:
             wires.append(one)
         return wires, all_safe
 
+    @staticmethod
+    def _refuse_inputs(paths: list[str], wire: str | Wire | list[str | Wire] | None) -> None:
+        """Refuse wires that write to a capture: they truncate it before it is read."""
+        for one in wire if isinstance(wire, list) else [wire]:
+            if isinstance(one, str) and one.startswith("file:"):
+                refuse_inputs(one.removeprefix("file:").split(",")[0], paths)
+
     def _shown(self, on_frame: OnFrame | None) -> OnFrame:
         # A reference to self would be a cycle through the player.
         differences = self._differences
@@ -167,10 +178,10 @@ class _Prepared:
             wire.close()
 
 
-def _paths(paths: Captures) -> list[str]:
+def _paths(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
-    return [os.fspath(path) for path in paths]
+    return [native(path) for path in paths]
 
 
 def _check_first(paths: list[str]) -> None:
@@ -238,11 +249,12 @@ async def areplay(
 
 def learn_map(capture: Captures, map: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = ()) -> str:
     """Return a mapping file inferred from captures, to be completed with live values. ``map`` sets some of them."""
-    return _core._learn_map(_paths(capture), _paths(map))
+    with files_of(capture) as paths:
+        return _core._learn_map(paths, _paths(map))
 
 
 def replay_reactive(
-    capture: str | os.PathLike[str],
+    capture: Source | Capture,
     device: Device,
     *,
     connection: int = 0,
@@ -261,16 +273,12 @@ def replay_reactive(
     if side not in ("", "a", "b"):
         raise _core.UsageError(f"side={side!r}: expected a or b")
     rules = faults if isinstance(faults, str) else "\n".join(faults)
-    return ReactiveReport(
-        _core._replay_reactive(
-            os.fspath(capture),
-            device._core,
-            connection,
-            side,
-            rules,
-            seed,
-            os.fspath(output),
-            retry_after,
-            step_timeout,
+    target = native(output)
+    with files_of(capture) as paths:
+        if target:
+            refuse_inputs(target, paths)
+        return ReactiveReport(
+            _core._replay_reactive(
+                paths[0], device._core, connection, side, rules, seed, target, retry_after, step_timeout
+            )
         )
-    )

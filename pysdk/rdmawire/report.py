@@ -7,18 +7,21 @@ import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, Union, overload
 
 from rdmawire import _core
 from rdmawire._core import UsageError
 from rdmawire.captures import Capture
 from rdmawire.json_report import JsonReport, Row
+from rdmawire.outputs import refuse_inputs, write_text
 from rdmawire.plots import Plots
+from rdmawire.sources import Source, files_of, native, on_disk
 from rdmawire.tables import Table
 
 __all__ = ["CheckReport", "Comparison", "Report", "Row", "analyze", "check", "compare", "explain"]
 
-File = Union[str, "os.PathLike[str]", Capture]
+#: A capture: a path, a URL of fsspec, bytes, a file object, or an open Capture.
+File = Union[Source, Capture]
 Progress = Callable[[int, int, int, str], object]
 """A function of the packets so far, processed and total bytes of the file (0: unknown), and the file name."""
 
@@ -38,6 +41,8 @@ class Report(JsonReport):
         super().__init__(text, read_errors)
         self._run = run
         self._title = title or "capture"
+        self._inputs: list[str] = []
+        self._held: object = None  # temporary files of captures that are not files
 
     @classmethod
     def from_json(cls, text: str, read_errors: Sequence[str] = ()) -> Report:
@@ -86,17 +91,22 @@ class Report(JsonReport):
         """Return the output of ``rdmawire analyze``: summary, findings, and tables of up to `rows` rows."""
         return _core.analysis_text(self._text, width, colors, rows, tables)
 
-    def to_html(self, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> str:
-        """Return the page of ``rdmawire analyze --html``: one HTML file with plots, sequence diagrams and tables.
+    @overload
+    def to_html(self, path: None = None, *, title: str | None = None) -> str: ...
+    @overload
+    def to_html(self, path: str | os.PathLike[str], *, title: str | None = None) -> Path: ...
+    def to_html(self, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> str | Path:
+        """Write the page of ``rdmawire analyze --html`` to `path`, and return the path. Without `path`, return the page.
 
-        Also writes the page to `path`. Reads the files a second time. The page of a report of :meth:`from_json` has no
-        sequence diagrams and PSN plots.
+        The page is one HTML file with plots, sequence diagrams and tables. Reads the files a second time. The page of a
+        report of :meth:`from_json` has no sequence diagrams and PSN plots. Raises UsageError if `path` is one of the
+        captures.
         """
+        if path is not None:
+            refuse_inputs(path, self._inputs)
         name = self._title if title is None else title
         page = _core.analysis_page(self._text, name) if self._run is None else self._run.html(name)
-        if path is not None:
-            Path(path).write_text(page, encoding="utf-8")
-        return page
+        return page if path is None else _written(path, page, self._inputs)
 
     def to_csv(self, directory: str | os.PathLike[str], *, packets: bool = False) -> None:
         """Write connections, flows, messages and events as CSV files, as ``rdmawire analyze --csv`` does.
@@ -105,7 +115,9 @@ class Report(JsonReport):
         """
         if self._run is None:
             raise UsageError("to_csv() requires the packets, which this report does not have; analyze the files")
-        self._run.csv(os.fspath(directory), packets)
+        for table in ("connections", "flows", "messages", "events", "packets"):
+            refuse_inputs(Path(directory) / f"{table}.csv", self._inputs)
+        self._run.csv(native(directory), packets)
 
     def __str__(self) -> str:
         return self.text()
@@ -131,7 +143,7 @@ class Report(JsonReport):
     def _table(self, kind: str) -> Table:
         if self._run is None:
             raise UsageError(f"{kind} requires the packets, which this report does not have; analyze the files")
-        return Table(self._run.table(kind))
+        return Table(self._run.table(kind), inputs=self._inputs, held=self._held)
 
 
 class CheckReport(JsonReport):
@@ -145,6 +157,7 @@ class CheckReport(JsonReport):
         super().__init__(text, read_errors)
         self._violated = violated
         self._title = title or "capture"
+        self._inputs: list[str] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CheckReport, (self._text, self.read_errors, self._violated, self._title)
@@ -178,15 +191,17 @@ class CheckReport(JsonReport):
         """
         return _core.check_text(self._text, width, colors, coverage, quiet, rows)
 
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return an HTML page with the violations. Also writes the page to `path`."""
+    @overload
+    def to_html(self, path: None = None) -> str: ...
+    @overload
+    def to_html(self, path: str | os.PathLike[str]) -> Path: ...
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str | Path:
+        """Write an HTML page with the violations to `path`, and return the path. Without `path`, return the page."""
         page = (
             f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{html.escape(self._title)}</title>'
             f"<body>{self._repr_html_()}</body></html>\n"
         )
-        if path is not None:
-            Path(path).write_text(page, encoding="utf-8")
-        return page
+        return page if path is None else _written(path, page, self._inputs)
 
     def __str__(self) -> str:
         return self.text()
@@ -267,7 +282,9 @@ def analyze(
 ) -> Report:
     """Analyze captures: report affected connections, the causes, and the first frame of each problem.
 
-    Multiple files are merged in the order of their first packets. The options are those of ``rdmawire analyze``:
+    A capture is a path, bytes, a file object, a URL of fsspec, or an open Capture. Captures that are not files are
+    written to a temporary directory. Multiple files are merged in the order of their first packets. The options are
+    those of ``rdmawire analyze``:
 
     - `filter`: analyze only packets that match (docs/reference/filters.md).
     - `begin`, `end` (``--from``, ``--to``): seconds since the first packet, a date, or ``frame:N``.
@@ -282,7 +299,7 @@ def analyze(
 
     Raises CaptureError if no file could be read. ``report.read_errors`` lists the other files with errors.
     """
-    names = _files(files)
+    names, held = on_disk(files)
     paths = [counters] if isinstance(counters, (str, os.PathLike)) else counters
     run = _core.AnalysisRun(
         names,
@@ -291,13 +308,16 @@ def analyze(
         end,
         connection,
         threads,
-        [os.fspath(path) for path in paths],
+        [native(path) for path in paths],
         list(ignore),
         roce_port,
         verify_crcs,
     )
     text = run.work(progress)
-    return Report(text, run.read_errors, run, _title(names))
+    report = Report(text, run.read_errors, run, _title(names))
+    report._inputs = [os.path.abspath(os.fsdecode(name)) for name in names]
+    report._held = held
+    return report
 
 
 def check(
@@ -313,7 +333,7 @@ def check(
     roce_port: int = 0,
     progress: Progress | None = None,
 ) -> CheckReport:
-    """Check captured traffic against the RDMA specifications, clause by clause.
+    """Check captured traffic against the RDMA specifications, clause by clause. Captures are those of :func:`analyze`.
 
     The options are those of ``rdmawire check``:
 
@@ -326,11 +346,13 @@ def check(
 
     Raises CaptureError if no file could be read. ``report.read_errors`` lists the other files with errors.
     """
-    names = _files(files)
-    text, read_errors, violated = _core.check(
-        names, _texts(rules), level, filter, connection, _texts(at), complete, threads, roce_port, progress
-    )
-    return CheckReport(text, read_errors, violated, _title(names))
+    with files_of(files) as names:
+        text, read_errors, violated = _core.check(
+            names, _texts(rules), level, filter, connection, _texts(at), complete, threads, roce_port, progress
+        )
+    report = CheckReport(text, read_errors, violated, _title(names))
+    report._inputs = [os.path.abspath(os.fsdecode(name)) for name in names]
+    return report
 
 
 def compare(
@@ -357,10 +379,10 @@ def compare(
 
     Raises CaptureError if fewer than two files could be read, UsageError if the files cannot be compared.
     """
-    names = _files(files)
-    text, read_errors = _core.compare_captures(
-        names, _texts(order), synchronized, window, filter, threads, roce_port, verify_crcs, progress
-    )
+    with files_of(list(files)) as names:
+        text, read_errors = _core.compare_captures(
+            names, _texts(order), synchronized, window, filter, threads, roce_port, verify_crcs, progress
+        )
     return Comparison(text, read_errors, _title(names))
 
 
@@ -377,15 +399,16 @@ def _texts(texts: str | Sequence[str]) -> list[str]:
     return [texts] if isinstance(texts, str) else list(texts)
 
 
-def _files(files: File | Iterable[File]) -> list[str]:
-    some: Iterable[File] = [files] if isinstance(files, (str, os.PathLike, Capture)) else files
-    return [file._path() if isinstance(file, Capture) else os.fspath(file) for file in some]
+def _written(path: str | os.PathLike[str], page: str, inputs: Sequence[str]) -> Path:
+    write_text(path, page, inputs)
+    return Path(path)
 
 
 def _title(names: Sequence[str]) -> str:
     if not names:
         return "capture"
-    return Path(names[0]).name + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+    first = Path(os.fsdecode(names[0])).name.encode(errors="backslashreplace").decode()
+    return first + (f" and {len(names) - 1} more" if len(names) > 1 else "")
 
 
 _COLORS = {"error": "#c0392b", "shall": "#c0392b", "warning": "#b9770e", "should": "#b9770e"}

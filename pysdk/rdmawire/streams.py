@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from rdmawire import _core
-from rdmawire.queue_pairs import CompletionQueue, QueuePairBase, first_header, list_of_names
+from rdmawire.names import list_of_names
+from rdmawire.queue_pairs import CompletionQueue, QueuePairBase, first_header
 
 if TYPE_CHECKING:
     from rdmawire._core import Frame

@@ -7,12 +7,14 @@ DuckDB and pyarrow can import them in batches.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rdmawire import _core
 from rdmawire._core import CaptureError, ClosedError, UsageError
 from rdmawire._loading import optional
+from rdmawire.outputs import complete_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,11 +44,20 @@ class Table:
     - ``table.to_parquet(path)`` writes the table with bounded memory.
     """
 
-    def __init__(self, core: _core.ColumnTable, batch_rows: int = 65536) -> None:
+    def __init__(
+        self,
+        core: _core.ColumnTable,
+        batch_rows: int = 65536,
+        *,
+        inputs: Sequence[str] = (),
+        held: object = None,
+    ) -> None:
         if batch_rows < 1:
             raise UsageError(f"batch_rows={batch_rows}: expected a number above 0")
         self._core = core
         self._batch_rows = batch_rows
+        self._inputs = inputs
+        self._held = held
 
     @property
     def name(self) -> str:
@@ -96,28 +107,47 @@ class Table:
             raise CaptureError(error)
         return {name: _array(np, *parts) for name, parts in columns.items()}
 
-    def to_parquet(self, path: str | os.PathLike[str], *, compression: str = "zstd", **options: Any) -> int:
+    def to_parquet(
+        self, path: str | os.PathLike[str], *, compression: str = "zstd", partial: bool = False, **options: Any
+    ) -> int:
         """Write the table to a Parquet file in batches, and return the number of rows.
 
         Requires pyarrow. `options` are passed to ``pyarrow.parquet.ParquetWriter``. Memory is bounded by the batch
-        size. If the capture cannot be read completely, the file contains the rows before the error, and CaptureError is
-        raised.
+        size. An existing file is replaced when the new one is complete.
+
+        Raises CaptureError if the capture cannot be read completely. `partial` writes the readable part instead, with a
+        warning. Raises UsageError if `path` is the capture.
         """
         pyarrow = optional("Parquet files", "parquet", "pyarrow", "pyarrow.parquet")
-        reader = pyarrow.RecordBatchReader.from_stream(self)
+        with complete_file(path, self._inputs) as unfinished:
+            reader = pyarrow.RecordBatchReader.from_stream(self)
+            try:
+                file = pyarrow.parquet.ParquetWriter(unfinished, reader.schema, compression=compression, **options)
+            except OSError as error:
+                raise CaptureError(f"cannot write {os.fspath(path)}: {os.strerror(error.errno or 0)}") from error
+            with file:
+                return self._write(pyarrow, reader, file, path, partial)
+
+    def _write(self, pyarrow: Any, reader: Any, file: Any, path: str | os.PathLike[str], partial: bool) -> int:
         rows = 0
-        with pyarrow.parquet.ParquetWriter(os.fspath(path), reader.schema, compression=compression, **options) as file:
-            while True:
-                try:
-                    batch = reader.read_next_batch()
-                except StopIteration:
-                    return rows
-                except (OSError, pyarrow.ArrowException) as error:
-                    sentence = _sentence(error)
-                    wrong = ClosedError if sentence.endswith(" was closed") else CaptureError
-                    raise wrong(sentence) from error
+        while True:
+            try:
+                batch = reader.read_next_batch()
+            except StopIteration:
+                return rows
+            except (OSError, pyarrow.ArrowException) as error:
+                sentence = _sentence(error)
+                if sentence.endswith(" was closed"):
+                    raise ClosedError(sentence) from error
+                if not partial:
+                    raise CaptureError(sentence) from error
+                warnings.warn(sentence, stacklevel=3)
+                return rows
+            try:
                 file.write_batch(batch)
-                rows += batch.num_rows
+            except OSError as error:
+                raise CaptureError(f"cannot write {os.fspath(path)}: {os.strerror(error.errno or 0)}") from error
+            rows += batch.num_rows
 
 
 def _sentence(error: BaseException) -> str:

@@ -3,7 +3,7 @@
 >>> a, b = wire_pair()
 >>> with a, b:
 ...     a.send(bytes(64))
-...     len(bytes(b.receive(timeout=1)))
+...     len(bytes(b.expect(timeout=1)))
 1
 64
 
@@ -23,7 +23,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from rdmawire import _core
-from rdmawire.closing import Closes
+from rdmawire._core import Header
+from rdmawire.closing import Closes, made_by
+from rdmawire.outputs import refuse_inputs
+from rdmawire.sources import native
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -72,7 +75,7 @@ class Wire(Closes):
     """
 
     def __init__(self, core: _core._Wire) -> None:
-        self._core: _core._Wire = core
+        self._core: _core._Wire = made_by(core, _core._Wire, "open_wire(), wire_pair() or Device.wire")
         self._back: collections.deque[Frame] = collections.deque()  # frames of canceled areceive() calls
 
     # Properties.
@@ -118,9 +121,8 @@ class Wire(Closes):
         """
         return self._core.send(_listed(frames), at, timeout)
 
-    # Any: None, to avoid checks in user code.
-    def receive(self, timeout: float | None = 1.0, *, own: bool = False) -> Frame | Any:
-        """Return the next frame, or None if no frame arrives for ``timeout`` seconds.
+    def receive(self, timeout: float | None = 1.0, *, own: bool = False) -> Frame | None:
+        """Return the next frame, or None if no frame arrives for ``timeout`` seconds. See also :meth:`expect`.
 
         ``timeout`` 0 does not wait, None waits without limit. In virtual time, ``timeout=None`` returns None if no
         frame will arrive. At the end of a file, raises WireError with kind "down". ``own``: also return frames sent by
@@ -130,6 +132,40 @@ class Wire(Closes):
             return self._back.popleft()
         frame: Frame | None = self._core.receive(timeout, own)
         return frame
+
+    def expect(
+        self,
+        what: type[Any] | str | Callable[[Frame], bool] | None = None,
+        timeout: float | None = 1.0,
+        *,
+        own: bool = False,
+    ) -> Frame:
+        """Return the next frame that matches ``what``. Other frames are discarded.
+
+        ``what`` is a class of headers that the frame contains, a filter expression (docs/reference/filters.md), or a
+        function. None: any frame. If no such frame arrives for ``timeout`` seconds, raises WireError with kind
+        "timeout", which lists the frames that arrived.
+        """
+        matches, wanted = self._wanted(what)
+        others = _Others()
+        for frame in self._sniff(None, timeout, lambda frame: True, own):
+            if matches(frame):
+                return frame
+            others.add(frame)
+        raise others.error(self.name, wanted, timeout)
+
+    def _wanted(
+        self, what: type[Any] | str | Callable[[Frame], bool] | None
+    ) -> tuple[Callable[[Frame], bool], str]:
+        """Return the predicate and the description of an expected frame."""
+        if isinstance(what, type):
+            header = what
+            if not issubclass(header, Header):
+                raise TypeError(f"what: expected a class of headers, got {header.__name__}")
+            return (lambda frame: header in frame), f"a frame with {header.__name__}"
+        if what is None:
+            return (lambda frame: True), "a frame"
+        return self._matcher(what), f"a frame that matches {what if isinstance(what, str) else 'the function'}"
 
     def sniff(
         self,
@@ -201,7 +237,7 @@ class Wire(Closes):
                 pause = min(2 * pause, 0.05)
         return sent
 
-    async def areceive(self, timeout: float | None = 1.0, *, own: bool = False) -> Frame | Any:  # as receive()
+    async def areceive(self, timeout: float | None = 1.0, *, own: bool = False) -> Frame | None:
         """Receive like receive(). Waits for the wire's descriptor in the running loop, otherwise in a thread."""
         if self._core.capabilities["virtual_time"]:
             return self.receive(timeout, own=own)  # does not block
@@ -229,19 +265,38 @@ class Wire(Closes):
         finally:
             os.close(descriptor)
 
+    async def aexpect(
+        self,
+        what: type[Any] | str | Callable[[Frame], bool] | None = None,
+        timeout: float | None = 1.0,
+        *,
+        own: bool = False,
+    ) -> Frame:
+        """Wait like :meth:`expect`. Other tasks run while no frame arrives."""
+        matches, wanted = self._wanted(what)
+        others = _Others()
+        until = None if timeout is None else self.now() + int(timeout * 1e9)
+        while True:
+            left = None if until is None else max(0, until - self.now()) / 1e9
+            frame = await self.areceive(left, own=own)
+            if frame is None:
+                raise others.error(self.name, wanted, timeout)
+            if matches(frame):
+                return frame
+            others.add(frame)
+
     async def _areceive_by_thread(self, until: int | None, own: bool) -> Frame | None:
         loop = asyncio.get_running_loop()
         while True:
             left = 0.1 if until is None else min(0.1, max(0.0, (until - self.now()) / 1e9))
-            waits = loop.run_in_executor(None, self._core.receive, left, own)
+            waits: asyncio.Future[Frame | None] = loop.run_in_executor(None, self._core.receive, left, own)
             try:
                 frame = await asyncio.shield(waits)
             except asyncio.CancelledError:
                 waits.add_done_callback(self._give_back)
                 raise
             if frame is not None or (until is not None and self.now() >= until):
-                given: Frame | None = frame
-                return given
+                return frame
 
     def _give_back(self, done: asyncio.Future[Frame | None]) -> None:
         if not done.cancelled() and done.exception() is None and (frame := done.result()) is not None:
@@ -284,7 +339,34 @@ class Wire(Closes):
 
     def save(self, path: str | os.PathLike[str], comments: Iterable[str] = ()) -> int:
         """Write recorded frames to a pcapng file with comments "sent" or "received", and return their number."""
-        return _core._save_recorded(os.fspath(path), {self.name: self._core}, list(comments))
+        refuse_inputs(path)
+        return _core._save_recorded(native(path), {self.name: self._core}, list(comments))
+
+
+class _Others:
+    """Frames that arrived instead of an expected one."""
+
+    _shown = 10
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._lines: list[str] = []
+
+    def add(self, frame: Frame) -> None:
+        self._count += 1
+        if len(self._lines) < self._shown:
+            self._lines.append(f"\n  {frame.summary()}")
+
+    def error(self, wire: str, wanted: str, timeout: float | None) -> _core.WireError:
+        waited = "" if timeout is None else f" within {timeout} s"
+        arrived = "no frame arrived"
+        if self._count:
+            arrived = f"{self._count} other frame{'' if self._count == 1 else 's'} arrived:{''.join(self._lines)}"
+        if self._count > len(self._lines):
+            arrived += f"\n  and {self._count - len(self._lines)} more"
+        error = _core.WireError(f"{wire}: expected {wanted}{waited}; {arrived}")
+        error.kind, error.errno = "timeout", 0
+        return error
 
 
 def _settle(future: asyncio.Future[None]) -> None:

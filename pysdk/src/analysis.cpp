@@ -13,6 +13,8 @@
 #include "captures/analysis/page/page.hpp"
 #include "captures/analysis/report.hpp"
 #include "captures/analysis/run.hpp"
+#include "captures/io/interrupt.hpp"
+#include "dissectors/output/printable.hpp"
 #include "pysdk/src/analysis_rows.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/captures.hpp"
@@ -55,6 +57,7 @@ class AnalysisRun {
     std::string report;
     {
       const py::gil_scoped_release unlocked;
+      const captures::InterruptScope scope(interruptible.keep_reading());
       result_.emplace(analysis::run(run));
       if (!interruptible.failed()) report = dumped(report_of());
     }
@@ -74,12 +77,18 @@ class AnalysisRun {
             fmt::format("to_html() reads its input twice and requires regular files; {} is a stream", *stream));
     if (!result_) raise(ErrorClass::usage, name + " was not analyzed yet");
     std::string page;
+    InterruptibleRun interruptible{py::none()};
     {
       const py::gil_scoped_release unlocked;
+      const captures::InterruptScope scope(interruptible.keep_reading());
       const analysis::Json report = report_of();
-      const std::string details = analysis::details_of(request_->run, result_->analysis, report);
-      page = captures::html_page(dumped(report), details, title);
+      analysis::RunOptions run = request_->run;
+      run.stop = &interruptible.stop;
+      run.progress = interruptible.progress();
+      const std::string details = analysis::details_of(run, result_->analysis, report);
+      if (!interruptible.failed()) page = captures::html_page(dumped(report), details, title);
     }
+    interruptible.rethrow();
     return replaced_text(page);
   }
   /// Writes the files of `analyze --csv`. Reads the captures a second time, in one thread.
@@ -90,6 +99,7 @@ class AnalysisRun {
     std::string error;
     {
       const py::gil_scoped_release unlocked;
+      const captures::InterruptScope scope(interruptible.keep_reading());
       auto tables = analysis::CsvTables::create(directory, packets);
       if (tables) {
         analysis::RunOptions run = request_->run;
@@ -101,7 +111,8 @@ class AnalysisRun {
           run.on_packet = [&](const tracking::Packet& packet) { (*tables)->add(packet); };
         }
         static_cast<void>(analysis::run(run));  // read errors are part of the report
-        if (const auto finished = (*tables)->finish(); !finished) error = finished.error();
+        if (!interruptible.failed())
+          if (const auto finished = (*tables)->finish(); !finished) error = finished.error();
       } else {
         error = tables.error();
       }
@@ -113,7 +124,7 @@ class AnalysisRun {
     auto source = analysis_table(request_, kind);
     if (!source) raise(ErrorClass::usage, source.error());
     const std::size_t more = request_->run.files.size() - 1;
-    return {*source, fmt::format("{} of {}{}", kind, request_->run.files.front(),
+    return {*source, fmt::format("{} of {}{}", kind, output::printable(request_->run.files.front()),
                                  more ? fmt::format(" and {} more", more) : std::string())};
   }
 

@@ -13,6 +13,7 @@
 
 #include "captures/analysis/live_analysis.hpp"
 #include "captures/analysis/vantage/run.hpp"
+#include "captures/io/interrupt.hpp"
 #include "pysdk/src/analysis_request.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/errors.hpp"
@@ -34,11 +35,14 @@ class FollowRun {
       : name_(file.empty() ? interface : file), request_(analysis_request(filter, 0, ignore, roce_port, verify_crcs)) {
     captures::LiveCapture::Options live;
     live.filter = capture_filter;
+    InterruptibleRun interruptible{py::none()};
     auto made = [&] {
       const py::gil_scoped_release unlocked;
+      const captures::InterruptScope scope(interruptible.keep_reading());
       return file.empty() ? analysis::LiveAnalysis::device(interface, live, request_.run)
                           : analysis::LiveAnalysis::file(file, request_.run);
     }();
+    interruptible.rethrow();
     if (!made) raise(ErrorClass::capture, made.error());
     following_ = std::move(*made);
   }
@@ -52,7 +56,12 @@ class FollowRun {
     for (;;) {
       bool more = false;
       const auto until = std::min(end, Clock::now() + std::chrono::milliseconds(100));
-      with([&](analysis::LiveAnalysis& following) { more = following.take(until, stop_); });
+      InterruptibleRun interruptible{py::none()};
+      with([&](analysis::LiveAnalysis& following) {
+        const captures::InterruptScope scope(interruptible.keep_reading());
+        more = following.take(until, stop_);
+      });
+      interruptible.rethrow();
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
       if (!more || stop_) return false;
       if (Clock::now() >= end) return true;
@@ -140,6 +149,7 @@ py::tuple compare(const std::vector<std::string>& files, const std::vector<std::
   bool comparable = false;
   {
     const py::gil_scoped_release unlocked;
+    const captures::InterruptScope scope(interruptible.keep_reading());
     const vantage::Comparison comparison = vantage::run(run);
     read_errors = comparison.errors;
     comparable = comparison.surveys.size() >= 2;

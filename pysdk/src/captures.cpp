@@ -5,11 +5,15 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <set>
 
 #include "dissectors/output/json.hpp"
+#include "dissectors/output/printable.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/bytes.hpp"
 #include "pysdk/src/columns_packets.hpp"
+#include "pysdk/src/columns_python.hpp"
 #include "pysdk/src/errors.hpp"
 
 namespace rdmawire::python {
@@ -18,6 +22,16 @@ namespace {
 bool is_regular(const std::string& path) {
   struct stat status {};
   return path != "-" && ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/// All captures of this process that are files. Exists until the process ends.
+struct OpenFiles {
+  std::mutex mutex;
+  std::set<const CaptureSource*> sources;
+};
+OpenFiles& open_captures() {
+  static auto* const open = new OpenFiles;
+  return *open;
 }
 
 /// Holds the bytes of a Python object. The last reader releases them.
@@ -44,6 +58,13 @@ class PacketRows final : public Rows {
 
   tl::expected<void, std::string> read(Batch& batch, std::size_t most, std::size_t raw) override {
     const std::size_t begin = batch.rows(), memory = batch.memory();
+    std::optional<captures::InterruptScope> scope;
+    if (keep_going)
+      scope.emplace([this] {
+        const bool goes_on = !source_->closed() && keep_going();
+        if (!goes_on) over_ = true;
+        return goes_on;
+      });
     for (std::size_t examined = 1; !over_ && batch.rows() - begin < most; ++examined) {
       if (examined % 1024 == 1) {
         if (source_->closed()) return stop(source_->closed_sentence());
@@ -53,6 +74,7 @@ class PacketRows final : public Rows {
       const captures::Next next = reader_.next(record_);
       if (next == captures::Next::end) over_ = true;
       if (next == captures::Next::error) {
+        if (source_->closed()) return stop(source_->closed_sentence());
         // Report the error after all rows before it.
         if (batch.rows() != begin) break;
         return stop(captures::to_string(reader_.error()));
@@ -116,10 +138,14 @@ std::shared_ptr<CaptureSource> CaptureSource::open(const std::string& path, cons
   }
   // Report invalid captures when they are opened.
   tl::expected<captures::Reader, std::string> reader = tl::unexpected(std::string());
+  bool interrupted = false;
   {
     const py::gil_scoped_release unlocked;
+    const ReadingScope scope(*source);
     reader = source->begin();
+    interrupted = scope.interrupted();
   }
+  if (interrupted) throw py::error_already_set();
   if (!reader) raise(ErrorClass::capture, reader.error());
   if (!source->rereadable_) {
     source->first_ = std::move(*reader);
@@ -130,7 +156,28 @@ std::shared_ptr<CaptureSource> CaptureSource::open(const std::string& path, cons
 
 CaptureSource::CaptureSource(std::string path, std::shared_ptr<void> memory, Bytes raw)
     : path_(std::move(path)), memory_(std::move(memory)), bytes_(raw), rereadable_(memory_ || is_regular(path_)) {
-  name_ = path_ == "-" ? "standard input" : path_;
+  name_ = path_ == "-" ? "standard input" : output::printable(path_);
+  if (memory_ || !rereadable_) return;
+  std::error_code error;  // the working directory may change
+  absolute_path_ = std::filesystem::absolute(path_, error).string();
+  OpenFiles& open = open_captures();
+  const std::scoped_lock lock(open.mutex);
+  open.sources.insert(this);
+}
+
+CaptureSource::~CaptureSource() {
+  OpenFiles& open = open_captures();
+  const std::scoped_lock lock(open.mutex);
+  open.sources.erase(this);
+}
+
+std::vector<std::string> CaptureSource::open_files() {
+  std::vector<std::string> paths;
+  OpenFiles& open = open_captures();
+  const std::scoped_lock lock(open.mutex);
+  for (const CaptureSource* const source : open.sources)
+    if (!source->closed()) paths.push_back(source->absolute_path_);
+  return paths;
 }
 
 tl::expected<captures::Reader, std::string> CaptureSource::begin() {
@@ -150,6 +197,13 @@ tl::expected<captures::Reader, std::string> CaptureSource::begin() {
   if (!reader) return tl::unexpected(captures::to_string(reader.error()));
   return std::move(*reader);
 }
+
+ReadingScope::ReadingScope(const CaptureSource& source)
+    : scope_([this, &source] {
+        if (source.closed()) return false;
+        interrupted_ = !signals_are_quiet();
+        return !interrupted_;
+      }) {}
 
 std::shared_ptr<const output::Filter> compile_filter(const std::string& expression) {
   if (expression.empty()) return nullptr;

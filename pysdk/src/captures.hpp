@@ -11,6 +11,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "captures/io/interrupt.hpp"
 #include "captures/io/reader.hpp"
 #include "dissectors/output/filter.hpp"
 #include "dissectors/tracking/dissector.hpp"
@@ -26,6 +27,11 @@ class CaptureSource : public std::enable_shared_from_this<CaptureSource> {
   /// Opens `bytes`, the contents of a file, or `path` if `bytes` is None. Raises CaptureError for invalid captures.
   static std::shared_ptr<CaptureSource> open(const std::string& path, const py::object& bytes);
   CaptureSource(std::string path, std::shared_ptr<void> memory, Bytes bytes);
+  ~CaptureSource();
+  CaptureSource(const CaptureSource&) = delete;
+  CaptureSource& operator=(const CaptureSource&) = delete;
+  /// Returns the paths of all open captures that are files.
+  static std::vector<std::string> open_files();
 
   /// Returns a reader at the first record. A stream provides only one reader. Further calls return an error.
   tl::expected<captures::Reader, std::string> begin();
@@ -41,7 +47,7 @@ class CaptureSource : public std::enable_shared_from_this<CaptureSource> {
   [[nodiscard]] std::string closed_sentence() const { return name_ + " was closed"; }
 
  private:
-  std::string path_, name_;
+  std::string path_, name_, absolute_path_;
   std::shared_ptr<void> memory_;  ///< owner of bytes_. Released with the interpreter's lock
   Bytes bytes_;
   bool rereadable_ = true;
@@ -49,6 +55,22 @@ class CaptureSource : public std::enable_shared_from_this<CaptureSource> {
   std::mutex mutex_;
   std::optional<captures::Reader> first_;  ///< reader of a stream, until begin()
   bool opened_ = false;                    ///< whether begin() returned the reader of a stream
+};
+
+/// While an object exists, Ctrl-C and close() of the source end waiting and reading by this thread, which does not need
+/// the interpreter's lock.
+class ReadingScope {
+ public:
+  explicit ReadingScope(const CaptureSource& source);
+  /// Throws the exception of a signal handler. Requires the interpreter's lock.
+  void rethrow() const {
+    if (interrupted_) throw py::error_already_set();
+  }
+  [[nodiscard]] bool interrupted() const { return interrupted_; }
+
+ private:
+  bool interrupted_ = false;
+  captures::InterruptScope scope_;
 };
 
 /// Options for reading packets.

@@ -96,10 +96,15 @@ class Frames {
  public:
   Frames(std::shared_ptr<CaptureSource> source, const ReadOptions& options, bool dissects)
       : source_(std::move(source)), filter_(options.filter), dissector_(options.dissector), dissects_(dissects) {
+    bool interrupted = false;
     auto reader = [&] {
       const py::gil_scoped_release unlocked;
-      return source_->begin();
+      const ReadingScope scope(*source_);
+      auto begun = source_->begin();
+      interrupted = scope.interrupted();
+      return begun;
     }();
+    if (interrupted) throw py::error_already_set();
     if (!reader) raise_reading(reader.error());
     reader_ = std::make_unique<captures::Reader>(std::move(*reader));
   }
@@ -123,6 +128,7 @@ class Frames {
         }
         result = reader_->next(record_);
         if (result == Next::error) error = captures::to_string(reader_->error());
+        if (result == Next::error && source_->closed()) error = source_->closed_sentence();
         if (result != Next::record) return;
         if (dissects_ || filter_) {
           packet_.number = record_.number;
@@ -139,7 +145,9 @@ class Frames {
     } else {
       const py::gil_scoped_release unlocked;
       const std::scoped_lock lock(mutex_);
+      const ReadingScope scope(*source_);
       work();
+      interrupted |= scope.interrupted();
     }
     if (interrupted) throw py::error_already_set();
     if (!error.empty()) raise_reading(error);

@@ -6,8 +6,10 @@
 
 #include <chrono>
 
+#include "captures/io/output_file.hpp"
 #include "captures/io/writer.hpp"
 #include "dissectors/output/count.hpp"
+#include "dissectors/output/printable.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/bytes.hpp"
 #include "pysdk/src/captures.hpp"
@@ -29,6 +31,7 @@ py::dict facts_of(CaptureSource& source) {
   bool interrupted = false;
   auto reader = [&] {
     const py::gil_scoped_release unlocked;
+    const ReadingScope scope(source);
     auto begun = source.begin();
     if (!begun) {
       error = begun.error();
@@ -42,6 +45,7 @@ py::dict facts_of(CaptureSource& source) {
       last = std::max(last, record.time);
       if (packets % 65536 == 0 && (source.closed() || (interrupted = !signals_are_quiet()))) break;
     }
+    interrupted |= scope.interrupted();
     if (next == captures::Next::error) error = captures::to_string(begun->error());
     return begun;
   }();
@@ -64,7 +68,7 @@ class CaptureWriter {
   CaptureWriter(const std::string& path, const std::optional<std::string>& format,
                 const std::optional<std::string>& compression, int level, bool nanoseconds,
                 const std::string& application, const std::vector<std::string>& comments)
-      : name_(path == "-" ? "standard output" : path) {
+      : name_(path == "-" ? "standard output" : output::printable(path)) {
     Writer::Options options;
     if (format) options.format = *format == "pcap" ? captures::Format::pcap : captures::Format::pcapng;
     if (format && *format != "pcap" && *format != "pcapng")
@@ -176,6 +180,7 @@ std::string counts_of(CaptureSource& source, const std::string& filter_text, std
   bool interrupted = false;
   {
     const py::gil_scoped_release unlocked;
+    const ReadingScope scope(source);
     if (auto reader = source.begin()) {
       tracking::Dissector dissector(options);
       tracking::Packet packet;
@@ -200,6 +205,7 @@ std::string counts_of(CaptureSource& source, const std::string& filter_text, std
     } else {
       error = reader.error();
     }
+    interrupted |= scope.interrupted();
   }
   if (interrupted) throw py::error_already_set();
   if (!error.empty()) raise_reading(error);
@@ -215,7 +221,13 @@ void bind_captures(py::module_& module) {
       .def(py::init(&Source::open), py::arg("path"), py::arg("data") = py::none(),
            "Open the file at `path`, or the contents of a file.")
       .def_property_readonly("name", &Source::name, "Name in error messages.")
-      .def_property_readonly("path", &Source::path, "Path of the file.")
+      .def_property_readonly(
+          "path",
+          [](const Source& self) {
+            return py::reinterpret_steal<py::str>(
+                PyUnicode_DecodeFSDefaultAndSize(self.path().data(), static_cast<Py_ssize_t>(self.path().size())));
+          },
+          "Path of the file.")
       .def_property_readonly("in_memory", &Source::in_memory, "Whether the capture was opened from bytes.")
       .def_property_readonly("rereadable", &Source::rereadable, "Whether the capture can be read more than once.")
       .def_property_readonly("closed", &Source::closed, "Whether the capture was closed.")
@@ -235,6 +247,28 @@ void bind_captures(py::module_& module) {
           },
           py::arg("columns"), py::arg("filter") = "", py::arg("roce_port") = 0,
           "Return the table of the packets that match, with these columns.");
+  module.def(
+      "_check_output",
+      [](const std::string& path, std::vector<std::string> inputs) {
+        if (const auto fine = captures::check_output(path, inputs); !fine) raise(ErrorClass::usage, fine.error());
+        for (const std::string& open : CaptureSource::open_files())
+          if (captures::same_file(path, open))
+            raise(ErrorClass::usage,
+                  output::printable(path) + " is an open capture; close the capture, or choose another file");
+      },
+      py::arg("path"), py::arg("inputs"), "Raise UsageError if `path` is an input file or an open capture.");
+  module.def(
+      "_write_file",
+      [](const std::string& path, const py::object& data) {
+        const BytesView bytes(data);
+        const auto written = [&] {
+          const py::gil_scoped_release unlocked;
+          return captures::write_file(path,
+                                      {reinterpret_cast<const char*>(bytes.bytes().data()), bytes.bytes().size()});
+        }();
+        if (!written) raise(ErrorClass::capture, written.error());
+      },
+      py::arg("path"), py::arg("data"), "Write a complete file. An old file is kept if writing fails.");
   py::class_<CaptureWriter>(module, "CaptureWriter", "The C++ part of rdmawire.CaptureWriter.")
       .def(py::init<const std::string&, const std::optional<std::string>&, const std::optional<std::string>&, int, bool,
                     const std::string&, const std::vector<std::string>&>(),

@@ -317,7 +317,11 @@ void bind_expected_frames(py::module_& module) {
       "Expect no frame for `seconds`. 0: the device's usual response time.");
   module.def(
       "pattern_bytes",
-      [](std::size_t count, std::uint8_t seed) { return py::bytes(conformance::pattern_bytes(count, seed)); },
+      [](std::uint64_t count, std::uint8_t seed) {
+        constexpr std::uint64_t most = 64U << 20;
+        if (count > most) raise(ErrorClass::usage, fmt::format("count={}: expected at most {}", count, most));
+        return py::bytes(conformance::pattern_bytes(count, seed));
+      },
       py::arg("count"), py::arg("seed") = 1, "Return `count` bytes that count up from `seed`.");
 }
 

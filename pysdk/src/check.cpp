@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "captures/io/interrupt.hpp"
 #include "conformance/monitors/report.hpp"
 #include "conformance/monitors/run.hpp"
 #include "conformance/rules/explanation.hpp"
@@ -61,6 +62,7 @@ py::tuple check(const std::vector<std::string>& files, const std::vector<std::st
   bool violated = false, unreadable = false;
   {
     const py::gil_scoped_release unlocked;
+    const captures::InterruptScope scope(interruptible.keep_reading());
     const conformance::CheckResult result = conformance::check(check);
     troubles = result.troubles;
     unreadable = !troubles.empty() && result.input.files.empty();

@@ -16,7 +16,8 @@ using conformance::iwarp::IwarpBench;
 
 namespace {
 
-constexpr std::chrono::milliseconds moment{100};  // interval between signal checks
+constexpr std::chrono::milliseconds moment{100};   // interval between signal checks
+constexpr std::uint64_t most_receives = 1U << 16;  // of one call
 
 [[noreturn]] void raise_lost(const std::string& why) {
   py::dict attributes;
@@ -313,9 +314,17 @@ bool is_in_virtual_time(const SharedDevice& device) { return device.use()->devic
 void post_send(QueuePairPart& self, const py::dict& request, bool to_tester) {
   peer::SendRequest asked;
   asked.more = to_json(request);
+  const nlohmann::json opcode = asked.more.value("opcode", nlohmann::json("send"));
+  if (!opcode.is_string())
+    raise(ErrorClass::usage, "opcode: expected the name of a work request such as \"send\" or \"write\", got " +
+                                 std::string(py::str(py::repr(request["opcode"]))));
+  asked.opcode = opcode.get<std::string>();
+  if (asked.more.contains("wr_id")) {
+    if (!asked.more["wr_id"].is_number_unsigned())
+      raise(ErrorClass::usage, "wr_id: expected an int from 0, got " + asked.more["wr_id"].dump());
+    asked.wr_id = asked.more["wr_id"].get<std::uint64_t>();
+  }
   self.request_pair([&](Pair& pair, Domain::Made&) {
-    asked.opcode = asked.more.value("opcode", "send");
-    if (asked.more.contains("wr_id")) asked.wr_id = asked.more["wr_id"].get<std::uint64_t>();
     if (to_tester && pair.roce) {
       if (!pair.tester) pair.tester = pair.roce->address_handle_of_tester();
       asked.more["ah"] = pair.tester.handle();
@@ -503,9 +512,16 @@ void bind_queue_pair_operations(QueuePairClass& c) {
   c.def("post_send", &post_send, py::arg("request"), py::arg("to_tester"))
       .def(
           "post_receives",
-          [](QueuePairPart& self, std::uint32_t count) {
-            static_cast<void>(
-                self.with_pair([&](Pair& pair, Domain::Made&) { return pair.verbs->post_receives(count), true; }));
+          [](QueuePairPart& self, std::uint64_t count) {
+            if (count > most_receives)
+              raise(ErrorClass::usage, fmt::format("count={}: expected at most {}", count, most_receives));
+            constexpr std::uint64_t at_once = 1024;  // between checks for signals
+            for (std::uint64_t posted = 0; posted < count; posted += at_once) {
+              const auto some = static_cast<std::uint32_t>(std::min(count - posted, at_once));
+              static_cast<void>(
+                  self.with_pair([&](Pair& pair, Domain::Made&) { return pair.verbs->post_receives(some), true; }));
+              if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+            }
           },
           py::arg("count"))
       .def(

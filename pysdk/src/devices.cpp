@@ -3,6 +3,8 @@
 #include <sys/eventfd.h>
 
 #include <chrono>
+#include <new>
+#include <system_error>
 
 #include "pysdk/src/errors.hpp"
 #include "replay/wires/descriptor.hpp"
@@ -37,6 +39,24 @@ void raise(const conformance::CaseEnd& end) {
         attributes);
 }
 
+namespace {
+
+/// Opens the target. Exceptions must not leave the keeper's thread: no memory, or no thread can be started.
+tl::expected<std::unique_ptr<Target>, conformance::TargetError> open_target(const conformance::TargetOptions& options) {
+  try {
+    return Target::open(options);
+  } catch (const std::bad_alloc&) {
+    return tl::unexpected(conformance::TargetError{.message = options.device + ": out of memory"});
+  } catch (const std::system_error& error) {
+    return tl::unexpected(
+        conformance::TargetError{.message = options.device + ": cannot start a thread: " + error.code().message()});
+  } catch (const std::exception& error) {
+    return tl::unexpected(conformance::TargetError{.message = options.device + ": " + error.what()});
+  }
+}
+
+}  // namespace
+
 struct SharedDevice::Keeper {
   std::mutex mutex, joining;
   std::condition_variable changed;
@@ -53,7 +73,7 @@ struct SharedDevice::Keeper {
   }
   void work(conformance::TargetOptions options) {
     options.stop = stop.get();
-    auto made = Target::open(options);
+    auto made = open_target(options);
     std::shared_ptr<Target> kept;
     {
       const std::lock_guard lock(mutex);

@@ -213,8 +213,10 @@ void bind_queue_pair(py::module_& module) {
   py::class_<QueuePair, QueuePairPart, std::shared_ptr<QueuePair>>(module, "_QueuePair",
                                                                    "The C++ part of rdmawire.QueuePair.")
       .def(py::init([](const std::shared_ptr<SharedDevice>& device, const std::string& service, const py::dict& options,
-                       std::uint64_t seed, const std::shared_ptr<Domain>& domain,
-                       const std::shared_ptr<CompletionQueuePart>& cq) {
+                       std::uint64_t seed, const std::optional<std::shared_ptr<Domain>>& shared_domain,
+                       const std::optional<std::shared_ptr<CompletionQueuePart>>& shared_cq) {
+             const auto domain = shared_domain.value_or(nullptr);
+             const auto cq = shared_cq.value_or(nullptr);
              if (device->use()->device().is_iwarp())
                python::raise(ErrorClass::usage,
                              "this is an iWARP device; use stream(), which creates queue pairs without PSNs");
@@ -223,8 +225,7 @@ void bind_queue_pair(py::module_& module) {
              how.transport = service_of(service);
              return std::make_shared<QueuePair>(domain_for(device, domain, seed), !domain, std::move(how), cq);
            }),
-           py::arg("device"), py::arg("service"), py::arg("options"), py::arg("seed"), py::arg("domain").none(true),
-           py::arg("cq").none(true))
+           py::arg("device"), py::arg("service"), py::arg("options"), py::arg("seed"), py::arg("domain"), py::arg("cq"))
       .def_property_readonly("tester_qpn", number(&conformance::TesterQueuePair::tester_qpn))
       .def_property_readonly("mtu", number(&conformance::TesterQueuePair::mtu))
       .def_property_readonly(
@@ -255,16 +256,17 @@ void bind_stream(py::module_& module) {
   py::class_<StreamPair, QueuePairPart, std::shared_ptr<StreamPair>> c(module, "_StreamPair",
                                                                        "The C++ part of rdmawire.StreamQueuePair.");
   c.def(py::init([](const std::shared_ptr<SharedDevice>& device, const py::dict& options, std::uint64_t seed,
-                    bool connected, const std::shared_ptr<Domain>& domain,
-                    const std::shared_ptr<CompletionQueuePart>& cq) {
+                    bool connected, const std::optional<std::shared_ptr<Domain>>& shared_domain,
+                    const std::optional<std::shared_ptr<CompletionQueuePart>>& shared_cq) {
+          const auto domain = shared_domain.value_or(nullptr);
+          const auto cq = shared_cq.value_or(nullptr);
           if (!device->use()->device().is_iwarp())
             python::raise(ErrorClass::usage, "this is a RoCE device without streams; use rc_qp(), uc_qp() or ud_qp()");
           are_of_one_device(device, cq);
           return std::make_shared<StreamPair>(domain_for(device, domain, seed), !domain, stream_options(options),
                                               connected, cq);
         }),
-        py::arg("device"), py::arg("options"), py::arg("seed"), py::arg("connected"), py::arg("domain").none(true),
-        py::arg("cq").none(true));
+        py::arg("device"), py::arg("options"), py::arg("seed"), py::arg("connected"), py::arg("domain"), py::arg("cq"));
   bind_stream_steps(c);
   c.def(
       "receive",

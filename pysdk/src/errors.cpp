@@ -1,6 +1,8 @@
 #include "pysdk/src/errors.hpp"
 
 #include <array>
+#include <exception>
+#include <nlohmann/json.hpp>
 
 #include "dissectors/protocol/header.hpp"
 #include "pysdk/src/bindings.hpp"
@@ -35,7 +37,8 @@ void bind_errors(py::module_& module) {
                                "'limit'), layer, offset, needed, had, what.",
                                {base, PyExc_ValueError});
   at(ErrorClass::capture) =
-      make(module, "CaptureError", "A capture cannot be read, read completely, or written.", {base});
+      make(module, "CaptureError", "A capture or report cannot be read, read completely, or written. Also an OSError.",
+           {base, PyExc_OSError});
   at(ErrorClass::wire) = make(module, "WireError",
                               "An error of a wire. Attributes: kind ('missing', 'forbidden', 'unsupported', 'frame', "
                               "'down', 'full', 'closed', 'specification', 'system') and errno, or 0.",
@@ -45,6 +48,17 @@ void bind_errors(py::module_& module) {
            {base});
   at(ErrorClass::closed) =
       make(module, "ClosedError", "An object is used after it was closed.", {base, PyExc_ValueError});
+  // Values inside of arguments. The libraries' own texts name C++ types.
+  py::register_exception_translator([](std::exception_ptr thrown) {
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+    } catch (const py::cast_error&) {
+      PyErr_SetString(PyExc_TypeError, "an argument contains a value of an unexpected type");
+    } catch (const nlohmann::json::exception&) {
+      PyErr_SetString(classes[static_cast<std::size_t>(ErrorClass::usage)],
+                      "an argument is not valid JSON of rdmawire");
+    }
+  });
 }
 
 namespace {

@@ -16,7 +16,7 @@ enum class ErrorClass : unsigned char {
   base,     ///< Error: all other errors
   usage,    ///< UsageError, also a ValueError: invalid name, value or order of calls
   parse,    ///< ParseError, also a ValueError: malformed bytes. Has layer, offset, needed, had
-  capture,  ///< CaptureError: a capture file that cannot be read or written
+  capture,  ///< CaptureError, also an OSError: a file that cannot be read or written
   wire,     ///< WireError: has kind and errno
   device,   ///< DeviceError: a device or its agent refused or did not complete an operation
   closed,   ///< ClosedError: used after close()

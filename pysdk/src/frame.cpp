@@ -66,12 +66,16 @@ void append(Frame& frame, const Frame& inner) {
   frame.trailer.insert(frame.trailer.end(), inner.trailer.begin(), inner.trailer.end());
 }
 
-/// Appends a header, frame or bytes. Returns false for other objects.
+/// Appends a header, frame, bytes, or text as UTF-8. Returns false for other objects.
 bool append(Frame& frame, PyObject* part) {
   if (is_header(part)) {
     append(frame, value_of(as_header(part)));
   } else if (is_frame(part)) {
     append(frame, data_of(part).values());
+  } else if (PyUnicode_Check(part)) {
+    const py::object encoded =
+        py::reinterpret_steal<py::object>(checked(PyUnicode_AsEncodedString(part, "utf-8", "surrogateescape")));
+    return append(frame, encoded.ptr());
   } else if (PyObject_CheckBuffer(part)) {
     const BytesView bytes(part);
     frame.payload.insert(frame.payload.end(), bytes.bytes().begin(), bytes.bytes().end());
@@ -127,6 +131,24 @@ PyObject* read_link_type(FrameData& data) {
   if (data.link == begins::fpdu || data.link == begins::mpa || data.link == begins::bth) Py_RETURN_NONE;
   return PyLong_FromLong(static_cast<long>(data.link));
 }
+/// Returns an integer argument or attribute. Raises TypeError or UsageError with its name.
+std::int64_t signed_number(const char* name, PyObject* from) {
+  const py::object number = py::reinterpret_steal<py::object>(PyNumber_Index(from));
+  if (!number) {
+    PyErr_Clear();
+    throw py::type_error(fmt::format("{}: expected an int, got {}", name, Py_TYPE(from)->tp_name));
+  }
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  if (overflow != 0) raise(ErrorClass::usage, fmt::format("{}: expected a number of 64 bits", name));
+  return value;
+}
+std::uint64_t unsigned_number(const char* name, PyObject* from) {
+  const std::int64_t value = signed_number(name, from);
+  if (value < 0) raise(ErrorClass::usage, fmt::format("{}={}: expected 0 or more", name, value));
+  return static_cast<std::uint64_t>(value);
+}
+
 int write_link(PyObject* self, PyObject* from, void*) {
   return guard<int>(-1, [&] {
     if (!from) throw py::attribute_error("link cannot be deleted");
@@ -144,7 +166,7 @@ int write_time(PyObject* self, PyObject* from, void*) {
     if (!from || from == Py_None)
       data_of(self).time_ns.reset();
     else
-      data_of(self).time_ns = py::cast<std::int64_t>(py::handle(from));
+      data_of(self).time_ns = signed_number("time_ns", from);
     return 0;
   });
 }
@@ -497,6 +519,24 @@ PyObject* command(PyObject* self, PyObject*) {
   return guard([&] { return py::str(command_of(data_of(self))).release().ptr(); });
 }
 
+/// HTML for notebooks: the text of show().
+PyObject* html(PyObject* self, PyObject*) {
+  return guard([&] {
+    std::string page = "<pre style=\"line-height:1.2\">";
+    for (const char c : tree_of(data_of(self)))
+      page += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
+    return py::str(page + "</pre>").release().ptr();
+  });
+}
+
+/// Iterates over the bytes, so that list() and len() agree.
+PyObject* iterate(PyObject* self) {
+  return guard([&] {
+    const py::object bytes = data_of(self).bytes();
+    return checked(PyObject_GetIter(bytes.ptr()));
+  });
+}
+
 PyObject* represent(PyObject* self) {
   return guard([&] {
     FrameData& data = data_of(self);
@@ -601,7 +641,7 @@ PyObject* make(PyTypeObject*, PyObject* arguments, PyObject* keywords) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) {
       PyObject* part = PyTuple_GET_ITEM(arguments, i);
       if (!append(values, part))
-        throw py::type_error(fmt::format("expected headers, frames or bytes, got {}", Py_TYPE(part)->tp_name));
+        throw py::type_error(fmt::format("expected headers, frames, bytes or str, got {}", Py_TYPE(part)->tp_name));
     }
     LinkType link = link_of_first(values);
     std::optional<std::int64_t> time_ns;
@@ -625,9 +665,9 @@ PyObject* make(PyTypeObject*, PyObject* arguments, PyObject* keywords) {
       else if (is("link"))
         link = link_from(from);
       else if (is("time_ns") && from != Py_None)
-        time_ns = py::cast<std::int64_t>(py::handle(from));
+        time_ns = signed_number("time_ns", from);
       else if (is("number"))
-        number = py::cast<std::uint64_t>(py::handle(from));
+        number = unsigned_number("number", from);
       else if (!is("time_ns"))
         throw py::type_error(
             fmt::format("Frame() has no argument '{}'", py::str(py::handle(name)).cast<std::string>()));
@@ -667,6 +707,7 @@ PyMethodDef methods[] = {
      "to_dict($self, /)\n--\n\nReturn the frame with the keys of `rdmawire dissect --json`. Unknown keys are omitted."},
     {"command", command, METH_NOARGS,
      "command($self, /)\n--\n\nReturn a Python expression that creates a frame with the same bytes."},
+    {"_repr_html_", html, METH_NOARGS, "Return HTML for notebooks: the text of show()."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -686,6 +727,7 @@ PyType_Slot slots[] = {
     {Py_tp_richcompare, reinterpret_cast<void*>(compare)},
     {Py_tp_hash, reinterpret_cast<void*>(PyObject_HashNotImplemented)},
     {Py_tp_repr, reinterpret_cast<void*>(represent)},
+    {Py_tp_iter, reinterpret_cast<void*>(iterate)},
     {Py_nb_true_divide, reinterpret_cast<void*>(divide)},
     {Py_nb_bool, reinterpret_cast<void*>(truth)},
     {Py_sq_contains, reinterpret_cast<void*>(contains)},

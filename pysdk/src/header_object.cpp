@@ -9,6 +9,7 @@
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/field_value.hpp"
 #include "pysdk/src/guard.hpp"
+#include "pysdk/src/near.hpp"
 #include "pysdk/src/objects.hpp"
 
 namespace rdmawire::python {
@@ -131,9 +132,12 @@ const HeaderClass& class_of(PyTypeObject* type) {
 
 void set_named(HeaderValue& value, const HeaderClass& of, PyObject* name, PyObject* from) {
   const Attribute* attribute = find_attribute(of, name);
-  if (!attribute)
-    throw py::type_error(
-        fmt::format("{} has no field '{}'", of.type->tp_name, py::str(py::handle(name)).cast<std::string>()));
+  if (!attribute) {
+    const auto given = py::str(py::handle(name)).cast<std::string>();
+    std::vector<std::string> names;
+    for (const Attribute& one : of.attributes) names.push_back(one.name);
+    throw py::type_error(fmt::format("{} has no field '{}'{}", of.type->tp_name, given, did_you_mean(given, names)));
+  }
   set(value, *attribute, from);
 }
 

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -15,16 +16,21 @@ namespace rdmawire::python {
 namespace py = pybind11;
 
 /// Runs `work` and releases the interpreter's lock. If a signal handler raises (Ctrl-C), calls `stop`, which must end
-/// the work soon, and throws the exception after the work has ended.
+/// the work soon, and throws the exception after the work has ended. Throws exceptions of `work`.
 inline void run_interruptible(const std::function<void()>& work, const std::function<void()>& stop) {
   std::mutex mutex;
   std::condition_variable changed;
   bool over = false;
   std::optional<py::error_already_set> signal;
+  std::exception_ptr thrown;
   {
     const py::gil_scoped_release released;
     std::thread thread([&] {
-      work();
+      try {
+        work();
+      } catch (...) {
+        thrown = std::current_exception();
+      }
       const std::lock_guard lock(mutex);
       over = true;
       changed.notify_all();
@@ -43,6 +49,7 @@ inline void run_interruptible(const std::function<void()>& work, const std::func
     thread.join();
   }
   if (signal) throw py::error_already_set(*signal);
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 }  // namespace rdmawire::python

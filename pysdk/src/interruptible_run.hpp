@@ -38,6 +38,17 @@ class InterruptibleRun {
       }
     };
   }
+  /// Checks for Ctrl-C while files are read, for captures::InterruptScope.
+  std::function<bool()> keep_reading() {
+    return [this] {
+      if (stop) return false;
+      const py::gil_scoped_acquire lock;
+      if (PyErr_CheckSignals() == 0) return true;
+      error_.emplace();
+      stop = true;
+      return false;
+    };
+  }
   [[nodiscard]] bool failed() const { return stop; }
   /// Requires the interpreter's lock. The destructor requires it too.
   void rethrow() {

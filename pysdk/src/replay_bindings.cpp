@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <pybind11/stl.h>
 
+#include <array>
 #include <atomic>
 #include <random>
 
+#include "captures/io/interrupt.hpp"
 #include "conformance/runner/live_target.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "pysdk/src/bindings.hpp"
@@ -14,6 +16,8 @@
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/frame.hpp"
 #include "pysdk/src/interruptible.hpp"
+#include "pysdk/src/interruptible_run.hpp"
+#include "pysdk/src/near.hpp"
 #include "pysdk/src/values.hpp"
 #include "pysdk/src/wires_bindings.hpp"
 #include "replay/player/mapping.hpp"
@@ -150,6 +154,14 @@ class Player {
     bool split = false, continue_psns = false, unmapped = false;
   };
 
+  static constexpr std::array option_names{"speed",     "pps",       "bps",           "topspeed",   "burst",
+                                           "max_gap",   "spin",      "preload",       "loops",      "pause",
+                                           "limit",     "seconds",   "continue_psns", "ip_step",    "qp_step",
+                                           "max_bytes", "include",   "exclude",       "split",      "unmapped",
+                                           "others",    "crc",       "icrc_mask",     "hop_limit",  "dscp",
+                                           "too_long",  "truncated", "rate_cap",      "flow_label", "allow_multicast",
+                                           "map",       "faults",    "fault_seed"};
+
   /// A named option and its conversions.
   struct Option {
     std::string name;
@@ -261,7 +273,7 @@ class Player {
       const Option option{py::cast<std::string>(key), value};
       try {
         if (!set_timing(option) && !set_selection(option) && !set_rewriting(option, given) && !set_callback(option))
-          raise(ErrorClass::usage, "replay: unknown option " + option.name);
+          raise(ErrorClass::usage, "replay: unknown option " + option.name + did_you_mean(option.name, option_names));
       } catch (const py::cast_error&) {
         raise(ErrorClass::usage,
               fmt::format("{}={}: invalid value", option.name, std::string(py::str(py::repr(value)))));
@@ -290,10 +302,13 @@ class Player {
   void learn(const std::vector<std::string>& map, bool sides, bool continue_psns, bool unmapped_given) {
     if (map.empty() && !sides && !continue_psns && !player_.changes.ip_step && !player_.changes.qp_step) return;
     using Kind = replay::MappingError::Kind;
+    InterruptibleRun interruptible{py::none()};
     auto mapping = [&] {
       const py::gil_scoped_release released;
+      const captures::InterruptScope scope(interruptible.keep_reading());
       return replay::make_mapping(player_.files, map, player_.rewrite.unmapped);
     }();
+    interruptible.rethrow();
     if (!mapping) {
       const auto& [kind, message] = mapping.error();
       if (kind == Kind::incomplete) raise(ErrorClass::usage, message + "; use unmapped=\"keep\" or unmapped=\"drop\"");
@@ -395,9 +410,15 @@ py::dict play_reactively(const std::string& capture, const std::shared_ptr<Share
   auto program = replay::FaultProgram::compile(faults);
   if (!program) raise(ErrorClass::usage, "faults: " + replay::to_string(program.error(), faults));
   const auto target = device->use();
+  InterruptibleRun interruptible{py::none()};
   const auto read = [&] {
-    const py::gil_scoped_release released;
-    return reactive::read_exchange(capture, which);
+    auto exchange = [&] {
+      const py::gil_scoped_release released;
+      const captures::InterruptScope scope(interruptible.keep_reading());
+      return reactive::read_exchange(capture, which);
+    }();
+    interruptible.rethrow();
+    return exchange;
   };
   const auto whole = [](auto exchange) {
     if (!exchange) raise(exchange.error().usage ? ErrorClass::usage : ErrorClass::capture, exchange.error().message);
@@ -458,10 +479,13 @@ void bind_replay(py::module_& module) {
   module.def(
       "_learn_map",
       [](const std::vector<std::string>& captures, const std::vector<std::string>& entries) {
+        InterruptibleRun interruptible{py::none()};
         auto mapping = [&] {
           const py::gil_scoped_release released;
+          const captures::InterruptScope scope(interruptible.keep_reading());
           return replay::make_mapping(captures, entries, replay::Unmapped::keep);
         }();
+        interruptible.rethrow();
         if (!mapping)
           raise(
               mapping.error().kind == replay::MappingError::Kind::assignment ? ErrorClass::usage : ErrorClass::capture,

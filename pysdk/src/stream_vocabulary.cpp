@@ -9,6 +9,7 @@
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/cases.hpp"
 #include "pysdk/src/frame.hpp"
+#include "pysdk/src/near.hpp"
 #include "pysdk/src/pair_bindings.hpp"
 #include "pysdk/src/stream_bindings.hpp"
 
@@ -479,9 +480,11 @@ Of set_all(Of options, const Setters<Of>& setters, const py::dict& given, const 
     const auto name = py::cast<std::string>(key);
     const auto found = setters.find(name);
     if (found == setters.end()) {
-      std::string names;
-      for (const auto& one : setters) names += (names.empty() ? "" : ", ") + one.first;
-      raise(ErrorClass::usage, fmt::format("{}: unknown option {}; expected {}", what, name, names));
+      std::vector<std::string> names;
+      for (const auto& one : setters) names.push_back(one.first);
+      const std::string near = did_you_mean(name, names);
+      raise(ErrorClass::usage, fmt::format("{}: unknown option {}{}", what, name,
+                                           near.empty() ? fmt::format("; expected {}", fmt::join(names, ", ")) : near));
     }
     try {
       found->second(options, value);

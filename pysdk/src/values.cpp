@@ -8,6 +8,7 @@
 
 #include "pysdk/src/bytes.hpp"
 #include "pysdk/src/errors.hpp"
+#include "pysdk/src/near.hpp"
 
 namespace rdmawire::python {
 
@@ -117,9 +118,11 @@ ConnectOptions connect_options(const py::dict& given) {
     const auto name = py::cast<std::string>(key);
     const auto found = setters().find(name);
     if (found == setters().end()) {
-      std::string names;
-      for (const auto& one : setters()) names += (names.empty() ? "" : ", ") + one.first;
-      raise(ErrorClass::usage, fmt::format("unknown queue pair option {}; expected {}", name, names));
+      std::vector<std::string> names;
+      for (const auto& one : setters()) names.push_back(one.first);
+      const std::string near = did_you_mean(name, names);
+      raise(ErrorClass::usage, fmt::format("unknown queue pair option {}{}", name,
+                                           near.empty() ? fmt::format("; expected {}", fmt::join(names, ", ")) : near));
     }
     try {
       found->second(options, value);

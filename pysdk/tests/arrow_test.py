@@ -216,10 +216,13 @@ def test_parquet_has_the_rows(tmp_path):
     assert read.equals(pyarrow.table(table))
 
 
-def test_parquet_of_truncated_capture_has_the_preceding_rows(tmp_path):
+def test_parquet_of_truncated_capture_has_the_preceding_rows_if_partial(tmp_path):
     table = rdmawire.open_capture(RPING.read_bytes()[:TRUNCATED_TO]).table(["frame.number"])
     with pytest.raises(rdmawire.CaptureError, match="^memory: record .*stopped after"):
         table.to_parquet(tmp_path / "x.parquet")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.warns(UserWarning, match="^memory: record .*stopped after"):
+        table.to_parquet(tmp_path / "x.parquet", partial=True)
     assert pyarrow.parquet.read_table(tmp_path / "x.parquet").num_rows == len(table.columns(partial=True)["frame.number"])
 
 

@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "dissectors/output/printable.hpp"
+
 namespace rdmawire::peer {
 
 using nlohmann::json;
@@ -56,8 +58,8 @@ tl::expected<PeerError, std::string> parse_error(const json& error) {
   const auto value = number->get<std::int64_t>();
   if (value < 0 || value > std::numeric_limits<int>::max())
     return tl::unexpected(std::string("\"errno\" is not a valid error number"));
-  return PeerError{PeerError::Kind::refused, static_cast<int>(value), name->get<std::string>(),
-                   message->get<std::string>()};
+  return PeerError{PeerError::Kind::refused, static_cast<int>(value), output::printable(name->get<std::string>()),
+                   output::printable(message->get<std::string>())};
 }
 
 }  // namespace

@@ -1,0 +1,50 @@
+#pragma once
+/// Output files that never replace a file by a partial one, and never replace their own input.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+
+namespace rdmawire::captures {
+
+/// Whether both paths are the same regular file: equal paths, hard links or symbolic links.
+bool same_file(const std::string& a, const std::string& b);
+
+/// Returns an error if `output` is one of the input files.
+tl::expected<void, std::string> check_output(const std::string& output, std::span<const std::string> inputs);
+
+/// A file that gets its name when it is complete. Until then it has no name, or a temporary name in the same directory
+/// if the file system requires one. Without commit(), an existing file keeps its contents.
+///
+/// Devices and pipes are written directly. A symbolic link is kept, and its target replaced. The permissions of an
+/// existing file are kept.
+class OutputFile {
+ public:
+  /// Errors are one sentence that contains the path.
+  using Result = tl::expected<void, std::string>;
+
+  static tl::expected<OutputFile, std::string> create(const std::string& path);
+  OutputFile(OutputFile&&) noexcept;
+  OutputFile& operator=(OutputFile&&) noexcept;
+  /// Discards the file unless it was committed.
+  ~OutputFile();
+
+  [[nodiscard]] int descriptor() const;
+  /// Whether the contents can be discarded: not a device or pipe.
+  [[nodiscard]] bool discards() const;
+  Result write(std::string_view bytes);
+  /// Gives the file its name. Call once.
+  Result commit();
+
+ private:
+  struct State;
+  explicit OutputFile(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// Writes a complete file. The error is one sentence that contains the path.
+OutputFile::Result write_file(const std::string& path, std::string_view bytes);
+
+}  // namespace rdmawire::captures

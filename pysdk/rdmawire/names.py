@@ -1,0 +1,58 @@
+"""Names in arguments: lists of names, and suggestions for unknown ones."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from rdmawire._core import UsageError
+
+__all__ = ["did_you_mean", "list_of_faults", "list_of_names", "require_known"]
+
+#: Access rights of the agent's protocol (docs/reference/agent-protocol.md, register).
+ACCESS = (
+    "local_write", "remote_write", "remote_read", "remote_atomic", "mw_bind", "zero_based", "on_demand", "hugetlb",
+    "flush_global", "flush_persistent", "relaxed_ordering",
+)  # fmt: skip
+
+
+def list_of_names(names: str | Iterable[str]) -> list[str]:
+    """Split a str at blanks, commas and vertical bars. Other iterables become a list."""
+    if isinstance(names, str):
+        return names.replace(",", " ").replace("|", " ").split()
+    return list(names)
+
+
+def list_of_access(names: str | Iterable[str]) -> list[str]:
+    """Return access rights as a list. Raises UsageError for unknown ones."""
+    return [require_known("access right", name, ACCESS) for name in list_of_names(names)]
+
+
+def list_of_faults(faults: str | Iterable[str], known: Iterable[str]) -> list[str]:
+    """Return names of faults: a name, several names, or lines of ``rdmawire certify --fault list``."""
+    lines = faults.splitlines() if isinstance(faults, str) else list(faults)
+    words = []
+    for line in lines:
+        if not isinstance(line, str):
+            raise TypeError(f"faults: expected names, got {type(line).__name__}")
+        if line.strip():
+            # A line of the list is a name, a description, and the rules in brackets.
+            words += [line.split()[0]] if line.rstrip().endswith("]") else list_of_names(line)
+    names = list(known)
+    return [require_known("fault", word, names) for word in words]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return "; did you mean X?" with the most similar known name, or ""."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def require_known(what: str, name: str, known: Iterable[str]) -> str:
+    """Return the name. Raises UsageError with a similar or all known names if it is unknown."""
+    names = list(known)
+    if name in names:
+        return name
+    near = did_you_mean(name, names) if isinstance(name, str) else ""
+    few = f"; expected {', '.join(names)}" if len(names) < 12 else ""
+    raise UsageError(f"unknown {what} {name!r}{near or few}")
