@@ -165,7 +165,7 @@ class ProgressPrinter final : public conformance::AssessmentListener {
   }
 
   const bool json_, verbose_;
-  const std::uint32_t cap_;  // frames per second on a physical wire; 0: no limit
+  const std::uint32_t cap_;  // frames per second on a physical wire. 0: no limit
   std::span<const Case* const> chosen_;
   const conformance::Report* report_ = nullptr;
   std::chrono::steady_clock::time_point start_;

@@ -2,7 +2,7 @@
 #
 #   rdmawire_traced_copy(NAME
 #     TRACED file...       sources that report each basic block to __sanitizer_cov_trace_pc
-#     UNTRACED file...     sources that use them and do not report; one of them defines that function
+#     UNTRACED file...     sources that use them and do not report. One of them defines that function
 #     LIBRARIES target...  libraries that are duplicated into the copy, so that it has its own tables
 #     USES target...       libraries whose headers all of these include
 #     ENTRY symbol         the only global C symbol of the copy

@@ -278,7 +278,7 @@ install_advice() {
   ((${#absent[@]} == 0)) || printf ' and install the equivalents of these Debian packages from source: %s' "${absent[*]}"
 }
 
-# require_tools: on a system without apt, the programs that configure and build have to be there; CMake checks libraries.
+# require_tools: on a system without apt, the programs that configure and build have to be there. CMake checks libraries.
 require_tools() {
   local tool missing=()
   [[ $(uname -s) == Linux ]] ||
@@ -349,7 +349,7 @@ build_errors() {
 }
 
 # build_progress: reads the output of ninja, whose status lines start with "@ FINISHED TOTAL REMAINING". Rewrites one line on
-# a terminal; otherwise prints a line after $progress_percent or 10 seconds, whichever is later.
+# a terminal. Otherwise prints a line after $progress_percent or 10 seconds, whichever is later.
 progress_percent=5
 build_progress() {
   local line finished total remaining step percent elapsed text terminal='' began=$SECONDS last_percent=0 last_second=0 width

@@ -124,7 +124,7 @@ LinkType link_type(std::uint32_t number_in_file) {
   return static_cast<LinkType>(number_in_file);
 }
 
-/// Opens a file. With an InterruptScope, opening a FIFO does not wait for a writer: reading waits.
+/// Opens a file. An InterruptScope moves the wait for the writer of a FIFO from opening to reading.
 int open_descriptor(const std::string& path) {
   struct stat status {};
   if (!InterruptScope::active() || ::stat(path.c_str(), &status) != 0 || !S_ISFIFO(status.st_mode))

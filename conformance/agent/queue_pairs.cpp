@@ -26,7 +26,7 @@ std::string gid_text(const ibv_gid& gid) {
   return text;
 }
 
-/// An address vector; `port_num` 0: the member `port` is required.
+/// An address vector. `port_num` 0: the member `port` is required.
 ibv_ah_attr read_address(Arguments& arguments, std::uint8_t port_num) {
   ibv_ah_attr address{};
   address.dlid = arguments.number_or<std::uint16_t>("dlid", 0);

@@ -487,7 +487,7 @@ TEST_F(SerialChannel, ClosedPeerIsPolledAtIntervals) {
   }
   ASSERT_TRUE(until([&] { return fake_verbs::alive() == 0; }))
       << "objects of a disconnected controller were not released";
-  // The server neither busy-waits nor ends.
+  // The server keeps running and does not busy-wait.
   int turns = 0;
   for (const Loop::Time end = Loop::monotonic() + 200 * Loop::millisecond; Loop::monotonic() < end; ++turns) {
     loop.turn(20 * Loop::millisecond);

@@ -1,4 +1,4 @@
-// Calls that block in the kernel do not delay other commands and leave no objects.
+// Other commands run while a call blocks in the kernel. The call leaves no objects.
 
 #include "conformance/agent/slow_calls.hpp"
 

@@ -440,7 +440,7 @@ class Simulation {
       frames.erase(frames.begin(), frames.begin() + static_cast<std::ptrdiff_t>(
                                                         std::min<std::size_t>(frames.size(), scenario_.first_frame)));
     for (unsigned sender = 0; sender < 2; ++sender) {
-      // From the last packet to the first: the earliest passage of all later packets.
+      // The earliest passage of all later packets, from the last packet to the first.
       std::int64_t earliest = never;
       std::vector<std::pair<std::int64_t, std::int64_t>> order;  // captured, arrived
       for (std::size_t i = traffic_.transmissions.size(); i-- > 0;) {

@@ -80,7 +80,7 @@ FrameBytes sealed(FrameBytes frame) {
   return frame;
 }
 
-TEST(FrameCheck, ValidFramesHaveNoViolation) {
+TEST(FrameCheck, ValidFrameViolatesNoRule) {
   for (const FrameBytes& frame : {device().ack(psn(+0), 1).bytes(), device().send_only(psn(+0), "abc").bytes(),
                                   device().send_only(psn(+0), "").bytes(), device().cnp().bytes(),
                                   device().read_response(Position::only, psn(+0), 1, "12345678").bytes()}) {
@@ -259,7 +259,7 @@ TEST(Conversation, IcmpErrorIsNoSilence) {
   }
 }
 
-TEST(Conversation, IcmpErrorIsTheActualResult) {
+TEST(Conversation, IcmpErrorForExpectedAckIsReported) {
   Talk talk;
   talk.wire.frames.push_back(icmp_unreachable());
   try {

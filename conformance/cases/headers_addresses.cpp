@@ -13,7 +13,7 @@ std::uint32_t ipv4_of(const std::array<std::uint8_t, 16>& gid) {
   return static_cast<std::uint32_t>(load_be<4>(gid.data() + 12));
 }
 
-// A source other than the connection's peer: no response, no execution. 9.6.1.2.3
+// The device ignores requests from a source other than the connection's peer. 9.6.1.2.3
 void forged_source(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.send_only(psn(+0)).with<Ipv4, "src">(ipv4_of(qp.path.tester_address) ^ 1, "from another address"));

@@ -54,7 +54,7 @@ void one_ack_for_a_message(Bench& bench) {
   bench << acknowledged(psn(+2)).msn(1) << silence();
 }
 
-// A request with AckReq causes one response, which is not repeated without a retransmission.
+// A request with AckReq causes one response, which only a retransmission repeats.
 void acknowledged_once(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
   bench >> qp.send_only(psn(+0));

@@ -79,7 +79,7 @@ void invalidated(Bench& bench, bool long_message) {
 void invalidated_by_an_only(Bench& bench) { invalidated(bench, false); }
 void invalidated_by_a_last(Bench& bench) { invalidated(bench, true); }
 
-// A key that may not be invalidated: no success, and the QP enters the Error state. The SEND may or may not be
+// A key that may not be invalidated: the operation fails, and the QP enters the Error state. The SEND may or may not be
 // acknowledged.
 void not_invalidated(Bench& bench, Connected& qp, std::uint32_t rkey) {
   bench >> qp.request(send_only_with_invalidate, psn(+0), {.payload = pattern_bytes(8), .invalidated_rkey = rkey});

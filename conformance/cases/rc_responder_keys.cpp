@@ -78,7 +78,7 @@ void read_with_a_neighbors_key(Bench& bench) {
   qp.refuses(nak_remote_access(psn(+0)));
 }
 
-// A range that exceeds the region: NAK (remote access error), and no byte is written, not even within it. 9.7.4.1.5
+// A range that exceeds the region: NAK (remote access error), and the whole region is unchanged. 9.7.4.1.5
 void write_beyond_the_end(Bench& bench) {
   Connected& qp = bench.rc({.region_bytes = 4096});
   bench >> qp.write_only(psn(+0), qp.at(4089, 0, pattern_bytes(8)));

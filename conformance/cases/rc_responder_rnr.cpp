@@ -1,4 +1,4 @@
-/// Requests without a posted receive, and the consumption of receives: IBTA vol 1, 9.7.5.2.8 (RNR NAK), Table 45;
+/// Requests without a posted receive, and the consumption of receives: IBTA vol 1, 9.7.5.2.8 (RNR NAK), Table 45,
 /// C10-87
 
 #include <fmt/format.h>

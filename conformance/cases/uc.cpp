@@ -115,7 +115,7 @@ void no_receive(Bench& bench) {
   receives(bench, qp, psn(+1), 0);
 }
 
-// Table 63: a WRITE without access rights has no effect and no response.
+// Table 63: a WRITE without access rights is dropped silently.
 void refused_write(Bench& bench, const ConnectOptions& options, const std::function<Operands(Connected&)>& operands) {
   Connected& qp = bench.uc(options);
   bench >> qp.write_only(psn(+0), operands(qp));

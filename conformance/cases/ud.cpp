@@ -107,7 +107,7 @@ void privileged_of_its_own(Bench& bench) {
 /// Sends a REQ for an unused service to the device's QP1: if QP1 receives it, its CM replies with a REJ.
 void unheard_by_qp1(Bench& bench, const std::function<Stimulus(const Stimulus&)>& changed) {
   TesterCm cm(bench);
-  static_cast<void>(cm.device_listens());  // checks that the device has a CM; the listener is closed immediately
+  static_cast<void>(cm.device_listens());  // checks that the device has a CM, and closes the listener
   bench >> changed(cm.req(cm.port()));
   cm.expect_silence(bench.patience().silence);
   bench >> cm.req(cm.port());
@@ -138,7 +138,7 @@ void a_mad_too_short(Bench& bench) {
   end_case(Verdict::may,
            bench.all_until_silence().empty() ? "a MAD of 252 bytes is dropped" : "a MAD of 252 bytes is answered");
 }
-// C9-205: a MAD that does not fit into QP1's receives may be dropped; QP1 continues to work.
+// C9-205: a MAD that does not fit into QP1's receives may be dropped. QP1 continues to work.
 void a_mad_too_long(Bench& bench) {
   TesterCm cm(bench);
   static_cast<void>(cm.device_listens());
@@ -191,7 +191,7 @@ void above_the_mtu(Bench& bench) {
   receives(bench, qp, psn(+1), 0, pattern_bytes(32));
 }
 
-// C10-93.1.1: a datagram above the port's MTU is not sent, and is not an error.
+// C10-93.1.1: the device drops a datagram above the port's MTU. This is no error.
 void a_request_above_the_mtu(Bench& bench) {
   const std::uint32_t mtu = bench.device().device->port().active_mtu;
   Connected& qp = bench.ud();

@@ -255,8 +255,8 @@ void completions_name_the_source(Bench& bench) {
   }
 }
 
-// A17.5.4: a target has only the attributes of a responder. It sends no requests, so it has no retry counts and no
-// READs of its own.
+// A17.5.4: a target has only the attributes of a responder. Only the initiator sends requests, so only it has retry
+// counts and READs.
 struct TargetStep {
   const char* to;
   std::vector<const char*> attributes;
@@ -309,7 +309,7 @@ void has_no_send_queue(Bench& bench) {
   bench << silence();
 }
 
-// A device that does not announce XRC has no XRC QPs and drops the XRC opcodes.
+// A device that lacks XRC has no XRC QPs and drops the XRC opcodes.
 void absent_means_dropped(Bench& bench) {
   bench.without_xrc();
   xrc_opcode_to_rc(bench);

@@ -104,7 +104,7 @@ class MonitorView::Execution final : public tracking::Sink {
   tracking::Tracker tracker_;
   tracking::Packet packet_;
   std::vector<std::uint64_t> states_;
-  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> before_;  // by connection; 0: CM
+  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> before_;  // by connection. 0: CM
 };
 
 MonitorView::MonitorView() : known_(std::make_unique<Known>()) {}

@@ -35,7 +35,7 @@ constexpr std::int64_t settle_time = 1'000'000;     // for other frames in fligh
 
 constexpr auto completion_time = std::chrono::milliseconds(40);  // for expected completions
 constexpr std::size_t most_recent = 8;
-constexpr std::size_t type_1 = 2;  // index of the type 1 window; the others have type 2
+constexpr std::size_t type_1 = 2;  // index of the type 1 window. The others have type 2
 
 Gid gid_of(const std::array<std::uint8_t, 16>& bytes) { return {bytes}; }
 

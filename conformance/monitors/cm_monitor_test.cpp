@@ -31,7 +31,7 @@ class Cm : public ::testing::Test {
     });
     ASSERT_EQ(frames.size(), 3U);
   }
-  /// 0 REQ, 1 REP, 2 RTU; `now` milliseconds.
+  /// 0 REQ, 1 REP, 2 RTU. `now` is in milliseconds.
   void give(std::size_t which, std::int64_t now, const Change& change = nullptr) {
     ByteVector bytes = frames[which];
     if (change) change(bytes.data() + mad_at, bytes.data() + mad_at + Mad::size);

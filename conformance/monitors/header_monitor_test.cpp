@@ -82,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(Rules, Header, ::testing::ValuesIn(examples), [](const 
   return name;
 });
 
-/// A packet with a valid ICRC; `before` changes it before the ICRC is computed, `after` afterwards.
+/// A packet with a valid ICRC. `before` changes it before the ICRC is computed, `after` afterwards.
 ResultCounters icrc(std::string_view rule, const Change& before, const Change& after) {
   Watched link({.paired = false});
   link.status = CrcCheck::Status::bad;  // makes the monitor compute the ICRC

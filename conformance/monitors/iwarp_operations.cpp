@@ -145,7 +145,7 @@ void IwarpMonitor::check_depth(const IwarpPacketContext& here) {
 void IwarpMonitor::answered(const IwarpPacketContext& here, const Segment& s, bool begins) {
   IwarpDirection &mine = direction(here.place.end), &peer = direction(tracking::other(here.place.end));
   auto& pending = peer.pending;
-  // The request is not in the capture, or not yet.
+  // The request is missing in the capture, or comes later.
   const bool unseen = peer.gaps != 0 || !peer.chained || unseen_before(here.place.end, here.packet);
   const auto fits = [&](const IwarpDirection::PendingRequest& each) {
     if (each.atomic) return false;

@@ -157,7 +157,7 @@ class Look {
     const auto theirs = static_cast<double>(second->theirs - first->theirs);
     const double parts = (theirs - ours) / ours * 1e6;
     const double sure = static_cast<double>(first->half_trip + second->half_trip) / ours * 1e6;
-    constexpr double most_parts = 1000;  // ppm; the tolerance of the cases' timers is much larger
+    constexpr double most_parts = 1000;  // ppm. The tolerance of the cases' timers is much larger
     holds(std::abs(parts) <= most_parts + sure, Status::warn, "clocks",
           fmt::format("the device's host differs by {:+.0f} ppm (±{:.0f}); {:.1f} µs round trip to the "
                       "agent",

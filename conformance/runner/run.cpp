@@ -7,7 +7,7 @@
 namespace rdmawire::conformance {
 namespace {
 
-/// Time without a frame after which no frame is in flight, in nanoseconds.
+/// Duration of silence after which no frame is in flight, in nanoseconds.
 constexpr std::int64_t a_moment = 1'000'000;
 
 /// Discards the remaining frames of the preceding case.

@@ -27,7 +27,7 @@ TEST(MpaSetup, ReadsARequestOfRevision1) {
 }
 
 TEST(MpaSetup, ReadsAnEnhancedReply) {
-  // R 0, S 1. A 1, B 0, IRD 5; C 1, D 1, ORD 0x3fff
+  // R 0, S 1. A 1, B 0, IRD 5. C 1, D 1, ORD 0x3fff
   const auto bytes = from_hex(reply_key + "50 02 0004 8005 ffff");
   const MpaSetupArrival arrival = read_setup(bytes, MpaRole::responder);
   ASSERT_EQ(arrival.state, State::whole);

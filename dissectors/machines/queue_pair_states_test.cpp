@@ -13,7 +13,7 @@ using Set = QueuePairAttributes;
 using Service = QueuePairService;
 using State = QueuePairState;
 
-/// A row per source state, in the order R I r s d e E; '-' for illegal transitions.
+/// A row per source state, in the order R I r s d e E. '-' for illegal transitions.
 std::string legal_from(Service service, State from) {
   std::string row;
   constexpr std::string_view letters = "RIrsdeE";

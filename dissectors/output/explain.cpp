@@ -86,8 +86,7 @@ std::vector<std::uint8_t> header_with(const HeaderInfo& header, const Field& fie
   return bytes;
 }
 
-/// Returns the header's fields that are neither parts nor reserved: numbers after the header's name are assigned to
-/// them.
+/// Returns the header's fields except parts and reserved ones. Numbers after the header's name are assigned to them.
 std::vector<const Field*> wholes_of(const HeaderInfo& header) {
   std::vector<const Field*> fields;
   for (const Field& field : header.fields)

@@ -209,7 +209,7 @@ void LinePrinter::append(std::string& out, const tracking::Packet& packet) {
   page.put(TextStyle::dim, scratch).put("  ");
 
   const Endpoints ends = endpoints_of(stack);
-  // Packets without transport (ARP, neighbor discovery) do not widen the columns of the others.
+  // Only packets with a transport widen the columns, not ARP or neighbor discovery.
   if (stack.transport != HeaderStack::none) {
     source_width_ = std::max(source_width_, columns(ends.source));
     destination_width_ = std::max(destination_width_, columns(ends.destination));

@@ -74,7 +74,7 @@ std::size_t style_length(std::string_view text) {
   return 0;
 }
 
-/// Length of the part before the first byte that is neither printable ASCII nor a line end.
+/// Length of the leading part that consists of printable ASCII and line ends.
 std::size_t harmless(std::string_view text) {
   return static_cast<std::size_t>(std::find_if(text.begin(), text.end(),
                                                [](char c) {

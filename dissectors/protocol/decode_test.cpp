@@ -261,7 +261,7 @@ TEST(Decode, TcpOptions) {
   ASSERT_TRUE(stopped.error);
 }
 
-// The last bytes of the first fragment are not the end of the datagram: neither ICRC nor pad.
+// ICRC and pad are at the end of the datagram, not of its first fragment.
 TEST(Decode, FirstFragmentHasNeitherPadNorIcrc) {
   Frame frame = roce(Value<Ethernet>() / ipv4());
   frame.find(info<Ipv4>)->set(*info<Ipv4>.find("mf"), 1);

@@ -118,7 +118,7 @@ class Search {
     }
     return result;
   }
-  // At most `bytes` bytes, so that one change explains the difference.
+  // True if one change of at most `bytes` bytes explains the difference.
   [[nodiscard]] bool fits(std::uint32_t change, std::uint32_t bytes) const {
     return bytes >= 4 || change >> (8 * bytes) == 0;
   }

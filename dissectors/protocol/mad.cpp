@@ -58,7 +58,7 @@ Step decode_communication_management(Cursor& c, const HeaderInfo* attribute, con
   const std::uint8_t* message = c.stack.bytes.data() + at;
   const bool by_ip = (attribute == &info<CmReq> && CmReq::by_ip(message)) ||
                      (attribute == &info<CmSidrReq> && CmSidrReq::by_ip(message));
-  // The service ID implies the header. If the IP version does not match, the private data is not decoded.
+  // The service ID implies the header. The private data is decoded only if the IP version matches.
   if (by_ip && c.left() >= 2 && (RdmaCm::v4(c.here()) || RdmaCm::v6(c.here())) && !take(c, info<RdmaCm>)) return done;
   return rest_is_payload(c);
 }

@@ -419,7 +419,7 @@ std::vector<const HeaderInfo*> part_headers(const Parts& parts) {
 }
 
 TEST(TerminateMessage, QuotesTheReadRequest) {
-  // RDMA layer, remote protection error, base or bounds violation; M, D and R: length 46, DDP header, RDMAP header.
+  // RDMA layer, remote protection error, base or bounds violation. M, D and R: length 46, DDP header, RDMAP header.
   const auto bytes = from_hex(
       "4147 00000000 00000002 00000001 00000000"
       "0101e000 002e 4141 00000000 00000001 00000005 00000000"

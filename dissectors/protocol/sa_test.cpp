@@ -14,7 +14,7 @@ constexpr std::string_view path_record =
     "0000000000000000 fe800000000000000002c90300001895 fe800000000000000002c9020024f636 0002 0004 80012340 17 81 ffff"
     "abc5 84 83 92 00 0000 00000000";
 
-// RMPP DATA of a GetTableResp: flags, segment number, payload length; attribute offset; records.
+// RMPP DATA of a GetTableResp: flags, segment number, payload length, then attribute offset, then records.
 std::vector<std::uint8_t> table(std::string_view attribute_id, std::string_view rmpp, std::string_view offset,
                                 std::vector<std::uint8_t> records) {
   return datagram(joined({from_hex("01030292 0000 0000 00000000000000bb"), from_hex(attribute_id),

@@ -165,8 +165,8 @@ void Conversations::request(const Packet& packet, const FlowKey& ports, const Cm
   requester.acknowledgement_timeout = responder.acknowledgement_timeout =
       timeout_of(req.get<"primary_local_ack_timeout">(), req.get<"primary_local_ack_timeout.limit">());
   // "Starting PSN" is the first PSN that the receiver of the message uses: 12.7.31 (clause number not verified).
-  // In rping.pcap the REQ contains 0x9d7fd1, the PSN of the responder's first RDMA READ, and the REP 0x806831, the
-  // PSN of the requester's first SEND.
+  // The REQ of rping.pcap contains 0x9d7fd1, the PSN of the responder's first RDMA READ. The REP contains 0x806831,
+  // the PSN of the requester's first SEND.
   responder.first_psn = c.responder_psn = cm.starting_psn;
   responder.retries = req.get<"retry_count">();
   responder.rnr_retries = req.get<"rnr_retry_count">();

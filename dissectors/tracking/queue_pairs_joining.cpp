@@ -182,7 +182,7 @@ void QueuePairs::look_for_candidates(Index at, const TransportPacket& t) {
     for (auto entry = first; entry != last && looked < considered; ++entry, ++looked) consider(entry->second);
   }
   if (search.candidates.empty()) {
-    // In the middle of a READ's responses, or of a direction whose packets no longer wait.
+    // The packet is inside a READ's responses, or inside a direction whose packets no longer wait.
     const PortAddress &a = f.info.ends[0].address, &b = f.info.ends[1].address;
     const auto& others =
         lone_[a <= b ? PortPair{a, b} : PortPair{b, a}].from[a == b ? direction_of(f) : 1 - direction_of(f)];
@@ -353,7 +353,7 @@ void QueuePairs::give_up(Index at) {
   std::erase_if(search.candidates,
                 [&](const Candidate& c) { return !can_be_other_half(at, c.at) || contradicts(f, *followed_[c.at]); });
   if (search.looked && !search.candidates.empty()) {
-    // Of equally good candidates, the first in the capture: the other directions time out in that order.
+    // The first candidate in the capture wins a tie: the other directions time out in that order.
     const auto less = [&](const Candidate& x, const Candidate& y) {
       if (x.against != y.against) return x.against < y.against;
       return followed_[x.at]->info.first_frame < followed_[y.at]->info.first_frame;

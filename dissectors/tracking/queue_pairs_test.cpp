@@ -386,7 +386,7 @@ TEST(QueuePairs, ExtendedReliableConnections) {
   EXPECT_EQ(recorded.messages.size(), 4U);
 }
 
-// Its headers are not published: packets are counted, but not interpreted.
+// Its headers are unpublished, so packets are only counted.
 TEST(QueuePairs, VendorTransport) {
   Link link({.joined = false});
   for (std::uint32_t i = 0; i < 4; ++i)

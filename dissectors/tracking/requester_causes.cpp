@@ -15,7 +15,7 @@ namespace rdmawire::tracking {
 
 using namespace requester_limits;
 
-// From here on, the responder drops all packets after the missing one.
+// The responder now drops all packets after the missing one.
 void Requester::begin_disorder(Psn missing, Cause cause) {
   disordered_ = true;
   accepted_ = missing;

@@ -80,7 +80,7 @@ void set_columns(packet_info* pinfo, const HeaderStack& stack, const Opcode& op)
   }
 }
 
-/// The sender's QP, which packets of a connection do not contain: from the CM if known, else from our analysis;
+/// The sender's QP, which packets of a connection do not contain: from the CM if known, else from our analysis.
 /// 0xffffffff: unknown, as in the built-in dissector.
 guint32 source_queue_pair(packet_info* pinfo, const FrameFacts& facts) {
   static const int infiniband = proto_get_id_by_filter_name("infiniband");

@@ -1,4 +1,4 @@
-"""Output files that never replace a file by a partial one, and never replace a capture that is read."""
+"""Output files that replace a file only by a complete one, and never a capture that is read."""
 
 from __future__ import annotations
 

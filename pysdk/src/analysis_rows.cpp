@@ -449,7 +449,7 @@ class AnalysisRows final : public Rows {
     std::mutex mutex;
     std::unique_lock<std::mutex> writing;  ///< held by the analyzing thread while it writes a row
     std::condition_variable changed;
-    Batch* batch = nullptr;  ///< destination of rows; null: no reader waits
+    Batch* batch = nullptr;  ///< destination of rows. null: no reader waits
     std::size_t until_rows = 0, until_bytes = 0;
     bool ended = false, abandoned = false;
     std::vector<std::string> read_errors;

@@ -281,7 +281,7 @@ void end(const replay::Descriptor& stop) {
 /// Options of a run in addition to those of Assessment.
 struct RunOptions {
   conformance::AssessmentOptions how;
-  std::shared_ptr<SharedDevice> opened;  ///< an open device; null: the device is opened by name
+  std::shared_ptr<SharedDevice> opened;  ///< an open device. null: the device is opened by name
   py::object on_result;
 };
 

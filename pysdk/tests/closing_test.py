@@ -172,7 +172,7 @@ def succeeds_in_fork(work):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", sorted(FACTORIES))
 def test_use_and_close_in_forked_child(name, tmp_path, monkeypatch):
-    """The child neither hangs nor crashes, and the parent's object still works."""
+    """The child ends normally, and the parent's object still works."""
     monkeypatch.chdir(tmp_path)
     with FACTORIES[name](tmp_path) as thing:
         held = [thing]

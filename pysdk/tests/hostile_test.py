@@ -144,7 +144,7 @@ def test_large_counts_are_refused():
 
 @pytest.mark.parametrize("extra", [3, 5, 7])
 def test_device_that_cannot_start_its_thread_raises(extra):
-    """The address space has no room for the stack of a thread, 8 MiB."""
+    """The address space is too small for the stack of a thread, 8 MiB."""
     program = (
         "import resource, sys, rdmawire\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"

@@ -27,7 +27,7 @@ def test_expect_returns_the_frame_that_matches():
         assert len(b.expect(lambda frame: BTH not in frame)) == 64
 
 
-def test_expect_describes_what_was_on_the_wire():
+def test_failed_expect_describes_received_frames():
     a, b = rdmawire.wire_pair()
     with a, b:
         silence = r"^pair:b: expected a frame within 0\.01 s; no frame arrived$"

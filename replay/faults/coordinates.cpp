@@ -33,7 +33,7 @@ struct PsnStream {
   std::int64_t highest_relative = 0;
   std::uint32_t connection = 0;
   std::uint32_t message = 0, packet = 0;
-  std::vector<Noted> noted;  // by relative PSN modulo its size, a power of two; grows up to the window
+  std::vector<Noted> noted;  // by relative PSN modulo its size, a power of two. Grows up to the window
 
   Noted* at(std::int64_t relative) {
     const auto size = static_cast<std::int64_t>(noted.size());

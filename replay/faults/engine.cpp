@@ -214,7 +214,7 @@ struct FaultEngine::State {
     }
     return frame.encode();
   }
-  std::deque<std::vector<std::uint8_t>> injected;  // frames injected by this call; the result refers to them
+  std::deque<std::vector<std::uint8_t>> injected;  // frames injected by this call, to which the result refers
 
   struct HeldFrame {
     std::vector<std::uint8_t> bytes;
@@ -250,7 +250,7 @@ struct FaultEngine::State {
   std::int64_t first_time = 0;
   std::int64_t now = 0;
   std::list<HeldFrame> held;      // oldest first
-  std::list<HeldFrame> released;  // released by this call; the result refers to them
+  std::list<HeldFrame> released;  // released by this call, and referred to by the result
   std::vector<std::uint8_t> own;  // a modified frame
   std::deque<FaultLogEntry> log;
   std::uint64_t log_forgotten = 0;

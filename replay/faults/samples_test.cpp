@@ -1,5 +1,5 @@
-// With real captures: transmission numbers counted online must agree with the tracker's analysis of the whole capture.
-// tracker finds with the whole capture before it.
+// Transmission numbers of real captures: the numbers counted online must agree with those that the tracker finds in the
+// whole capture.
 
 #include <gtest/gtest.h>
 

@@ -186,7 +186,7 @@ tl::expected<MadeCredentials, std::string> make_credentials(const std::string& d
   const auto key = make_key();
   if (!key) return tl::unexpected(key.error());
   made.key_id = key->id;
-  // The agent's file first: a controller must not have a key that its agent will never know.
+  // The agent's file first: a controller must only have keys that its agent knows.
   if (auto written = write_private(made.agent_file, all + text_of(*key)); !written)
     return tl::unexpected(written.error());
   if (auto written = write_private(made.controller_file, std::string(heading) + text_of(*key)); !written)

@@ -8,7 +8,7 @@ using nlohmann::json;
 
 namespace {
 
-/// The GID of an address; IPv4 addresses are mapped.
+/// The GID of an address. IPv4 addresses are mapped.
 std::string gid_of(const std::string& address) {
   return address.find(':') == std::string::npos ? "::ffff:" + address : address;
 }

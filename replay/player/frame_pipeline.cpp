@@ -212,7 +212,7 @@ void FramePipeline::process() {
   else
     decode(packet_.stack, bytes, record_.link, padded ? static_cast<std::uint32_t>(bytes.size()) : record_.wire_length);
 
-  // Frames that are not selected do not affect the schedule.
+  // Only selected frames affect the schedule.
   if ((options_.include && !options_.include->matches(packet_)) ||
       (options_.exclude && options_.exclude->matches(packet_))) {
     skip(Skip::excluded);

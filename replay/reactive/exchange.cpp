@@ -434,7 +434,7 @@ Result<Exchange> read_exchange(const std::string& file, const ExchangeOptions& o
       return tl::unexpected(ExchangeError{read.error().usage, file + ": " + read.error().message});
     return exchange;
   }
-  // A UC sender may receive no packet, and then no packet contains its QP number.
+  // If a UC sender receives no packet, its QP number is unknown.
   const bool ours_known = exchange.connection.ends[static_cast<std::size_t>(exchange.side)].qp_known;
   const bool theirs_known = exchange.connection.ends[static_cast<std::size_t>(tracking::other(exchange.side))].qp_known;
   if (!theirs_known || (!ours_known && !exchange.is_unreliable()))

@@ -237,7 +237,7 @@ TEST(Death, InterruptIsNoFailure) {
   const Report report = play(exchange, conformance::live_device(*target), how);
   EXPECT_TRUE(report.interrupted);
   EXPECT_EQ(report.failure, "");
-  EXPECT_EQ(report.sent_frames, 8U);  // the first message; the stop flag is checked after it
+  EXPECT_EQ(report.sent_frames, 8U);  // the first message, before the stop flag is checked
   EXPECT_EQ(report.ours.done, 0U);
 }
 

@@ -55,7 +55,7 @@ struct SeenEnd {
   std::optional<std::uint32_t> negotiated_psn, msn, qkey, xrc_srq;
   std::uint64_t last_psn_frame = 0;
   std::optional<std::uint16_t> source_port;
-  std::map<std::uint32_t, SeenRegion> regions;  // by key; memory of this endpoint
+  std::map<std::uint32_t, SeenRegion> regions;  // memory of this endpoint, by key
 
   static constexpr std::size_t most_regions = 65'536;
   void region(std::uint32_t key, std::uint64_t address, std::uint64_t bytes) {

@@ -196,7 +196,7 @@ class MapReader {
     return static_cast<std::uint16_t>(number(value, at, {0xfff}));
   }
 
-  // {"captured": …, "live": …}; each may be null or missing. A plain value is the live value.
+  // {"captured": …, "live": …}. Each may be null or missing. A plain value is the live value.
   template <class Pair, class Read>
   static void mapped(const json& object, const std::string& at, const char* name, Pair& out, Read read) {
     if (!object.contains(name)) return;

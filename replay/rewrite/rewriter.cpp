@@ -352,7 +352,7 @@ void Rewriter::Index::rewrite_management(Patch& patch, const HeaderStack& stack,
   };
   auto path_mtu = [&]<class H, FixedString Name>(const Layer& layer) {
     if (!c || !c->mtu.live) return;
-    constexpr unsigned smallest = 256;  // code 1; each further code doubles it. IBTA vol 1, 14.2.5.6
+    constexpr unsigned smallest = 256;  // code 1. Each further code doubles it. IBTA vol 1, 14.2.5.6
     patch.store<H, Name>(layer, std::bit_width(*c->mtu.live / smallest));
   };
   auto comm_ids = [&]<class H>(const Layer& layer) {

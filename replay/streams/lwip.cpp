@@ -63,7 +63,7 @@ class Stacks {
 
  private:
   void prepare() {
-    // Resets without a connection use the default interface; sender() finds their host by the source address.
+    // Resets without a connection use the default interface. sender() finds their host by the source address.
     set_up(default_, inside(1, false));
     netif_set_default(&default_);
   }
@@ -368,7 +368,7 @@ void Stack::arrived(const Received& received) {
   keep({received.time, false, {frame.begin(), frame.end()}});
   if ((tcp->flags(packet) & (TcpPacket::syn | TcpPacket::ack)) == TcpPacket::syn && too_many()) return;
 
-  if (packet.size() > 0xffff) return;  // lwIP lengths have 16 bits; an IPv6 payload length excludes the header
+  if (packet.size() > 0xffff) return;  // lwIP lengths have 16 bits. An IPv6 payload length excludes the header
   pbuf* inside = pbuf_alloc(PBUF_RAW, static_cast<u16_t>(packet.size()), PBUF_RAM);
   if (inside == nullptr) return;
   const MutableBytes copy(static_cast<std::uint8_t*>(inside->payload), packet.size());

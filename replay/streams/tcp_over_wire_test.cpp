@@ -426,7 +426,7 @@ TEST_F(KernelTest, HostsWithSameAddressAndPortsAreIndependent) {
     EXPECT_TRUE(made.connect("10.9.0.200", 7471));
     return made.info().tcpi_snd_mss;
   });
-  other_space = nullptr;  // this thread is back in the first namespace; sockets stay in theirs
+  other_space = nullptr;  // this thread is back in the first namespace. Sockets stay in theirs
   ASSERT_TRUE(host_->listen(7471, {.mss = 600}));
   const Socket listener = Socket::listening();
   const Socket to_ours = Socket::make();

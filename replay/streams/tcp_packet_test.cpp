@@ -81,7 +81,7 @@ TEST_P(Packets, AnnouncedMssIsChanged) {
   const std::uint16_t after = static_cast<std::uint16_t>(load_be<2>(packet.data() + tcp->transport + 16));
   // 0x05b4 - 0x0218 more in one's complement.
   EXPECT_EQ((std::uint32_t{before} + 0x05b4 - 0x0218) % 0xffff, after % 0xffff);
-  // Packets without SYN have no MSS option.
+  // Only packets with SYN have an MSS option.
   packet[tcp->transport + 13] = TcpPacket::ack;
   const auto same = packet;
   tcp->set_announced_mss(packet, 88);

@@ -29,7 +29,7 @@ std::optional<std::pair<dev_t, ino_t>> namespace_of(const std::string& process) 
   return std::pair(seen.st_dev, seen.st_ino);
 }
 
-// 0: no parent, or not visible.
+// 0: no visible parent.
 long parent_of(long process) {
   std::ifstream status("/proc/" + std::to_string(process) + "/status");
   for (std::string line; std::getline(status, line);)

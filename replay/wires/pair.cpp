@@ -37,7 +37,7 @@ class Doorbell {
     }
   }
   [[nodiscard]] int descriptor() const { return both_.get(); }
-  /// Becomes readable at `time`. 0: immediately; forever: never.
+  /// Becomes readable at `time`. 0: immediately. forever: never.
   void set(std::int64_t time) {
     if (time == set_) return;
     const bool at_once = time == 0;

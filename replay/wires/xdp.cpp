@@ -24,7 +24,7 @@ namespace rdmawire::replay {
 namespace {
 
 constexpr std::uint32_t chunk_bytes = 4096;
-constexpr std::uint32_t most_pieces = 16;  // per frame; the kernel accepts 17
+constexpr std::uint32_t most_pieces = 16;  // per frame. The kernel accepts 17
 constexpr std::int64_t pause = 5'000;      // interval between polls of a ring
 constexpr std::int64_t linger = 1'000'000'000;
 constexpr std::int64_t patience = 1'000'000'000;
@@ -171,7 +171,7 @@ class XdpWire final : public Wire {
 
   // Sending: the first half of the chunks.
   std::vector<std::uint64_t> free_;
-  std::vector<std::uint32_t> lengths_;  // length of the frame whose last piece is in the chunk; 0: another piece
+  std::vector<std::uint32_t> lengths_;  // length of the frame whose last piece is in the chunk. 0: another piece
   // Receiving: the second half of the chunks.
   std::vector<std::uint64_t> held_;  // chunks of the returned frame
   std::vector<std::uint8_t> joined_;

@@ -56,7 +56,7 @@ WireResult<XdpProgram> XdpProgram::attach(const Interface& interface, std::uint3
   if (bpf(BPF_MAP_UPDATE_ELEM, attributes) != 0) return failed("add the socket to its map");
 
   const auto instructions = program_for(made.map_.get());
-  // With and without support for multi-buffer frames: kernels before 5.18 do not know the flag.
+  // Kernels before 5.18 reject the flag for multi-buffer frames. The second attempt omits it.
   for (const std::uint32_t flags : {1U << 5 /* BPF_F_XDP_HAS_FRAGS */, 0U}) {
     attributes = {};
     attributes.prog_type = BPF_PROG_TYPE_XDP;

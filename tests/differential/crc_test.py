@@ -94,7 +94,7 @@ def _vectors():
 def test_icrcs_of_published_frames_are_good(tmp_path, vector):
     if vector.get("skip"):
         pytest.skip(WITHOUT_SHARED)
-    if "masked" in vector:  # a local packet from its LRH, without CRCs; its VCRC is not checked
+    if "masked" in vector:  # a local packet from its LRH, without CRCs. Its VCRC is not checked
         link, data = INFINIBAND, bytearray.fromhex(vector["masked"] + vector["icrc_wire"] + "0000")
     else:
         link, data = ETHERNET, bytearray.fromhex(vector["frame"])
@@ -217,7 +217,7 @@ def test_mpa_crcs_with_and_without_markers(tmp_path, markers):
               server.segment(b"MPA ID Rep Frame" + bytes([flags, 1, 0, 0]))]
     expected = []
     for number in range(40):
-        # A Send on queue 0: tagged 0, last 1, version 1; RDMAP version 1, opcode Send.
+        # A Send on queue 0: tagged 0, last 1, version 1. RDMAP version 1, opcode Send.
         header = bytes([0x41, 0x43]) + struct.pack(">IIII", 0, 0, number + 1, 0)
         ulpdu = header + rng.randbytes(rng.randrange(1400))
         data = bytearray(client.fpdu(ulpdu, markers))

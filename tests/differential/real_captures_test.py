@@ -184,7 +184,7 @@ def test_truncated_packet_is_detected_by_its_ip_length(tmp_path):
 
 
 def test_directions_with_different_dscp_are_paired(tmp_path):
-    """The DSCP affects neither ICRC verification nor upper-layer protocols."""
+    """The DSCP does not affect ICRC verification or upper-layer protocols."""
 
     def mark(_, frame, packet):
         bth = layer(packet, "bth")

@@ -30,7 +30,7 @@ def test_device_is_fuzzed_for_minutes(tmp_path, device):
     # Both devices have known violations (docs/reference/known-deviations.md), some of which are found within seconds.
     assert done.returncode == 1, done.stderr
     report = json.loads((tmp_path / "report.json").read_text())
-    # An idle host reaches ten times as many; minimizing the findings takes most of a minute.
+    # An idle host reaches ten times as many. Minimizing the findings takes most of a minute.
     assert report["statistics"]["executions"] > 25
     # After a crash, the guest is restarted and the run continues.
     died = sum(one["times"] for one in report["findings"]

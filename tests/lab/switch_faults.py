@@ -39,7 +39,7 @@ NOT_COMPARED = {"opened", "closed", "stall", "replaced"}
 @dataclass
 class Frame:
     number: int
-    stream: tuple  # sender, receiver, QP or ports; requests and responses are separate streams
+    stream: tuple  # sender, receiver, QP or ports. Requests and responses are separate streams
     kind: str      # "request", "response", "datagram", "tcp"
     seq: int       # PSN or TCP sequence number
     length: int    # PSNs or bytes

@@ -277,7 +277,7 @@ def test_plugin_is_installed_in_wireshark_directories(tmp_path):
 
 
 def test_plugin_is_installed_only_by_its_component():
-    """An installation without --component writes no files to Wireshark's directories."""
+    """Only an installation with --component writes files to Wireshark's directories."""
     script = (BUILD / "dissectors/wireshark/cmake_install.cmake").read_text()
     conditions = re.findall(r"^if\((.*)\)$", script, re.M)
     installs = [condition for condition in conditions if "CMAKE_INSTALL_COMPONENT STREQUAL" in condition]

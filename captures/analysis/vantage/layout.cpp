@@ -6,8 +6,8 @@
 namespace rdmawire::captures::vantage {
 namespace {
 
-/// A capture with at least this many sampled packets of a direction, none of which is in another capture, is not on the
-/// path of that capture.
+/// A capture is off the path of a direction if it shares no packet with the other captures, although it has at least
+/// this many sampled packets of the direction.
 constexpr std::size_t few_samples = 20;
 
 std::pair<PortAddress, PortAddress> ends_of(const FlowKey& direction) {

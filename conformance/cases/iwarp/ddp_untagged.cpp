@@ -9,8 +9,7 @@
 namespace rdmawire::conformance::iwarp::ddp_untagged_cases {
 namespace {
 
-/// Checks that the segments end the stream with this Terminate, complete no receive, and place no data. Two receives
-/// are posted.
+/// Checks that the segments end the stream with this Terminate, and that both posted receives fail or are flushed.
 void refused(IwarpBench& bench, const std::vector<Stimulus>& bad, const Expectation& terminate) {
   Connected& qp = bench.connect({.receives = 2});
   for (const Stimulus& segment : bad) qp >> segment;

@@ -87,7 +87,7 @@ void a_crc_after_a_pad(IwarpBench& bench) {
 
 // FPDUs received by the device
 
-// 4.4, 8: neither this FPDU nor a later one is delivered.
+// 4.4, 8: this FPDU and all later ones are discarded.
 void is_not_delivered(IwarpBench& bench, const ConnectOptions& options, const Stimulus& bad) {
   ConnectOptions with_receives = options;
   with_receives.receives = 2;

@@ -205,7 +205,7 @@ void together_with_its_reply(IwarpBench& bench, const std::string& private_data,
 void an_fpdu_after_the_reply(IwarpBench& bench) { together_with_its_reply(bench, "", 1); }
 void fpdus_after_private_data(IwarpBench& bench) { together_with_its_reply(bench, "welcome", 3); }
 
-// 7.1.2 rule 4: the responder sends neither FPDU nor marker before the initiator's first FPDU.
+// 7.1.2 rule 4: the responder sends FPDUs and markers only after the initiator's first FPDU.
 void waits_for_the_initiator(IwarpBench& bench, const ConnectOptions& options) {
   Connected& qp = options.markers ? connect_with_markers(bench, options) : bench.connect(options);
   qp.fill(0, pattern_bytes(64));

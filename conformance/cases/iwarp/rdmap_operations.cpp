@@ -179,7 +179,7 @@ void an_invalidate_stag_that_is_none(IwarpBench& bench) {
   qp.holds(0, pattern_bytes(16));
 }
 
-/// Checks that the segment causes this Terminate, places no data and completes no receive.
+/// Checks that the segment causes this Terminate, the receive fails or is flushed, and the memory is unchanged.
 void refused(IwarpBench& bench, const std::function<Stimulus(const Connected&)>& bad, const Expectation& terminate) {
   Connected& qp = bench.connect({.receives = 1});
   qp >> bad(qp);

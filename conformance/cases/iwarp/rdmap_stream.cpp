@@ -251,7 +251,7 @@ void a_version_then_an_opcode(IwarpBench& bench) {
       a_terminate(0, 2, 0x05));
 }
 
-// 8.1.1, items 9 and 10: streams that do not use the queue are unaffected.
+// 8.1.1, items 9 and 10: streams that use other queues continue.
 constexpr std::uint32_t few = 4, many = 48;  // size of the queue, and more completions than any rounded-up size
 
 /// Overflows the completion queue of the stream. The effect on the stream itself is not checked.

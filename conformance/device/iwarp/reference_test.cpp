@@ -184,7 +184,7 @@ TEST_F(Reference, ConnectsAndSends) {
   EXPECT_EQ(established.private_data, word("yes"));
   ASSERT_TRUE(memory->write(0, word("from the device")));
   device_sends(*qp, 15);
-  // Untagged segment, last, queue 0, message 1: RFC 5041, 4.3; Send: RFC 5040, 4.3.
+  // Untagged segment, last, queue 0, message 1: RFC 5041, 4.3. Send: RFC 5040, 4.3.
   EXPECT_EQ(stream.next(), stream.fpdu(send_of(1, word("from the device"))));
   EXPECT_EQ(completion().opcode, "send");
 }
@@ -370,7 +370,7 @@ TEST_F(Reference, ErrorSendsTerminateAndRaisesEvent) {
   stream.send_ulpdu(tagged(0, memory->rkey() ^ 0x100, memory->addr(), word("x")));
   const ByteVector fpdu = stream.next();
   ASSERT_GE(fpdu.size(), 24U);
-  // RFC 5040, 4.8: DDP, tagged buffer, invalid STag; M and D.
+  // RFC 5040, 4.8: DDP, tagged buffer, invalid STag. M and D are set.
   EXPECT_EQ(ByteVector(fpdu.begin() + 20, fpdu.begin() + 23), (ByteVector{0x11, 0x00, 0xc0}));
   EXPECT_EQ(stream.next(), word("fin"));
   ASSERT_TRUE(stream.tcp->close_half());

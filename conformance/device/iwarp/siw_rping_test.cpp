@@ -69,7 +69,7 @@ TEST_P(SiwNegotiated, RpingClientInGuestCompletesWithEndpointAsServer) {
   const auto asked = endpoint.event();
   ASSERT_TRUE(asked);
   if (GetParam().revision == 1) {
-    // siw requests enhanced negotiation and does not retry without it: RFC 6581, 10.
+    // siw requests enhanced negotiation, and gives up if the peer rejects it: RFC 6581, 10.
     EXPECT_EQ(asked->type, Type::failed);
     (void)endpoint.event();
     EXPECT_NE(program.get()->status, 0);

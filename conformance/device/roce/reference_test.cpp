@@ -81,7 +81,7 @@ TEST_F(ReferenceDevice, AcknowledgesSend) {
   Frame frame = request(0x04, 100);
   frame.payload = {'h', 'e', 'l', 'l', 'o'};
   send(frame);
-  // Acknowledge, MigReq, default partition, to QP 0x22, PSN 100; ACK without credits, MSN 1.
+  // Acknowledge, MigReq, default partition, to QP 0x22, PSN 100. ACK without credits, MSN 1.
   EXPECT_EQ(next(), "1140ffff000000220000006400000001");
   const auto done = take(cq->poll(1, 0ms));
   ASSERT_EQ(done.size(), 1U);
@@ -134,7 +134,7 @@ TEST_F(ReferenceDevice, RequesterRetransmitsAfterTimeout) {
   const std::string sent = "0440ffff00000022800000c801020304";
   EXPECT_EQ(next(), sent);
   const std::int64_t first = reference->wire().now();
-  EXPECT_EQ(next(), "");  // timeout 14: 67.1 ms; the device waits twice that time
+  EXPECT_EQ(next(), "");  // timeout 14: 67.1 ms, and the device waits twice that time
   EXPECT_EQ(next(), sent);
   EXPECT_GE(reference->wire().now() - first, 67'108'864);
   EXPECT_LE(reference->wire().now() - first, 4 * 67'108'864);

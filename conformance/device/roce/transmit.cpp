@@ -20,7 +20,7 @@ void pace(Core& core, QueuePair& qp, std::uint64_t bytes) {
   qp.next_send = qp.rate.is_limited() ? core.now + machines::spacing(qp.rate, bytes) : 0;
 }
 
-/// Return the frame of a packet. Empty if its path has no GID or no known MAC address.
+/// Return the frame of a packet. Empty if its path lacks a GID or a known MAC address.
 std::optional<std::vector<std::uint8_t>> frame_of(const Core& core, OutgoingPacket packet) {
   packet.fields = core.decisions.sending.fields(packet);
   auto frame = make_frame(packet, core.port, core.decisions.encoding);

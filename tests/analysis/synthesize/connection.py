@@ -28,7 +28,7 @@ class Behavior:
     timeout: int = 17 * MILLISECOND
     retries: int = 7
     ack_request_rate: float = 1.0           # probability that the last packet of a message requests an ACK
-    ack_delay: int = 0                      # ns; for ACK coalescing
+    ack_delay: int = 0                      # ns, for ACK coalescing
     read_response_replaces_ack: bool = False  # a READ response replaces a delayed ACK
     acknowledges_every_duplicate: bool = False
     accepts_out_of_order: bool = False

@@ -76,9 +76,9 @@ class Captured:
 class Impairment:
     """The impairment of one transmission."""
     lost: str | None = None
-    delay_before: int = 0           # ns; does not delay later packets
-    delay_in_capture: int = 0       # ns; only the capture is reordered
-    queue_delay_after: int = 0      # ns; delays later packets too
+    delay_before: int = 0           # ns, does not delay later packets
+    delay_in_capture: int = 0       # ns, only the capture is reordered
+    queue_delay_after: int = 0      # ns, delays later packets too
     duplicates_in_capture: int = 0  # additional captures of the packet
     duplicates: int = 0             # additional packets, created before the capture point
     change: object = None           # bytes → bytes, before the capture point
@@ -92,7 +92,7 @@ class Network:
 
     def __init__(self, clock, random, before, after):
         self.clock, self.random, self.before, self.after = clock, random, before, after
-        self.rules = []  # transmission → Impairment or None; the first Impairment applies
+        self.rules = []  # transmission → Impairment or None. The first Impairment applies
         self.endpoints = []    # two, by number
         self.transmissions = []
         self.in_flight = 0

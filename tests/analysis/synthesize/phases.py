@@ -450,7 +450,7 @@ UNMASKED = {"ttl_not_masked": ("ttl",), "traffic_class_not_masked": ("traffic_cl
 
 
 def omit_mask(c, cause):
-    """One endpoint computes the ICRC of all its packets without a mask, and its peer verifies without it."""
+    """Both endpoints omit the mask: one computes the ICRC of all its packets, and its peer verifies it."""
     end, phase, random = start_phase(c), c.phase, c.random
     v6 = len(c.hosts[end].address) == 16
     fields = UNMASKED.get(cause) or random.choice(

@@ -11,9 +11,9 @@ retransmission      a PSN at or below an earlier captured PSN is retransmitted, 
   corrupted           the same, but a packet is captured with a bad ICRC
   implied_nak         a captured READ response or ACK skips a READ response, and the request for the remaining part
                       follows within microseconds
-  spurious            all retransmitted packets were acknowledged before, at the capture point; for partly acknowledged
-                      packets and READs, `timeout` is accepted too
-lost_in_network     missing PSNs, or captured ones that were not received; a NAK or a READ request for the rest
+  spurious            all retransmitted packets were acknowledged before, at the capture point. `timeout` is accepted too
+                      for partly acknowledged packets and READs
+lost_in_network     missing PSNs, or captured ones that were not received. A NAK or a READ request for the rest
                     indicates the first. before_capture: the first transmissions were not captured, and the event has
                     the size of the gap. after_capture: they were captured, and at least the indicated one was lost.
                     Only allowed: a loss that a timeout repairs, because request or response could be lost, and a second
@@ -22,16 +22,20 @@ lost_in_capture     PSNs that were not captured, but were acknowledged and never
 psn_gap             missing PSNs without acknowledgements: UC, and RC with one captured direction
 out_of_order        one packet is captured microseconds late, after later ones, before any NAK
 duplicate           identical bytes, less than a microsecond apart
-nak, rnr_nak        captured; for rnr_nak, `value` is the timer, and `observed` the time until the retransmission
+nak, rnr_nak        captured. The `value` of rnr_nak is the timer, `observed` the time until the retransmission
 ghost_acknowledgement  a repeated ACK without a duplicate request, much later than a duplicate packet would arrive
 unsolicited_response   an ACK far above all sent PSNs, or data without a READ or atomic
 unanswered          requests without a response, long before the last frame of the capture
 msn_jump            the MSN of a response differs from the number of completed messages
-crc_bad             per frame; payload: one bit; pad: nonzero bytes; ip_identification and source_port: the ICRC is
-                    valid with the original value; address: all frames of one host on the connection, while other
-                    connections show its real address; the masks: the sender's ICRC covers a field that must be masked
-                    (for the TTL: 64, or slightly above the captured value); unknown: a random ICRC
-truncated           per frame; fewer bytes than the IP length, without a snap length
+crc_bad             per frame, with cause
+  payload             one bit
+  pad                 nonzero bytes
+  ip_identification, source_port  the ICRC is valid with the original value
+  address             all frames of one host on the connection, while other connections show its real address
+  the masks           the sender's ICRC covers a field that must be masked (for the TTL: 64, or slightly above the
+                      captured value)
+  unknown             a random ICRC
+truncated           per frame, fewer bytes than the IP length, without a snap length
 pkey_mismatch, qkey_mismatch   one packet among many others of the connection
 segmentation, opcode_sequence  a packet of a faulty sender, which the responder rejects
 read_limit          a request above the limit that the CM exchange contains
