@@ -58,7 +58,7 @@ void last_word_of_the_region(Bench& bench) {
   Connected& qp = bench.rc({.region_bytes = 4096});
   bench >> qp.fetch_add(psn(+0), word(qp, 4088, ~std::uint64_t{0}));
   bench << atomic_acknowledge(psn(+0), 0);
-  qp.holds(4080, std::string(8, '\0') + std::string(8, '\xff'));
+  qp.holds(4080, std::string(8, '\0').append(8, '\xff'));
 }
 
 // An address that is not a multiple of 8: NAK (invalid request), memory unchanged.

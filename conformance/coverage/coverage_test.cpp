@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -14,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 
 std::string content(const std::string& path) {
-  std::ifstream file(std::string(RDMAWIRE_SOURCE_DIR) + "/" + path, std::ios::binary);
+  std::ifstream file(std::filesystem::path(RDMAWIRE_SOURCE_DIR) / path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
