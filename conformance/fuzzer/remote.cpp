@@ -15,6 +15,7 @@
 #include "conformance/fuzzer/roce.hpp"
 #include "conformance/fuzzer/target.hpp"
 #include "conformance/runner/run.hpp"
+#include "conformance/runner/transfer.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 
 namespace rdmawire::fuzzer {
