@@ -121,10 +121,8 @@ void ConnectionMonitor::packet(Evaluator& evaluator, const CaptureAssumptions& a
   }
   if (connection.service == Service::vendor || connection.service == Service::rd) return;
   // A packet with a damaged QP number is the first one of a connection that does not exist.
-  constexpr std::uint64_t first_packets = 3;
-  if (t.crc_bad && !assumptions.everywhere &&
-      connection.by(Side::a).packets + connection.by(Side::b).packets <= first_packets)
-    return;
+  constexpr std::uint32_t first_packets = 3;
+  if (t.crc_bad && !assumptions.everywhere && noted_ <= first_packets) return;
   check_state_after_error(watch);
   check_ecn(watch);
   if (connection.service != Service::ud) {

@@ -39,6 +39,8 @@ void RcExchange::check_chain(const MonitoredPacket& watch, std::size_t at) {
   SeenRequest& r = sent_[at];
   const Opcode& op = r.op();
   const SeenRequest* before = at > 0 && sent_[at - 1].end() == r.psn ? &sent_[at - 1] : nullptr;
+  // A READ with an inferred number of PSNs may be followed by missing requests.
+  if (before && before->psns_inferred && before->psns > 1) before = nullptr;
   const bool begins = start_known_ && r.psn == first_;
   const bool known = begins || (before && before->sequence_known);
   const machines::MessageSequence sequence = before ? before->after : machines::MessageSequence{};
