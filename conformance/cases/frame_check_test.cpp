@@ -80,11 +80,7 @@ FrameBytes sealed(FrameBytes frame) {
   return frame;
 }
 
-<<<<<<< ours
 TEST(FrameCheck, ValidFramesHaveNoViolation) {
-=======
-TEST(FrameCheck, ValidFrameViolatesNoRule) {
->>>>>>> theirs
   for (const FrameBytes& frame : {device().ack(psn(+0), 1).bytes(), device().send_only(psn(+0), "abc").bytes(),
                                   device().send_only(psn(+0), "").bytes(), device().cnp().bytes(),
                                   device().read_response(Position::only, psn(+0), 1, "12345678").bytes()}) {
@@ -263,11 +259,7 @@ TEST(Conversation, IcmpErrorIsNoSilence) {
   }
 }
 
-<<<<<<< ours
 TEST(Conversation, IcmpErrorIsTheActualResult) {
-=======
-TEST(Conversation, IcmpErrorForExpectedAckIsReported) {
->>>>>>> theirs
   Talk talk;
   talk.wire.frames.push_back(icmp_unreachable());
   try {
