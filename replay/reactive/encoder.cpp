@@ -7,6 +7,7 @@
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/encode.hpp"
 #include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/ip.hpp"
 
 namespace rdmawire::replay::reactive {
 namespace {
@@ -36,6 +37,18 @@ void cut_behind_bth(Frame& frame) {
   frame.pad.reset();
 }
 
+/// Sets the IPv4 identification. RFC 791, 3.1.
+void number(ByteVector& bytes, std::uint16_t identification) {
+  const HeaderStack stack = decode(bytes);
+  const Layer* ip = stack.find(info<Ipv4>);
+  if (!ip) return;
+  std::uint8_t* const header = bytes.data() + ip->offset;
+  info<Ipv4>.find("identification")->store(header, identification);
+  const Field& checksum = *info<Ipv4>.find("checksum");
+  checksum.store(header, 0);
+  checksum.store(header, internet_checksum(Bytes(header, ip->length)));
+}
+
 HeaderValue aeth(std::uint8_t syndrome, std::uint32_t msn) {
   return Value<Aeth>().set<"syndrome">(syndrome).set<"msn">(msn);
 }
@@ -43,7 +56,21 @@ HeaderValue aeth(std::uint8_t syndrome, std::uint32_t msn) {
 }  // namespace
 
 Encoder::Encoder(const Exchange& exchange, FlowMap map)
-    : exchange_(exchange), rewriter_(std::move(map), {.crc = CrcPolicy::recompute}) {}
+    : exchange_(exchange), rewriter_(std::move(map), {.crc = CrcPolicy::recompute}) {
+  std::optional<std::uint16_t> first;
+  for (const Message& message : exchange.ours.messages)
+    for (const CapturedPacket& packet : message.packets) {
+      const HeaderStack stack = decode(packet.bytes);
+      const auto ip = stack.get<Ipv4>();
+      if (!ip) return;
+      const auto identification = static_cast<std::uint16_t>(ip->get<"identification">());
+      if (!first) first = identification;
+      if (identification != *first) {
+        next_identification_ = first;
+        return;
+      }
+    }
+}
 
 ByteVector Encoder::captured_form(const OutgoingPacket& next_packet) const {
   const Requests &ours = exchange_.ours, &theirs = exchange_.theirs;
@@ -98,8 +125,9 @@ ByteVector Encoder::captured_form(const OutgoingPacket& next_packet) const {
   return frame.encode();
 }
 
-tl::expected<ByteVector, std::string> Encoder::encode(const OutgoingPacket& next_packet) const {
-  const ByteVector captured = captured_form(next_packet);
+tl::expected<ByteVector, std::string> Encoder::encode(const OutgoingPacket& next_packet) {
+  ByteVector captured = captured_form(next_packet);
+  if (next_identification_) number(captured, (*next_identification_)++);
   ByteVector room(captured.size() + Rewriter::growth);
   const Rewritten rewritten = rewriter_.rewrite(decode(captured), room, exchange_.connection.first_frame);
   if (rewritten.outcome != Rewritten::Outcome::rewritten)

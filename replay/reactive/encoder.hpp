@@ -1,6 +1,8 @@
 #pragma once
 /// Builds frames to send: captured packets rewritten for the live peer, and packets that are not in the capture.
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <tl/expected.hpp>
 
@@ -16,14 +18,16 @@ class Encoder {
   /// contain MSNs, because the state machine sets them.
   Encoder(const Exchange& exchange, FlowMap map);
 
-  /// Returns the frame, or the reason why it cannot be built.
-  tl::expected<ByteVector, std::string> encode(const OutgoingPacket& next_packet) const;
+  /// Returns the frame, or the reason why it cannot be built. Each frame has the next IPv4 identification, as a live
+  /// sender would number retransmissions too, unless the captured identifications are constant.
+  tl::expected<ByteVector, std::string> encode(const OutgoingPacket& next_packet);
 
  private:
   [[nodiscard]] ByteVector captured_form(const OutgoingPacket& next_packet) const;
 
   const Exchange& exchange_;
   Rewriter rewriter_;
+  std::optional<std::uint16_t> next_identification_;
 };
 
 }  // namespace rdmawire::replay::reactive

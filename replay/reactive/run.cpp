@@ -30,7 +30,7 @@ struct Later {
 /// A RoCE replay in progress.
 class RocePlayer {
  public:
-  RocePlayer(Session& session, RoceMachine& machine, LiveEnd& end, const Encoder& encoder, MacAddress device_mac,
+  RocePlayer(Session& session, RoceMachine& machine, LiveEnd& end, Encoder& encoder, MacAddress device_mac,
              std::uint32_t our_qp, Psn our_psn, Psn their_psn)
       : session_(session),
         machine_(machine),
@@ -229,7 +229,7 @@ class RocePlayer {
   Session& session_;
   RoceMachine& machine_;
   LiveEnd& end_;
-  const Encoder& encoder_;
+  Encoder& encoder_;
   Wire& wire_;
   FaultEngine faults_;
   MacAddress device_mac_;
@@ -336,7 +336,7 @@ Report play(const Exchange& exchange, const LiveDevice& device, const RunOptions
   if (auto connected = connect(end->queue_pair(), connection, *device.wire); !connected)
     return session.failed(fmt::format("connect the device's queue pair: {}", connected.error().message));
 
-  const Encoder encoder(exchange, map_of(exchange, session.plan, way, *end, our_qp, our_psn, their_psn));
+  Encoder encoder(exchange, map_of(exchange, session.plan, way, *end, our_qp, our_psn, their_psn));
   MachineOptions machine_options = options.machine;
   machine_options.reads_at_once = end->reads_at_once();
   RoceMachine machine(exchange, session.plan, machine_options);
