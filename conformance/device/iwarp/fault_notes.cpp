@@ -116,6 +116,7 @@ constexpr Note relations[] = {
     {adds_without_carry, "EXT-007 EXT-010 EXT-017"},
     {atomic_error_quotes, "TRM-004"},
     {atomics_write_back_late, "EXT-015"},
+    {extensions_of_version_0, "RDM-006"},
     {no_compare_swap, "EXT-011 EXT-013"},
 };
 

@@ -106,7 +106,7 @@ bool choose_work(Stream& stream) {
 }
 
 void begin_read(Stream& stream, const Work* work) {
-  static const device::SendRequest indication;
+  const device::SendRequest indication;
   const device::SendRequest& request = work ? work->request : indication;
   Requested requested;
   if (work) requested.work = work->number;
