@@ -453,13 +453,15 @@ Option& add_rate(Command& command, const std::string& names, std::function<void(
       std::move(help));
 }
 
+constexpr std::uint64_t longest_duration = 1'000'000'000'000'000'000;  ///< nanoseconds, 31 years
+
 template <class Value>  // std::int64_t, or an optional of it
 Option& add_duration(Command& command, const std::string& names, Value& value, std::string help) {
   return command.parsed(
       names, "TIME",
       [&value](const std::string& text) {
         const auto nanoseconds = output::parse_duration(text);
-        if (!nanoseconds || *nanoseconds > std::uint64_t{1} << 62)
+        if (!nanoseconds || *nanoseconds > longest_duration)
           return "expected a duration such as 10ms, 1.5s or 200us, got \"" + text + "\"";
         value = static_cast<std::int64_t>(*nanoseconds);
         return std::string();
@@ -505,7 +507,7 @@ void add_play_options(Command& command, PlayOptions& o) {
   command
       .option("--stats", "SECONDS", o.stats,
               "Print statistics to standard error every SECONDS seconds: text on a terminal, otherwise JSON lines.")
-      .positive();
+      .range(1e-9, 1e9);
   command.option("--pid-file", "FILE", o.pid_file, "Write the process ID to FILE while frames are sent.");
   command.flag("-K,--preload", o.preload, "Read and rewrite all frames before sending the first one.");
 
@@ -530,7 +532,7 @@ void add_play_options(Command& command, PlayOptions& o) {
   command.option("-L,--limit", "N", o.limit, "Stop after N frames.").positive();
   command.size("--max-bytes", o.max_bytes, "Stop before the total exceeds SIZE bytes, for example 10M.")
       .range(1, 1LL << 50);
-  command.option("--seconds", "SECONDS", o.seconds, "Stop after SECONDS seconds.").positive();
+  command.option("--seconds", "SECONDS", o.seconds, "Stop after SECONDS seconds.").range(1e-9, 1e9);
 
   command.group("Rewriting");
   command

@@ -85,9 +85,9 @@ void add_reactive_options(Command& command, ReactiveOptions& options) {
   command.option("-O,--output", "FILE", options.output, "Record sent and received packets (pcap or pcapng).");
   command
       .option("--retry-after", "SECONDS", options.retry_after, "Retransmit after SECONDS seconds without a response.")
-      .positive();
+      .range(1e-9, 1e9);
   command.option("--step-timeout", "SECONDS", options.step_timeout, "Give up after SECONDS seconds without progress.")
-      .positive();
+      .range(1e-9, 1e9);
   command.option("--agent", "FILE", options.agent, "Run this agent program in the lab.")
       .by_default("rdmawire-agent next to rdmawire");
   command.option("--device-fault", "NAME", target.faults, "Inject a fault into the reference device.")
