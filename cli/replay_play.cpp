@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -16,6 +17,8 @@
 #include <set>
 
 #include "captures/analysis/findings.hpp"
+#include "captures/io/output_file.hpp"
+#include "captures/io/reader.hpp"
 #include "cli/terminal.hpp"
 #include "dissectors/output/filter_literal.hpp"
 #include "dissectors/protocol/decode.hpp"
@@ -102,6 +105,16 @@ class PidFile {
   std::string path_;
 };
 
+/// True if writing to both paths would mix two outputs.
+bool same_output(const std::string& a, const std::string& b) {
+  namespace fs = std::filesystem;
+  if (captures::same_file(a, b)) return true;
+  std::error_code error;
+  if (a != "-" && fs::exists(a, error)) return false;  // also devices such as /dev/null
+  const fs::path one = fs::weakly_canonical(fs::absolute(a, error), error);
+  return a == b || (!error && one == fs::weakly_canonical(fs::absolute(b, error), error));
+}
+
 class Play {
  public:
   explicit Play(const PlayOptions& options) : options_(options) {}
@@ -120,6 +133,7 @@ class Play {
   Exit go() {
     expand_files();
     check_wires();
+    check_outputs();
     infer_mapping();
     if (!options_.write_map.empty()) write_map();
     if (options_.wires.empty() && !options_.dry_run) return output_.finish() ? Exit::success : Exit::error;
@@ -200,6 +214,43 @@ class Play {
     }
   }
 
+  /// Checks that no output is an input or another output, and that the captures can be read, before files are created.
+  void check_outputs() {
+    std::vector<std::string> inputs = files_;
+    std::replace(inputs.begin(), inputs.end(), std::string("-"), std::string("/dev/stdin"));
+    for (const std::string& entry : options_.map) inputs.push_back(entry);
+    if (!options_.faults_file.empty()) inputs.push_back(options_.faults_file);
+    std::vector<std::pair<std::string, std::string>> outputs;  // option and path
+    std::size_t files = 0;
+    for (const std::string& name : options_.wires) {
+      const auto spec = replay::WireSpec::parse(name);
+      if (!spec || spec->kind != "file" || spec->has("read")) continue;
+      outputs.emplace_back("--wire", spec->address);
+      ++files;
+    }
+    if (!options_.write_map.empty()) outputs.emplace_back("--write-map", options_.write_map);
+    if (!options_.pid_file.empty()) outputs.emplace_back("--pid-file", options_.pid_file);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const auto& [option, path] = outputs[i];
+      if (const auto checked = captures::check_output(path, inputs); !checked)
+        refuse(Exit::usage, option + ": " + checked.error());
+      for (std::size_t j = 0; j < i; ++j)
+        if (same_output(outputs[j].second, path))
+          refuse(Exit::usage,
+                 fmt::format("{} and {} write the same file {}; choose another file", outputs[j].first, option, path));
+    }
+    if (files != 0 && files != options_.wires.size())
+      refuse(Exit::usage, "file wires (virtual time) and real-time wires cannot be combined");
+    std::error_code error;
+    for (const std::string& file : files_) {
+      // A pipe can be opened only once.
+      if (file == "-" || (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error)))
+        continue;
+      if (const auto reader = captures::Reader::open(file); !reader)
+        refuse(Exit::error, captures::to_string(reader.error()));
+    }
+  }
+
   /// Reads the captures before sending, if an option depends on their connections.
   void infer_mapping() {
     if (!needs_connections()) return;
@@ -223,11 +274,8 @@ class Play {
       output_.text() += text;
       return;
     }
-    errno = 0;
-    std::ofstream out(options_.write_map, std::ios::binary);
-    out << text;
-    out.close();
-    if (!out) refuse(Exit::error, fmt::format("cannot write {}: {}", options_.write_map, std::strerror(errno)));
+    if (const auto written = captures::write_file(options_.write_map, text); !written)
+      refuse(Exit::error, written.error());
     report_error(fmt::format("{}: {} connection{}; complete the live values and pass the file to --map",
                              options_.write_map, map_.connections.size(), map_.connections.size() == 1 ? "" : "s"));
   }

@@ -356,3 +356,40 @@ def test_one_at_a_time_waits_for_enter():
 def test_help_has_examples_and_assignments():
     text = replay("--help").stdout
     assert "Examples:" in text and "Exit status" in text and "qp:0x11=0x777" in text
+
+
+def outputs_of(path):
+    return (["--wire", f"file:{path}", "--topspeed"], ["--write-map", path], ["--wire", "null", "--pid-file", path],
+            ["--reactive", "--output", path])
+
+
+@pytest.mark.parametrize("kind", range(4))
+def test_output_that_is_an_input_is_refused(tmp_path, kind):
+    capture = tmp_path / "in" / "capture.pcap"
+    capture.parent.mkdir()
+    shutil.copy(RPING, capture)
+    (tmp_path / "symbolic").symlink_to(capture)
+    (tmp_path / "hard").hardlink_to(capture)
+    inputs = [capture, capture.parent] if kind < 3 else [capture]
+    for source in inputs:
+        for path in (capture, tmp_path / "symbolic", tmp_path / "hard"):
+            done = replay(source, *outputs_of(path)[kind], status=2)
+            assert "is the input file" in done.stderr
+            assert capture.read_bytes() == RPING.read_bytes()
+
+
+def test_output_keeps_its_contents_if_an_input_or_a_wire_is_invalid(tmp_path):
+    precious = tmp_path / "precious.pcap"
+    precious.write_bytes(b"precious")
+    replay(tmp_path / "missing.pcap", "--wire", f"file:{precious}", status=3)
+    replay(precious, "--wire", f"file:{tmp_path}/new.pcap", status=3)
+    assert not (tmp_path / "new.pcap").exists()
+    replay(RPING, "--wire", f"file:{precious}", "--wire", "null", "--split", status=2)
+    assert precious.read_bytes() == b"precious"
+
+
+def test_two_outputs_to_one_file_are_refused(tmp_path):
+    for second in ("same.pcap", "./same.pcap", "other/../same.pcap"):
+        done = replay(RPING, "--wire", "file:same.pcap", "--wire", f"file:{second}", "--split", status=2, cwd=tmp_path)
+        assert "write the same file" in done.stderr
+    replay(RPING, "--wire", "file:/dev/null", "--wire", "file:/dev/null", "--split", "--topspeed")
