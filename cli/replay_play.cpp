@@ -241,6 +241,9 @@ class Play {
     }
     if (files != 0 && files != options_.wires.size())
       refuse(Exit::usage, "file wires (virtual time) and real-time wires cannot be combined");
+    if (!options_.dry_run &&
+        std::find(outputs.begin(), outputs.end(), std::pair<std::string, std::string>("--wire", "-")) != outputs.end())
+      output_.use_standard_error();
     std::error_code error;
     for (const std::string& file : files_) {
       // A pipe can be opened only once.

@@ -393,3 +393,14 @@ def test_two_outputs_to_one_file_are_refused(tmp_path):
         done = replay(RPING, "--wire", "file:same.pcap", "--wire", f"file:{second}", "--split", status=2, cwd=tmp_path)
         assert "write the same file" in done.stderr
     replay(RPING, "--wire", "file:/dev/null", "--wire", "file:/dev/null", "--split", "--topspeed")
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_capture_on_standard_output_contains_no_report(tmp_path, more):
+    out = tmp_path / "out.pcapng"
+    with out.open("wb") as file:
+        done = subprocess.run([COMMAND, "replay", RPING, "--wire", "file:-", *more], timeout=60, stdout=file,
+                              stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 0
+    assert [p["time"] for p in packets(out)] == [p["time"] for p in packets(RPING)]
+    assert ('"frames":379' if more else "sent 379 frames") in done.stderr
