@@ -259,6 +259,7 @@ void FramePipeline::leave(std::unique_ptr<Slot> slot, bool padded, std::int64_t 
   slot->time = nominal;
   slot->order = slots_++;
   slot->number = packet_.number;
+  slot->loop = tally_.loop;
   tally_.padded += padded;
   if (!faults_) {
     ready_.push_back(std::move(slot));
@@ -368,6 +369,7 @@ void FramePipeline::take(const FaultOutcome& outcome) {
     slot->connection = known == engine_slots_.end() ? Rewritten::none : known->second.connection;
     slot->from = known == engine_slots_.end() ? Side::a : known->second.from;
     slot->number = known == engine_slots_.end() ? 0 : known->second.number;
+    slot->loop = tally_.loop;
     delayed_.push(std::move(slot));
   }
 }

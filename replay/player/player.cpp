@@ -92,6 +92,7 @@ class Player {
     std::unique_ptr<Slot> own;
     std::int64_t time = 0;  ///< scheduled time
     std::int64_t due = 0;   ///< time to pass it to the wire. 0: immediately
+    std::uint64_t loop = 1;
   };
 
   Leaving next() {
@@ -99,10 +100,12 @@ class Player {
     if (!options_.preload) {
       leaving.own = ahead_ ? ahead_->next() : feeder_.next();
       leaving.slot = leaving.own.get();
-      if (leaving.slot)
+      if (leaving.slot) {
         leaving.time = leaving.slot->time;
-      else
+        leaving.loop = leaving.slot->loop;
+      } else {
         fed_ = true;
+      }
       return leaving;
     }
     if (next_loaded_ == loaded_.size()) {
@@ -113,6 +116,7 @@ class Player {
     }
     leaving.slot = loaded_[next_loaded_++].get();
     leaving.time = leaving.slot->time + shift_;
+    leaving.loop = report_.loops;
     return leaving;
   }
 
@@ -187,6 +191,7 @@ class Player {
         report_.interrupted = true;
         break;
       }
+      if (options_.step && !virtual_ && wires_[0]->now() >= deadline()) break;
       add(std::move(leaving));
     }
     hand_over();
@@ -194,7 +199,17 @@ class Player {
 
   /// Collects frames that are due together for the same wire.
   void add(Leaving leaving) {
+    if (!pause_before(leaving)) return recycle(leaving);
     leaving.due = due(leaving);
+    // The rate cap delays frames beyond their scheduled times, to which enough() applies the limit.
+    if (options_.most_time != 0 && leaving.due != 0) {
+      if (!first_leaving_) first_leaving_ = leaving.due;
+      if (leaving.due - *first_leaving_ >= options_.most_time) {
+        hand_over();
+        over_ = true;
+        return recycle(leaving);
+      }
+    }
     const Wire& wire = *wires_[leaving.slot->lane];
     const WireCapabilities& can = wire.capabilities();
     if (!batch_.empty() &&
@@ -213,8 +228,27 @@ class Player {
     if (options_.step) hand_over();
   }
 
-  /// Returns false if stopped.
+  /// Waits before the first frame of a loop at top speed, which has no schedule. Returns false if stopped.
+  bool pause_before(const Leaving& leaving) {
+    const bool begins = leaving.loop != loop_;
+    loop_ = leaving.loop;
+    if (!begins || virtual_ || options_.pause == 0 || options_.step || options_.pace.kind != Pace::Kind::top)
+      return true;
+    hand_over();
+    return !over_ && wait_until(wires_[0]->now() + options_.pause);
+  }
+
+  /// End of PlayerOptions::most_time in real time.
+  [[nodiscard]] std::int64_t deadline() const {
+    return options_.most_time != 0 && begun_ ? first_sent_ + options_.most_time : Wire::forever;
+  }
+
+  /// Returns false if stopped or if the limit of time is reached before `time`.
   bool wait_until(std::int64_t time) {
+    if (time >= deadline()) {
+      over_ = true;
+      return false;
+    }
     constexpr std::int64_t look = 100'000'000;
     for (;;) {
       const std::int64_t now = wires_[0]->now();
@@ -425,7 +459,8 @@ class Player {
   std::vector<ReplayReport::Flow> flows_;
   std::vector<std::unique_ptr<Slot>> loaded_;
   std::size_t next_loaded_ = 0;
-  std::uint64_t taken_ = 0, taken_bytes_ = 0;
+  std::uint64_t taken_ = 0, taken_bytes_ = 0, loop_ = 1;
+  std::optional<std::int64_t> first_leaving_;  ///< first time at which a frame was due, including the rate cap
   std::int64_t first_time_ = 0;
   std::vector<Leaving> batch_;
   std::vector<Outgoing> outgoing_;

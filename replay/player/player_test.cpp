@@ -247,6 +247,41 @@ TEST_F(PlayerTest, LimitsEndReplay) {
   EXPECT_EQ(sent(), 25U) << "unlimited loops, limited frames";
 }
 
+TEST_F(PlayerTest, LoopsAtTopSpeedArePaused) {
+  for (const bool preload : {false, true}) {
+    PlayerOptions options;
+    options.files = {requests(3)};
+    options.loops = 3;
+    options.pause = 30'000'000;
+    options.pace.kind = Pace::Kind::top;
+    options.preload = preload;
+    Recorder wire(true);
+    const ReplayReport report = run(options, wire);
+    EXPECT_EQ(report.sent, 9U);
+    EXPECT_GE(report.achieved, 60'000'000);
+    EXPECT_LT(report.achieved, 1'000'000'000);
+  }
+}
+
+// At 1000 bits per second, a frame leaves about every 0.7 s.
+TEST_F(PlayerTest, TimeLimitHoldsUnderRateCap) {
+  for (const auto kind : {Pace::Kind::packets, Pace::Kind::top})
+    for (const bool real : {true, false}) {
+      PlayerOptions options;
+      options.files = {requests(30)};
+      options.loops = 0;
+      options.pace = {kind, 1000};
+      options.rate_cap = 1000;
+      options.most_time = 100'000'000;
+      Recorder wire(real);
+      const ReplayReport report = run(options, wire);
+      EXPECT_FALSE(report.interrupted);
+      EXPECT_EQ(report.trouble, "");
+      EXPECT_EQ(report.sent, 1U);
+      EXPECT_LT(report.achieved, 100'000'000);
+    }
+}
+
 TEST_F(PlayerTest, FiltersSelectFrames) {
   PlayerOptions options;
   options.files = {requests(10)};
