@@ -404,3 +404,30 @@ def test_capture_on_standard_output_contains_no_report(tmp_path, more):
     assert done.returncode == 0
     assert [p["time"] for p in packets(out)] == [p["time"] for p in packets(RPING)]
     assert ('"frames":379' if more else "sent 379 frames") in done.stderr
+
+
+def vlans(path):
+    return [fields(p, "vlan")["id"] if fields(p, "vlan") else None for p in packets(path)]
+
+
+def test_vlan_assignment_changes_all_frames_and_can_be_undone(tmp_path):
+    tagged, plain = tmp_path / "tagged.pcap", tmp_path / "plain.pcap"
+    replay(RPING, "-m", "vlan:none=100", "--wire", f"file:{tagged}")
+    assert vlans(tagged) == [100] * 379
+    assert any(fields(p, "arp") for p in packets(tagged))
+    replay(tagged, "-m", "vlan:100=none", "--wire", f"file:{plain}")
+    assert [p["layers"] for p in packets(plain)] == [p["layers"] for p in packets(RPING)]
+
+    arp = tmp_path / "arp.pcap"
+    replay(RPING, "--include", "arp", "--wire", f"file:{arp}")
+    replay(arp, "-m", "vlan:*=9", "--wire", f"file:{plain}")
+    assert set(vlans(plain)) == {9}
+    for vlan in ("300=none", "100=4096"):
+        assert f"vlan:{vlan}: " in replay(tagged, "-m", f"vlan:{vlan}", "--wire", "null", status=2).stderr
+
+
+def test_assignments_that_match_nothing_are_reported():
+    for unused in ("ip:99.0.0.1=1.0.0.1", "ip:99.0.0.0/8=1.0.0.0/8", "port:1=2", "mac:99.0.0.1=02:00:00:00:00:01"):
+        assert f"{unused}: matches no packet of the captures" in replay(RPING, "-m", unused, "--dry-run").stderr
+    for used in ("ip:10.0.0.2=1.0.0.1", "ip:10.0.0.0/8=1.0.0.0/8", "port:4000-5000=2"):
+        assert "matches no packet" not in replay(RPING, "-m", used, "--dry-run").stderr
