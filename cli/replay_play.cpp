@@ -342,12 +342,21 @@ class Play {
     if (options_.dry_run && !options_.json)
       player_.on_frame = [this](const replay::PlayedFrame& frame) { show(frame); };
     player_.progress_every = options_.stats > 0 ? static_cast<std::int64_t>(options_.stats * 1e9) : 500'000'000;
+    player_.long_gap = [this](std::int64_t nanoseconds, std::uint64_t frame) { warn_of_gap(nanoseconds, frame); };
     player_.progress = [this](const replay::PlayProgress& p) {
       if (options_.stats > 0) return print_statistics(p);
       progress_.show_line(fmt::format("{} frames sent, loop {}, {:.0f} frames/s, {:.1f} Mbit/s{}", p.sent, p.loop,
                                       p.frames_per_second, p.bits_per_second / 1e6,
                                       p.whole ? fmt::format(", {} %", p.position * 100 / p.whole) : ""));
     };
+  }
+
+  void warn_of_gap(std::int64_t nanoseconds, std::uint64_t frame) {
+    progress_.clear();
+    const std::int64_t minutes = nanoseconds / 60'000'000'000, day = 24 * 60;
+    report_error(fmt::format("frame {} is due in {}, as captured; --max-gap TIME shortens gaps", frame,
+                             minutes >= 2 * day ? fmt::format("{} days", minutes / day)
+                                                : fmt::format("{} h {} min", minutes / 60, minutes % 60)));
   }
 
   /// One line on standard error: text on a terminal, otherwise JSON.

@@ -220,6 +220,10 @@ class Player {
       const std::int64_t ahead = can.paces ? 5'000'000 : 0;
       if (leaving.due > wire.now() + ahead) {
         hand_over();
+        constexpr std::int64_t hour = 3'600'000'000'000;
+        if (const std::int64_t gap = leaving.due - wire.now();
+            gap > hour && !over_ && options_.long_gap && options_.pace.kind == Pace::Kind::captured)
+          options_.long_gap(gap, leaving.slot->number);
         if (over_ || !wait_until(leaving.due - ahead)) return;
       }
     }
@@ -281,6 +285,7 @@ class Player {
     while (sent < outgoing_.size()) {
       const std::size_t most = capped ? wait_for_cap(sent) : outgoing_.size() - sent;
       if (most == 0) break;
+      const std::int64_t handed = begun_ ? 0 : wire.now();
       const auto taken = wire.send(std::span(outgoing_).subspan(sent, most));
       if (taken && *taken > 0) {
         if (capped) {
@@ -289,6 +294,8 @@ class Player {
           cap_.sent(wires_[0]->now(), bytes);
         }
         account(sent, *taken, wire.now());
+        // At top speed, the first frames have no other time than that of their transmission.
+        if (handed != 0 && !virtual_ && top()) first_sent_ = handed;
         sent += *taken;
         full_since = 0;
         continue;
