@@ -378,7 +378,7 @@ def test_output_that_is_an_input_is_refused(tmp_path, kind):
             assert capture.read_bytes() == RPING.read_bytes()
 
 
-def test_output_keeps_its_contents_if_an_input_or_a_wire_is_invalid(tmp_path):
+def test_output_keeps_its_contents_if_an_input_is_invalid(tmp_path):
     precious = tmp_path / "precious.pcap"
     precious.write_bytes(b"precious")
     replay(tmp_path / "missing.pcap", "--wire", f"file:{precious}", status=3)
@@ -426,7 +426,7 @@ def test_vlan_assignment_changes_all_frames_and_can_be_undone(tmp_path):
         assert f"vlan:{vlan}: " in replay(tagged, "-m", f"vlan:{vlan}", "--wire", "null", status=2).stderr
 
 
-def test_assignments_that_match_nothing_are_reported():
+def test_assignments_without_a_match_are_reported():
     for unused in ("ip:99.0.0.1=1.0.0.1", "ip:99.0.0.0/8=1.0.0.0/8", "port:1=2", "mac:99.0.0.1=02:00:00:00:00:01"):
         assert f"{unused}: matches no packet of the captures" in replay(RPING, "-m", unused, "--dry-run").stderr
     for used in ("ip:10.0.0.2=1.0.0.1", "ip:10.0.0.0/8=1.0.0.0/8", "port:4000-5000=2"):
