@@ -431,3 +431,11 @@ def test_assignments_without_a_match_are_reported():
         assert f"{unused}: matches no packet of the captures" in replay(RPING, "-m", unused, "--dry-run").stderr
     for used in ("ip:10.0.0.2=1.0.0.1", "ip:10.0.0.0/8=1.0.0.0/8", "port:4000-5000=2"):
         assert "matches no packet" not in replay(RPING, "-m", used, "--dry-run").stderr
+
+
+@pytest.mark.parametrize("mapping, count", [("ip:10.0.0.2=10.0.0.2", 0), ("qp:10.0.0.2/0x11=0x777", 180)])
+def test_rewritten_frames_are_those_that_differ(mapping, count):
+    done = replay(RPING, "-m", mapping, "--others", "keep", "--dry-run")
+    shown = done.stdout.count("\nframe ") + 1 - done.stdout.count("  as captured\n")
+    assert f", {shown} would be rewritten" in done.stderr
+    assert shown >= count and (count or not shown)

@@ -290,6 +290,7 @@ std::unique_ptr<Slot> FramePipeline::shape(Bytes bytes, bool snapped, const Head
     rewritten.frame = Bytes(slot->bytes).first(bytes.size());
   }
   bool leaves = check(rewritten, *slot, snapped);
+  tally_.rewritten += leaves && rewrites_ && !std::ranges::equal(slot->bytes, captured.bytes);
   if (options_.on_frame)
     options_.on_frame({packet_.number, tally_.loop, captured, leaves ? Bytes(slot->bytes) : Bytes(), rewritten});
   if (leaves && options_.edit) {
@@ -345,7 +346,6 @@ bool FramePipeline::check(const Rewritten& rewritten, Slot& slot, bool snapped) 
   }
   if (!options_.allow_groups && record_.link == LinkType::ethernet && !slot.bytes.empty() && (slot.bytes[0] & 1))
     return skip(Skip::group), false;
-  tally_.rewritten += rewrites_ && rewritten.outcome == Rewritten::Outcome::rewritten;
   return true;
 }
 
