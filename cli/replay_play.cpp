@@ -190,6 +190,11 @@ class Play {
 
   /// Checks the number of the wires, then their kinds, before captures are read and files are created.
   void check_wires() {
+    if (options_.preload && options_.loops != 1 &&
+        (options_.ip_step || options_.qp_step || options_.continue_psns || !options_.faults.empty() ||
+         !options_.faults_file.empty()))
+      refuse(Exit::usage,
+             "--preload with --loops cannot be used with --ip-step, --qp-step, --continue-psns, --fault and --faults");
     const std::size_t wires = options_.wires.size(), files = files_.size();
     if (wires == 0) return;
     using Lanes = PlayerOptions::Lanes;

@@ -113,6 +113,8 @@ def test_dry_run_shows_each_rewrite():
         ([RPING, "--wire", "file:/tmp/x", "--wire", "pakcet:x", "--split"], 2, 'unknown kind "pakcet"'),
         ([RPING, RPING, "--wire", "null", "--wire", "null", "--wire", "null"], 2, "2 captures and 3 wires"),
         ([RPING, "--wire", "null", "--fault", "corrupt bth.pns"], 2, "did you mean bth.psn"),
+        ([RPING, "--wire", "null", "-K", "-l", "5", "--ip-step", "9"], 2, "--preload with --loops cannot be used with"),
+        ([RPING, "--wire", "null", "-K", "-l", "0", "--fault", "drop every 7"], 2, "--preload with --loops"),
         ([RPING, "--wire", "packet:no-such"], 3, "no-such"),
         ([RPING, "--wire", "packet:lo"], 2, "--allow-target lo"),
     ],
