@@ -211,11 +211,11 @@ Command capture_command() {
                  "nanosecond times. .gz and .zst compress. \"-\" writes to standard output.");
   command.size("--ring-size", options->ring_size, "Start a new file before a file exceeds SIZE.");
   command.option("--ring-seconds", "SECONDS", options->ring_seconds, "Start a new file after SECONDS seconds.")
-      .positive();
+      .range(1e-9, 1e9);
   command.option("--ring-files", "N", options->ring_files, "Keep the newest N files and delete older ones.");
   command.group("Stop conditions");
   command.option("-c,--count", "N", options->count, "Stop after N packets.").positive();
-  command.option("--seconds", "SECONDS", options->seconds, "Stop after SECONDS seconds.").positive();
+  command.option("--seconds", "SECONDS", options->seconds, "Stop after SECONDS seconds.").range(1e-9, 1e9);
   command.examples = {{"rdmawire capture -i mlx5_0 -o trace.pcapng", "Capture until Ctrl-C."},
                       {"rdmawire capture -i eth0 -o ring.pcapng --ring-size 100M --ring-files 20",
                        "Keep the newest 20 files of 100 MiB each."},

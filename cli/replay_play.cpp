@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -16,6 +17,8 @@
 #include <set>
 
 #include "captures/analysis/findings.hpp"
+#include "captures/io/output_file.hpp"
+#include "captures/io/reader.hpp"
 #include "cli/terminal.hpp"
 #include "dissectors/output/filter_literal.hpp"
 #include "dissectors/protocol/decode.hpp"
@@ -102,6 +105,16 @@ class PidFile {
   std::string path_;
 };
 
+/// True if writing to both paths would mix two outputs.
+bool same_output(const std::string& a, const std::string& b) {
+  namespace fs = std::filesystem;
+  if (captures::same_file(a, b)) return true;
+  std::error_code error;
+  if (a != "-" && fs::exists(a, error)) return false;  // also devices such as /dev/null
+  const fs::path one = fs::weakly_canonical(fs::absolute(a, error), error);
+  return a == b || (!error && one == fs::weakly_canonical(fs::absolute(b, error), error));
+}
+
 class Play {
  public:
   explicit Play(const PlayOptions& options) : options_(options) {}
@@ -120,6 +133,7 @@ class Play {
   Exit go() {
     expand_files();
     check_wires();
+    check_outputs();
     infer_mapping();
     if (!options_.write_map.empty()) write_map();
     if (options_.wires.empty() && !options_.dry_run) return output_.finish() ? Exit::success : Exit::error;
@@ -176,6 +190,11 @@ class Play {
 
   /// Checks the number of the wires, then their kinds, before captures are read and files are created.
   void check_wires() {
+    if (options_.preload && options_.loops != 1 &&
+        (options_.ip_step || options_.qp_step || options_.continue_psns || !options_.faults.empty() ||
+         !options_.faults_file.empty()))
+      refuse(Exit::usage,
+             "--preload with --loops cannot be used with --ip-step, --qp-step, --continue-psns, --fault and --faults");
     const std::size_t wires = options_.wires.size(), files = files_.size();
     if (wires == 0) return;
     using Lanes = PlayerOptions::Lanes;
@@ -197,6 +216,46 @@ class Play {
       const auto spec = replay::WireSpec::parse(name);
       if (!spec) refuse(Exit::usage, spec.error().message);
       if (const auto known = replay::check_kind(*spec); !known) refuse(Exit::usage, known.error().message);
+    }
+  }
+
+  /// Checks that no output is an input or another output, and that the captures can be read, before files are created.
+  void check_outputs() {
+    std::vector<std::string> inputs = files_;
+    std::replace(inputs.begin(), inputs.end(), std::string("-"), std::string("/dev/stdin"));
+    for (const std::string& entry : options_.map) inputs.push_back(entry);
+    if (!options_.faults_file.empty()) inputs.push_back(options_.faults_file);
+    std::vector<std::pair<std::string, std::string>> outputs;  // option and path
+    std::size_t files = 0;
+    for (const std::string& name : options_.wires) {
+      const auto spec = replay::WireSpec::parse(name);
+      if (!spec || spec->kind != "file" || spec->has("read")) continue;
+      outputs.emplace_back("--wire", spec->address);
+      ++files;
+    }
+    if (!options_.write_map.empty()) outputs.emplace_back("--write-map", options_.write_map);
+    if (!options_.pid_file.empty()) outputs.emplace_back("--pid-file", options_.pid_file);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const auto& [option, path] = outputs[i];
+      if (const auto checked = captures::check_output(path, inputs); !checked)
+        refuse(Exit::usage, option + ": " + checked.error());
+      for (std::size_t j = 0; j < i; ++j)
+        if (same_output(outputs[j].second, path))
+          refuse(Exit::usage,
+                 fmt::format("{} and {} write the same file {}; choose another file", outputs[j].first, option, path));
+    }
+    if (files != 0 && files != options_.wires.size())
+      refuse(Exit::usage, "file wires (virtual time) and real-time wires cannot be combined");
+    if (!options_.dry_run &&
+        std::find(outputs.begin(), outputs.end(), std::pair<std::string, std::string>("--wire", "-")) != outputs.end())
+      output_.use_standard_error();
+    std::error_code error;
+    for (const std::string& file : files_) {
+      // A pipe can be opened only once.
+      if (file == "-" || (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error)))
+        continue;
+      if (const auto reader = captures::Reader::open(file); !reader)
+        refuse(Exit::error, captures::to_string(reader.error()));
     }
   }
 
@@ -223,11 +282,8 @@ class Play {
       output_.text() += text;
       return;
     }
-    errno = 0;
-    std::ofstream out(options_.write_map, std::ios::binary);
-    out << text;
-    out.close();
-    if (!out) refuse(Exit::error, fmt::format("cannot write {}: {}", options_.write_map, std::strerror(errno)));
+    if (const auto written = captures::write_file(options_.write_map, text); !written)
+      refuse(Exit::error, written.error());
     report_error(fmt::format("{}: {} connection{}; complete the live values and pass the file to --map",
                              options_.write_map, map_.connections.size(), map_.connections.size() == 1 ? "" : "s"));
   }
@@ -291,12 +347,21 @@ class Play {
     if (options_.dry_run && !options_.json)
       player_.on_frame = [this](const replay::PlayedFrame& frame) { show(frame); };
     player_.progress_every = options_.stats > 0 ? static_cast<std::int64_t>(options_.stats * 1e9) : 500'000'000;
+    player_.long_gap = [this](std::int64_t nanoseconds, std::uint64_t frame) { warn_of_gap(nanoseconds, frame); };
     player_.progress = [this](const replay::PlayProgress& p) {
       if (options_.stats > 0) return print_statistics(p);
       progress_.show_line(fmt::format("{} frames sent, loop {}, {:.0f} frames/s, {:.1f} Mbit/s{}", p.sent, p.loop,
                                       p.frames_per_second, p.bits_per_second / 1e6,
                                       p.whole ? fmt::format(", {} %", p.position * 100 / p.whole) : ""));
     };
+  }
+
+  void warn_of_gap(std::int64_t nanoseconds, std::uint64_t frame) {
+    progress_.clear();
+    const std::int64_t minutes = nanoseconds / 60'000'000'000, day = 24 * 60;
+    report_error(fmt::format("frame {} is due in {}, as captured; --max-gap TIME shortens gaps", frame,
+                             minutes >= 2 * day ? fmt::format("{} days", minutes / day)
+                                                : fmt::format("{} h {} min", minutes / 60, minutes % 60)));
   }
 
   /// One line on standard error: text on a terminal, otherwise JSON.
@@ -453,13 +518,15 @@ Option& add_rate(Command& command, const std::string& names, std::function<void(
       std::move(help));
 }
 
+constexpr std::uint64_t longest_duration = 1'000'000'000'000'000'000;  ///< nanoseconds, 31 years
+
 template <class Value>  // std::int64_t, or an optional of it
 Option& add_duration(Command& command, const std::string& names, Value& value, std::string help) {
   return command.parsed(
       names, "TIME",
       [&value](const std::string& text) {
         const auto nanoseconds = output::parse_duration(text);
-        if (!nanoseconds || *nanoseconds > std::uint64_t{1} << 62)
+        if (!nanoseconds || *nanoseconds > longest_duration)
           return "expected a duration such as 10ms, 1.5s or 200us, got \"" + text + "\"";
         value = static_cast<std::int64_t>(*nanoseconds);
         return std::string();
@@ -505,7 +572,7 @@ void add_play_options(Command& command, PlayOptions& o) {
   command
       .option("--stats", "SECONDS", o.stats,
               "Print statistics to standard error every SECONDS seconds: text on a terminal, otherwise JSON lines.")
-      .positive();
+      .range(1e-9, 1e9);
   command.option("--pid-file", "FILE", o.pid_file, "Write the process ID to FILE while frames are sent.");
   command.flag("-K,--preload", o.preload, "Read and rewrite all frames before sending the first one.");
 
@@ -530,7 +597,7 @@ void add_play_options(Command& command, PlayOptions& o) {
   command.option("-L,--limit", "N", o.limit, "Stop after N frames.").positive();
   command.size("--max-bytes", o.max_bytes, "Stop before the total exceeds SIZE bytes, for example 10M.")
       .range(1, 1LL << 50);
-  command.option("--seconds", "SECONDS", o.seconds, "Stop after SECONDS seconds.").positive();
+  command.option("--seconds", "SECONDS", o.seconds, "Stop after SECONDS seconds.").range(1e-9, 1e9);
 
   command.group("Rewriting");
   command

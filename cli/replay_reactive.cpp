@@ -11,6 +11,7 @@
 #include <iterator>
 #include <thread>
 
+#include "captures/io/output_file.hpp"
 #include "cli/device_options.hpp"
 #include "cli/lab.hpp"
 #include "cli/replay_play.hpp"
@@ -85,9 +86,9 @@ void add_reactive_options(Command& command, ReactiveOptions& options) {
   command.option("-O,--output", "FILE", options.output, "Record sent and received packets (pcap or pcapng).");
   command
       .option("--retry-after", "SECONDS", options.retry_after, "Retransmit after SECONDS seconds without a response.")
-      .positive();
+      .range(1e-9, 1e9);
   command.option("--step-timeout", "SECONDS", options.step_timeout, "Give up after SECONDS seconds without progress.")
-      .positive();
+      .range(1e-9, 1e9);
   command.option("--agent", "FILE", options.agent, "Run this agent program in the lab.")
       .by_default("rdmawire-agent next to rdmawire");
   command.option("--device-fault", "NAME", target.faults, "Inject a fault into the reference device.")
@@ -108,6 +109,9 @@ Exit replay_reactive(ReactiveOptions options) {
   reactive::ExchangeOptions which{.connection = options.connection};
   if (!options.side.empty()) which.side = options.side == "a" ? tracking::Side::a : tracking::Side::b;
   if (options.captures.size() != 1) return failed("--reactive requires exactly one capture", true);
+  const std::vector<std::string> inputs{options.captures.front(), options.faults_file};
+  if (const auto checked = captures::check_output(options.output, inputs); !checked)
+    return failed("--output: " + checked.error(), true);
   auto exchange = reactive::read_exchange(options.captures.front(), which);
   if (!exchange) return failed(exchange.error().message, exchange.error().usage);
   reactive::RunOptions how;

@@ -61,7 +61,7 @@ bool Output::flush() {
   const std::string printable = raw_ ? std::string() : output::printable_lines(text_, colors_are_used);
   std::string_view rest = raw_ ? text_ : printable;
   while (open_ && !rest.empty()) {
-    const ssize_t n = ::write(STDOUT_FILENO, rest.data(), rest.size());
+    const ssize_t n = ::write(descriptor_, rest.data(), rest.size());
     if (n >= 0) {
       rest.remove_prefix(static_cast<std::size_t>(n));
     } else if (errno != EINTR) {

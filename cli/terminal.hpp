@@ -29,6 +29,9 @@ class Output {
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
+  /// Writes to standard error instead: standard output contains a capture.
+  void use_standard_error() { descriptor_ = 2; }
+
   /// The buffer: append to it, then call settle().
   [[nodiscard]] std::string& text() { return text_; }
   /// Writes the buffer if it is large or `now` is set. Returns false if further output is useless: the pipe is closed
@@ -43,7 +46,7 @@ class Output {
   const bool raw_;
   std::string text_;
   bool open_ = true;
-  int error_ = 0;
+  int descriptor_ = 1, error_ = 0;
 };
 
 /// One progress line on standard error. Shown after one second, if standard error is a terminal and standard output is

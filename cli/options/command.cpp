@@ -65,8 +65,7 @@ std::string decimal(const Option& option, const std::string& text, double& value
 
 std::string size(const Option& option, const std::string& text, std::uint64_t& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  std::string unit(error == std::errc() ? static_cast<const char*>(end) : "?", text.data() + text.size());
-  if (error != std::errc()) unit = "?";
+  std::string unit = error == std::errc() ? text.substr(static_cast<std::size_t>(end - text.data())) : "?";
   std::transform(unit.begin(), unit.end(), unit.begin(), [](unsigned char c) { return std::tolower(c); });
   unsigned shift = 0;
   bool known = unit.empty() || unit == "b";

@@ -81,6 +81,9 @@ TEST(Options, InvalidValuesAreUsageErrors) {
   EXPECT_EQ(error_of({"a", "--seconds", "nan"}), "tool: --seconds: expected a number greater than 0, got \"nan\"");
   EXPECT_EQ(error_of({"a", "--buffer", "9X"}),
             "tool: --buffer: expected a size such as 1000, 64K, 10M or 2G, got \"9X\"");
+  for (const std::string text : {"", "x", "-5", "K", "nan", "99999999999999999999", "18446744073709551615G"})
+    EXPECT_EQ(error_of({"a", "--buffer", text}),
+              "tool: --buffer: expected a size such as 1000, 64K, 10M or 2G, got \"" + text + "\"");
   EXPECT_EQ(error_of({"a", "--clocks", "found"}),
             "tool: --clocks: expected one of estimated, synchronized, got \"found\"");
   EXPECT_EQ(error_of({"a", "--tag", "x", "--seed", "4294967296"}),

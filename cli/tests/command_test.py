@@ -432,3 +432,20 @@ def test_jq_parses_json_lines():
     written = run("dissect", RPING, "--json").stdout
     done = subprocess.run(["jq", "-c", ".frame"], input=written, capture_output=True, timeout=60)
     assert done.returncode == 0 and len(done.stdout.split()) == len(written.splitlines())
+
+
+# Options whose values are numbers, by the placeholder in the help text.
+NUMBERS = "N|PORT|SIZE|RATE|TIME|SECONDS|BITS|BYTES"
+HOSTILE = ["", "x", "-5", "K", "nan", "inf", "1e400", "99999999999999999999", "1e300", "-0", "0x", "9" * 400]
+
+
+@pytest.mark.parametrize("command", ["analyze", "capture", "dissect", "replay"])
+def test_hostile_numbers_are_usage_errors(command, tmp_path):
+    options = re.findall(rf"(--[a-z-]+)[ =](?:{NUMBERS})\b", run(command, "--help").stdout.decode())
+    assert options
+    missing = tmp_path / "missing.pcap"
+    for option in sorted(set(options)):
+        for value in HOSTILE:
+            done = subprocess.run([COMMAND, command, missing, f"{option}={value}"], timeout=60, capture_output=True)
+            assert done.returncode in (2, 3), (option, value, done)
+            assert done.stderr.startswith(b"rdmawire: "), (option, value, done)

@@ -113,6 +113,8 @@ def test_dry_run_shows_each_rewrite():
         ([RPING, "--wire", "file:/tmp/x", "--wire", "pakcet:x", "--split"], 2, 'unknown kind "pakcet"'),
         ([RPING, RPING, "--wire", "null", "--wire", "null", "--wire", "null"], 2, "2 captures and 3 wires"),
         ([RPING, "--wire", "null", "--fault", "corrupt bth.pns"], 2, "did you mean bth.psn"),
+        ([RPING, "--wire", "null", "-K", "-l", "5", "--ip-step", "9"], 2, "--preload with --loops cannot be used with"),
+        ([RPING, "--wire", "null", "-K", "-l", "0", "--fault", "drop every 7"], 2, "--preload with --loops"),
         ([RPING, "--wire", "packet:no-such"], 3, "no-such"),
         ([RPING, "--wire", "packet:lo"], 2, "--allow-target lo"),
     ],
@@ -356,3 +358,86 @@ def test_one_at_a_time_waits_for_enter():
 def test_help_has_examples_and_assignments():
     text = replay("--help").stdout
     assert "Examples:" in text and "Exit status" in text and "qp:0x11=0x777" in text
+
+
+def outputs_of(path):
+    return (["--wire", f"file:{path}", "--topspeed"], ["--write-map", path], ["--wire", "null", "--pid-file", path],
+            ["--reactive", "--output", path])
+
+
+@pytest.mark.parametrize("kind", range(4))
+def test_output_that_is_an_input_is_refused(tmp_path, kind):
+    capture = tmp_path / "in" / "capture.pcap"
+    capture.parent.mkdir()
+    shutil.copy(RPING, capture)
+    (tmp_path / "symbolic").symlink_to(capture)
+    (tmp_path / "hard").hardlink_to(capture)
+    inputs = [capture, capture.parent] if kind < 3 else [capture]
+    for source in inputs:
+        for path in (capture, tmp_path / "symbolic", tmp_path / "hard"):
+            done = replay(source, *outputs_of(path)[kind], status=2)
+            assert "is the input file" in done.stderr
+            assert capture.read_bytes() == RPING.read_bytes()
+
+
+def test_output_keeps_its_contents_if_an_input_is_invalid(tmp_path):
+    precious = tmp_path / "precious.pcap"
+    precious.write_bytes(b"precious")
+    replay(tmp_path / "missing.pcap", "--wire", f"file:{precious}", status=3)
+    replay(precious, "--wire", f"file:{tmp_path}/new.pcap", status=3)
+    assert not (tmp_path / "new.pcap").exists()
+    replay(RPING, "--wire", f"file:{precious}", "--wire", "null", "--split", status=2)
+    assert precious.read_bytes() == b"precious"
+
+
+def test_two_outputs_to_one_file_are_refused(tmp_path):
+    for second in ("same.pcap", "./same.pcap", "other/../same.pcap"):
+        done = replay(RPING, "--wire", "file:same.pcap", "--wire", f"file:{second}", "--split", status=2, cwd=tmp_path)
+        assert "write the same file" in done.stderr
+    replay(RPING, "--wire", "file:/dev/null", "--wire", "file:/dev/null", "--split", "--topspeed")
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_capture_on_standard_output_contains_no_report(tmp_path, more):
+    out = tmp_path / "out.pcapng"
+    with out.open("wb") as file:
+        done = subprocess.run([COMMAND, "replay", RPING, "--wire", "file:-", *more], timeout=60, stdout=file,
+                              stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 0
+    assert [p["time"] for p in packets(out)] == [p["time"] for p in packets(RPING)]
+    assert ('"frames":379' if more else "sent 379 frames") in done.stderr
+
+
+def vlans(path):
+    return [fields(p, "vlan")["id"] if fields(p, "vlan") else None for p in packets(path)]
+
+
+def test_vlan_assignment_changes_all_frames_and_can_be_undone(tmp_path):
+    tagged, plain = tmp_path / "tagged.pcap", tmp_path / "plain.pcap"
+    replay(RPING, "-m", "vlan:none=100", "--wire", f"file:{tagged}")
+    assert vlans(tagged) == [100] * 379
+    assert any(fields(p, "arp") for p in packets(tagged))
+    replay(tagged, "-m", "vlan:100=none", "--wire", f"file:{plain}")
+    assert [p["layers"] for p in packets(plain)] == [p["layers"] for p in packets(RPING)]
+
+    arp = tmp_path / "arp.pcap"
+    replay(RPING, "--include", "arp", "--wire", f"file:{arp}")
+    replay(arp, "-m", "vlan:*=9", "--wire", f"file:{plain}")
+    assert set(vlans(plain)) == {9}
+    for vlan in ("300=none", "100=4096"):
+        assert f"vlan:{vlan}: " in replay(tagged, "-m", f"vlan:{vlan}", "--wire", "null", status=2).stderr
+
+
+def test_assignments_without_a_match_are_reported():
+    for unused in ("ip:99.0.0.1=1.0.0.1", "ip:99.0.0.0/8=1.0.0.0/8", "port:1=2", "mac:99.0.0.1=02:00:00:00:00:01"):
+        assert f"{unused}: matches no packet of the captures" in replay(RPING, "-m", unused, "--dry-run").stderr
+    for used in ("ip:10.0.0.2=1.0.0.1", "ip:10.0.0.0/8=1.0.0.0/8", "port:4000-5000=2"):
+        assert "matches no packet" not in replay(RPING, "-m", used, "--dry-run").stderr
+
+
+@pytest.mark.parametrize("mapping, count", [("ip:10.0.0.2=10.0.0.2", 0), ("qp:10.0.0.2/0x11=0x777", 180)])
+def test_rewritten_frames_are_those_that_differ(mapping, count):
+    done = replay(RPING, "-m", mapping, "--others", "keep", "--dry-run")
+    shown = done.stdout.count("\nframe ") + 1 - done.stdout.count("  as captured\n")
+    assert f", {shown} would be rewritten" in done.stderr
+    assert shown >= count and (count or not shown)

@@ -259,6 +259,7 @@ void FramePipeline::leave(std::unique_ptr<Slot> slot, bool padded, std::int64_t 
   slot->time = nominal;
   slot->order = slots_++;
   slot->number = packet_.number;
+  slot->loop = tally_.loop;
   tally_.padded += padded;
   if (!faults_) {
     ready_.push_back(std::move(slot));
@@ -289,6 +290,7 @@ std::unique_ptr<Slot> FramePipeline::shape(Bytes bytes, bool snapped, const Head
     rewritten.frame = Bytes(slot->bytes).first(bytes.size());
   }
   bool leaves = check(rewritten, *slot, snapped);
+  tally_.rewritten += leaves && rewrites_ && !std::ranges::equal(slot->bytes, captured.bytes);
   if (options_.on_frame)
     options_.on_frame({packet_.number, tally_.loop, captured, leaves ? Bytes(slot->bytes) : Bytes(), rewritten});
   if (leaves && options_.edit) {
@@ -344,7 +346,6 @@ bool FramePipeline::check(const Rewritten& rewritten, Slot& slot, bool snapped) 
   }
   if (!options_.allow_groups && record_.link == LinkType::ethernet && !slot.bytes.empty() && (slot.bytes[0] & 1))
     return skip(Skip::group), false;
-  tally_.rewritten += rewrites_ && rewritten.outcome == Rewritten::Outcome::rewritten;
   return true;
 }
 
@@ -368,6 +369,7 @@ void FramePipeline::take(const FaultOutcome& outcome) {
     slot->connection = known == engine_slots_.end() ? Rewritten::none : known->second.connection;
     slot->from = known == engine_slots_.end() ? Side::a : known->second.from;
     slot->number = known == engine_slots_.end() ? 0 : known->second.number;
+    slot->loop = tally_.loop;
     delayed_.push(std::move(slot));
   }
 }

@@ -20,6 +20,7 @@ struct Slot {
   std::int64_t time = 0;  ///< scheduled transmission time
   std::uint64_t order = 0;
   std::uint64_t number = 0;
+  std::uint64_t loop = 1;
   std::uint32_t lane = 0;
   std::uint32_t connection = Rewritten::none;
   Side from = Side::a;

@@ -74,6 +74,33 @@ std::optional<Strangers> strangers(const std::string& file, const FlowMap& map, 
                    missing == map.connections.size()};
 }
 
+/// Numbers of entries that are not part of a connection.
+struct Entries {
+  std::size_t hosts, prefixes, ports, vlans;
+};
+Entries entries_of(const FlowMap& map) {
+  return {map.hosts.size(), map.prefixes.size(), map.ports.size(), map.vlans.size()};
+}
+
+/// True if an assignment added an entry that applies to no frame.
+bool matches_nothing(const Entries& before, const FlowMap& after, const Learnt& learnt) {
+  if (after.vlans.size() > before.vlans) {
+    const auto& id = after.vlans.back().id.captured;
+    return id ? !learnt.vlans.test(*id) : learnt.vlans.none();
+  }
+  if (after.ports.size() > before.ports) {
+    for (std::uint32_t port = after.ports.back().from; port <= after.ports.back().to; ++port)
+      if (learnt.ports.test(port)) return false;
+    return true;
+  }
+  if (!learnt.all_addresses) return false;
+  if (after.hosts.size() > before.hosts) return !learnt.addresses.contains(*after.hosts.back().address.captured);
+  if (after.prefixes.size() > before.prefixes)
+    return std::none_of(learnt.addresses.begin(), learnt.addresses.end(),
+                        [&](const PortAddress& address) { return after.prefixes.back().of(address).has_value(); });
+  return false;
+}
+
 }  // namespace
 
 tl::expected<Mapping, MappingError> make_mapping(const std::vector<std::string>& captures,
@@ -110,10 +137,18 @@ tl::expected<Mapping, MappingError> make_mapping(const std::vector<std::string>&
     std::move(read->hosts.begin(), read->hosts.end(), std::back_inserter(made.map.hosts));
     std::move(read->prefixes.begin(), read->prefixes.end(), std::back_inserter(made.map.prefixes));
     std::move(read->ports.begin(), read->ports.end(), std::back_inserter(made.map.ports));
+    std::move(read->vlans.begin(), read->vlans.end(), std::back_inserter(made.map.vlans));
   }
   if (!from_file) made.map = made.learnt.map;
-  for (const std::string& text : assignments)
+  for (const std::string& text : assignments) {
+    const Entries before = entries_of(made.map);
     if (const auto done = assign(made.map, text); !done) return failed(Kind::assignment, done.error());
+    if (matches_nothing(before, made.map, made.learnt)) {
+      if (made.map.vlans.size() > before.vlans)
+        return failed(Kind::assignment, text + ": the capture contains no such frame");
+      made.warnings.push_back(text + ": matches no packet of the captures");
+    }
+  }
   made.map.apply_prefixes();
   // Checks all connections before the first frame is sent.
   if (from_file && unmapped == Unmapped::refuse)

@@ -92,6 +92,7 @@ class Player {
     std::unique_ptr<Slot> own;
     std::int64_t time = 0;  ///< scheduled time
     std::int64_t due = 0;   ///< time to pass it to the wire. 0: immediately
+    std::uint64_t loop = 1;
   };
 
   Leaving next() {
@@ -99,10 +100,12 @@ class Player {
     if (!options_.preload) {
       leaving.own = ahead_ ? ahead_->next() : feeder_.next();
       leaving.slot = leaving.own.get();
-      if (leaving.slot)
+      if (leaving.slot) {
         leaving.time = leaving.slot->time;
-      else
+        leaving.loop = leaving.slot->loop;
+      } else {
         fed_ = true;
+      }
       return leaving;
     }
     if (next_loaded_ == loaded_.size()) {
@@ -113,6 +116,7 @@ class Player {
     }
     leaving.slot = loaded_[next_loaded_++].get();
     leaving.time = leaving.slot->time + shift_;
+    leaving.loop = report_.loops;
     return leaving;
   }
 
@@ -187,6 +191,7 @@ class Player {
         report_.interrupted = true;
         break;
       }
+      if (options_.step && !virtual_ && wires_[0]->now() >= deadline()) break;
       add(std::move(leaving));
     }
     hand_over();
@@ -194,7 +199,17 @@ class Player {
 
   /// Collects frames that are due together for the same wire.
   void add(Leaving leaving) {
+    if (!pause_before(leaving)) return recycle(leaving);
     leaving.due = due(leaving);
+    // The rate cap delays frames beyond their scheduled times, to which enough() applies the limit.
+    if (options_.most_time != 0 && leaving.due != 0) {
+      if (!first_leaving_) first_leaving_ = leaving.due;
+      if (leaving.due - *first_leaving_ >= options_.most_time) {
+        hand_over();
+        over_ = true;
+        return recycle(leaving);
+      }
+    }
     const Wire& wire = *wires_[leaving.slot->lane];
     const WireCapabilities& can = wire.capabilities();
     if (!batch_.empty() &&
@@ -205,6 +220,10 @@ class Player {
       const std::int64_t ahead = can.paces ? 5'000'000 : 0;
       if (leaving.due > wire.now() + ahead) {
         hand_over();
+        constexpr std::int64_t hour = 3'600'000'000'000;
+        if (const std::int64_t gap = leaving.due - wire.now();
+            gap > hour && !over_ && options_.long_gap && options_.pace.kind == Pace::Kind::captured)
+          options_.long_gap(gap, leaving.slot->number);
         if (over_ || !wait_until(leaving.due - ahead)) return;
       }
     }
@@ -213,8 +232,27 @@ class Player {
     if (options_.step) hand_over();
   }
 
-  /// Returns false if stopped.
+  /// Waits before the first frame of a loop at top speed, which has no schedule. Returns false if stopped.
+  bool pause_before(const Leaving& leaving) {
+    const bool begins = leaving.loop != loop_;
+    loop_ = leaving.loop;
+    if (!begins || virtual_ || options_.pause == 0 || options_.step || options_.pace.kind != Pace::Kind::top)
+      return true;
+    hand_over();
+    return !over_ && wait_until(wires_[0]->now() + options_.pause);
+  }
+
+  /// End of PlayerOptions::most_time in real time.
+  [[nodiscard]] std::int64_t deadline() const {
+    return options_.most_time != 0 && begun_ ? first_sent_ + options_.most_time : Wire::forever;
+  }
+
+  /// Returns false if stopped or if the limit of time is reached before `time`.
   bool wait_until(std::int64_t time) {
+    if (time >= deadline()) {
+      over_ = true;
+      return false;
+    }
     constexpr std::int64_t look = 100'000'000;
     for (;;) {
       const std::int64_t now = wires_[0]->now();
@@ -247,6 +285,7 @@ class Player {
     while (sent < outgoing_.size()) {
       const std::size_t most = capped ? wait_for_cap(sent) : outgoing_.size() - sent;
       if (most == 0) break;
+      const std::int64_t handed = begun_ ? 0 : wire.now();
       const auto taken = wire.send(std::span(outgoing_).subspan(sent, most));
       if (taken && *taken > 0) {
         if (capped) {
@@ -255,6 +294,8 @@ class Player {
           cap_.sent(wires_[0]->now(), bytes);
         }
         account(sent, *taken, wire.now());
+        // At top speed, the first frames have no other time than that of their transmission.
+        if (handed != 0 && !virtual_ && top()) first_sent_ = handed;
         sent += *taken;
         full_since = 0;
         continue;
@@ -425,7 +466,8 @@ class Player {
   std::vector<ReplayReport::Flow> flows_;
   std::vector<std::unique_ptr<Slot>> loaded_;
   std::size_t next_loaded_ = 0;
-  std::uint64_t taken_ = 0, taken_bytes_ = 0;
+  std::uint64_t taken_ = 0, taken_bytes_ = 0, loop_ = 1;
+  std::optional<std::int64_t> first_leaving_;  ///< first time at which a frame was due, including the rate cap
   std::int64_t first_time_ = 0;
   std::vector<Leaving> batch_;
   std::vector<Outgoing> outgoing_;

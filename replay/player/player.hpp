@@ -91,6 +91,9 @@ struct PlayerOptions {
   std::function<bool()> step{};                         ///< called before each frame. false ends the replay
   std::function<void(const PlayProgress&)> progress{};  ///< called about every `progress_every`
   std::int64_t progress_every = 1'000'000'000;
+  /// Called before a captured gap of more than an hour, with its remaining nanoseconds and the number of the next
+  /// frame.
+  std::function<void(std::int64_t, std::uint64_t)> long_gap{};
   std::function<void(const PlayedFrame&)> on_frame{};
   /// Called for each frame to send, before faults. Returns the bytes to send instead. nullopt: the frame is not sent
   /// and counts as excluded.

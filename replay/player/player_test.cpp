@@ -24,6 +24,7 @@ namespace {
 using captures::testing_support::TemporaryDirectory;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using tracking::testing::sample;
 using ByteVector = std::vector<std::uint8_t>;
 namespace frames = rdmawire::replay::testing;
@@ -245,6 +246,70 @@ TEST_F(PlayerTest, LimitsEndReplay) {
   options.loops = 0;
   options.most_frames = 25;
   EXPECT_EQ(sent(), 25U) << "unlimited loops, limited frames";
+}
+
+TEST_F(PlayerTest, LoopsAtTopSpeedArePaused) {
+  for (const bool preload : {false, true}) {
+    PlayerOptions options;
+    options.files = {requests(3)};
+    options.loops = 3;
+    options.pause = 30'000'000;
+    options.pace.kind = Pace::Kind::top;
+    options.preload = preload;
+    Recorder wire(true);
+    const ReplayReport report = run(options, wire);
+    EXPECT_EQ(report.sent, 9U);
+    EXPECT_GE(report.achieved, 60'000'000);
+    EXPECT_LT(report.achieved, 1'000'000'000);
+  }
+}
+
+// At 1000 bits per second, a frame leaves about every 0.7 s.
+TEST_F(PlayerTest, TimeLimitHoldsUnderRateCap) {
+  for (const auto kind : {Pace::Kind::packets, Pace::Kind::top})
+    for (const bool real : {true, false}) {
+      PlayerOptions options;
+      options.files = {requests(30)};
+      options.loops = 0;
+      options.pace = {kind, 1000};
+      options.rate_cap = 1000;
+      options.most_time = 100'000'000;
+      Recorder wire(real);
+      const ReplayReport report = run(options, wire);
+      EXPECT_FALSE(report.interrupted);
+      EXPECT_EQ(report.trouble, "");
+      EXPECT_EQ(report.sent, 1U);
+      EXPECT_LT(report.achieved, 100'000'000);
+    }
+}
+
+TEST_F(PlayerTest, GapOfMoreThanOneHourIsAnnounced) {
+  constexpr std::int64_t day = 86'400'000'000'000;
+  PlayerOptions options;
+  options.files = {capture("days.pcapng", {{begin, frames::request(100)}, {begin + 3 * day, frames::request(101)}})};
+  std::atomic<bool> stop = false;
+  options.stop = &stop;
+  std::vector<std::pair<std::int64_t, std::uint64_t>> gaps;
+  options.long_gap = [&](std::int64_t gap, std::uint64_t frame) {
+    gaps.emplace_back(gap, frame);
+    stop = true;
+  };
+  Recorder wire(true);
+  EXPECT_TRUE(run(options, wire).interrupted);
+  ASSERT_EQ(gaps.size(), 1U);
+  EXPECT_GT(gaps[0].first, 2 * day);
+  EXPECT_EQ(gaps[0].second, 2U);
+}
+
+TEST_F(PlayerTest, SingleBatchAtTopSpeedHasDuration) {
+  PlayerOptions options;
+  options.files = {requests(3)};
+  options.pace.kind = Pace::Kind::top;
+  Recorder wire(true);
+  const ReplayReport report = run(options, wire);
+  EXPECT_EQ(report.sent, 3U);
+  EXPECT_GT(report.achieved, 0);
+  EXPECT_THAT(to_text(report), Not(HasSubstr("(0 frames/s")));
 }
 
 TEST_F(PlayerTest, FiltersSelectFrames) {

@@ -36,8 +36,8 @@ double per_second(std::uint64_t amount, std::int64_t nanoseconds) {
   return nanoseconds > 0 ? static_cast<double>(amount) * 1e9 / static_cast<double>(nanoseconds) : 0;
 }
 std::string rate(std::uint64_t frames, std::uint64_t bytes, std::int64_t nanoseconds) {
-  return fmt::format("{} ({:.0f} frames/s, {:.3f} Mbit/s)",
-                     about(static_cast<std::uint64_t>(std::max<std::int64_t>(nanoseconds, 0))),
+  if (nanoseconds <= 0) return "0 ns";  // a single frame has no rate
+  return fmt::format("{} ({:.0f} frames/s, {:.3f} Mbit/s)", about(static_cast<std::uint64_t>(nanoseconds)),
                      per_second(frames, nanoseconds), per_second(bytes * 8, nanoseconds) / 1e6);
 }
 

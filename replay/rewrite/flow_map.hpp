@@ -80,7 +80,7 @@ struct MappedEnd {
   friend bool operator==(const MappedEnd&, const MappedEnd&) = default;
 };
 
-/// Change of the VLAN tag.
+/// Change of the VLAN tag, of one connection or of all frames.
 struct MappedVlan {
   static constexpr std::uint16_t untagged = 0x1000;  ///< not a valid VLAN ID
   /// Live `untagged`: the outermost tag is removed. Live VLAN ID: the tag is changed. A missing tag is added if
@@ -148,8 +148,13 @@ struct FlowMap {
   std::vector<MappedHost> hosts;
   std::vector<MappedPrefix> prefixes{};  ///< the first one that contains an address applies
   std::vector<MappedPorts> ports{};      ///< the first one that contains a port applies
+  /// Of all Ethernet frames: the first one that applies to the frame's tag. A live VLAN of a connection takes
+  /// precedence.
+  std::vector<MappedVlan> vlans{};
 
-  [[nodiscard]] bool empty() const { return connections.empty() && hosts.empty() && prefixes.empty() && ports.empty(); }
+  [[nodiscard]] bool empty() const {
+    return connections.empty() && hosts.empty() && prefixes.empty() && ports.empty() && vlans.empty();
+  }
   /// The live address of a host by its network.
   [[nodiscard]] std::optional<PortAddress> in_prefix(const PortAddress& address) const {
     for (const MappedPrefix& prefix : prefixes)

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "captures/analysis/findings.hpp"
+#include "dissectors/protocol/arp.hpp"
 #include "dissectors/protocol/cm.hpp"
 #include "dissectors/protocol/ddp.hpp"
 #include "dissectors/protocol/ethernet.hpp"
@@ -111,9 +112,38 @@ struct FlowLearner::State final : tracking::Sink {
     if (learnt.frames == 1) learnt.first_time = packet.time_ns;
     learnt.last_time = packet.time_ns;
     for (const tracking::Pdu& pdu : packet.pdus) learnt.divided_pdus += pdu.reassembled;
+    note_values(packet.stack);
     note_hosts(packet.stack);
     note_management(packet.stack);
     tracker.add(packet);
+  }
+
+  void note_address(const PortAddress& address) {
+    if (learnt.addresses.size() < most)
+      learnt.addresses.insert(address);
+    else
+      learnt.all_addresses = false;
+  }
+
+  void note_values(const HeaderStack& stack) {
+    if (const auto ports = tracking::ports_of(stack)) {
+      note_address(ports->from);
+      note_address(ports->to);
+    }
+    if (const auto arp = stack.get<ArpEthernet>()) {
+      note_address(PortAddress::of_ipv4(arp->get<"sender_protocol">()));
+      note_address(PortAddress::of_ipv4(arp->get<"target_protocol">()));
+    }
+    const auto note_ports = [&](std::uint64_t from, std::uint64_t to) {
+      learnt.ports.set(from);
+      learnt.ports.set(to);
+    };
+    if (const auto udp = stack.get<Udp>()) note_ports(udp->get<"src_port">(), udp->get<"dst_port">());
+    if (const auto tcp = stack.get<Tcp>()) note_ports(tcp->get<"src_port">(), tcp->get<"dst_port">());
+    const auto layers = stack.layers();
+    if (layers.empty() || layers[0].header != &info<Ethernet>) return;
+    const bool tagged = layers.size() > 1 && layers[1].header == &info<Vlan>;
+    learnt.vlans.set(tagged ? View<Vlan>(stack.bytes.data() + layers[1].offset).get<"id">() : MappedVlan::untagged);
   }
 
   void note_hosts(const HeaderStack& stack) {

@@ -2,9 +2,11 @@
 /// Infers the captured side of a flow map from a capture: connections, QPs, initial sequence numbers and memory
 /// regions.
 
+#include <bitset>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "dissectors/tracking/packet.hpp"
@@ -21,6 +23,11 @@ struct Learnt {
   std::uint64_t divided_pdus = 0;  ///< iWARP: PDUs in several frames
   std::uint64_t forgotten = 0;     ///< connections dropped because a limit was reached
   std::int64_t first_time = 0, last_time = 0;
+  /// Values that occur in frames.
+  std::unordered_set<PortAddress, HashFlow> addresses;  ///< also of ARP
+  bool all_addresses = true;                            ///< false: there were more than a limit
+  std::bitset<0x10000> ports;                           ///< UDP and TCP
+  std::bitset<MappedVlan::untagged + 1> vlans;          ///< of outermost tags
   /// By connection and Side: PSNs from the first to the last request, inclusive.
   std::vector<std::array<std::uint32_t, 2>> psns;
 };

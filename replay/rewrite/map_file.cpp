@@ -98,7 +98,7 @@ std::string mac_text(std::uint64_t mac) {
 class MapReader {
  public:
   FlowMap read(const json& root) {
-    members(root, "", {"rdmawire", "connections", "hosts", "prefixes", "ports"});
+    members(root, "", {"rdmawire", "connections", "hosts", "prefixes", "ports", "vlans"});
     const std::string expected = fmt::format("{} {}", format_name, version_text);
     if (!root.contains("rdmawire") || root["rdmawire"] != expected)
       throw Wrong{"/rdmawire", fmt::format("must be \"{}\", the format of the file", expected)};
@@ -135,6 +135,15 @@ class MapReader {
       const auto ports = parse_ports(captured, live);
       if (!ports) throw Wrong{at, ports.error()};
       map.ports.push_back(*ports);
+    });
+    each(root, "", "vlans", [&](const json& value, const std::string& at) {
+      members(value, at, {"captured", "live"});
+      MappedVlan change;
+      if (value.contains("captured") && !value["captured"].is_null())
+        change.id.captured = vlan(value["captured"], at + "/captured");
+      if (!value.contains("live")) throw Wrong{at + "/live", "missing live VLAN"};
+      change.id.live = vlan(value["live"], at + "/live");
+      map.vlans.push_back(change);
     });
     return map;
   }
@@ -339,6 +348,11 @@ class MapWriter {
       const std::string captured =
           ports.from == ports.to ? fmt::format("{}", ports.from) : fmt::format("{}-{}", ports.from, ports.to);
       return fmt::format("{{\"captured\": \"{}\", \"live\": \"{}\"}}", captured, ports.live);
+    });
+    list("vlans", map.vlans, [](const MappedVlan& change) {
+      return fmt::format("{{\"captured\": {}, \"live\": {}}}",
+                         change.id.captured ? vlan_text(*change.id.captured) : "null",
+                         vlan_text(change.id.live.value_or(MappedVlan::untagged)));
     });
     out_ += "\n}\n";
     return std::move(out_);
@@ -585,14 +599,28 @@ struct Assignment {
       return fail("the captured value is unknown, so the difference cannot be computed");
     return done(changed, "endpoint of a connection");
   }
+  // A VLAN ID or "none".
+  [[nodiscard]] static std::optional<std::uint16_t> vlan_id(std::string_view text) {
+    if (text == "none") return MappedVlan::untagged;
+    const auto id = output::parse_number(text);
+    return id && *id <= 0xfff ? std::optional(static_cast<std::uint16_t>(*id)) : std::nullopt;
+  }
+  [[nodiscard]] Result vlan() const {
+    MappedVlan change;
+    change.id.live = vlan_id(right);
+    if (!change.id.live) return fail("expected a number up to 4095 or none on the right");
+    if (left != "*" && !(change.id.captured = vlan_id(left)))
+      return fail("expected a number up to 4095, none or * on the left");
+    map.vlans.push_back(change);
+    return {};
+  }
   template <class T, class Member>
   [[nodiscard]] Result of_connections(std::uint64_t most, Member member) const {
-    const auto to = right == "none" && kind == "vlan" ? MappedVlan::untagged : output::parse_number(right);
-    if (!to || (*to > most && *to != MappedVlan::untagged))
-      return fail(fmt::format("expected a number up to {} on the right", most));
+    const auto to = output::parse_number(right);
+    if (!to || *to > most) return fail(fmt::format("expected a number up to {} on the right", most));
     std::optional<std::uint64_t> from;
     if (left != "*") {
-      from = left == "none" && kind == "vlan" ? MappedVlan::untagged : output::parse_number(left);
+      from = output::parse_number(left);
       if (!from) return fail("expected a number or * on the left");
     }
     std::size_t changed = 0;
@@ -651,7 +679,7 @@ std::string assignments_help() {
          "comm-id:0x11=0x1234              communication ID in CM messages\n"
          "rkey:0x4bc@0x7f0000=0x777@0x1000 key and base of a region (@… is optional)\n"
          "pkey:0xffff=0x8001               partition key (* on the left: all connections)\n"
-         "vlan:none=7                      VLAN; none: no tag\n"
+         "vlan:none=7                      VLAN of all frames; none: no tag\n"
          "mtu:1024=4096                    path MTU\n";
 }
 
@@ -689,9 +717,7 @@ tl::expected<void, std::string> assign(FlowMap& map, std::string_view text) {
   if (a.kind == "pkey")
     return a.of_connections<std::uint16_t>(
         0xffff, [](MappedConnection & c) -> auto& { return c.pkey; });
-  if (a.kind == "vlan")
-    return a.of_connections<std::uint16_t>(
-        0xfff, [](MappedConnection & c) -> auto& { return c.vlan.id; });
+  if (a.kind == "vlan") return a.vlan();
   if (a.kind == "mtu") {
     const auto mtu = output::parse_number(a.right);
     if (!mtu || *mtu < 256 || *mtu > 4096 || (*mtu & (*mtu - 1)))

@@ -149,6 +149,15 @@ TEST(MapFile, ErrorContainsPosition) {
   EXPECT_EQ(error_of(std::string(1000, '[') + std::string(1000, ']')), "nested more than 16 levels deep");
 }
 
+TEST(MapFile, KeepsVlansOfAllFrames) {
+  FlowMap map;
+  map.vlans = {MappedVlan{{MappedVlan::untagged, 7}}, MappedVlan{{8, MappedVlan::untagged}},
+               MappedVlan{{std::nullopt, 9}}};
+  const auto read = read_flow_map(write_flow_map(map));
+  ASSERT_TRUE(read) << read.error();
+  EXPECT_EQ(*read, map);
+}
+
 FlowMap learnt_rping() { return testing::learn(sample("rping.pcap")).map; }
 
 TEST(MapAssignment, SetsLiveValuesOfCapturedConnections) {
@@ -168,7 +177,8 @@ TEST(MapAssignment, SetsLiveValuesOfCapturedConnections) {
   EXPECT_EQ(c.at(Side::a).regions[0].key.live, 0x999U);
   EXPECT_EQ(c.at(Side::a).regions[0].base.live, 0x1000U);
   EXPECT_EQ(c.pkey.live, 0x8001);
-  EXPECT_EQ(c.vlan.id.live, 7);
+  ASSERT_EQ(map.vlans.size(), 1U) << "of all frames";
+  EXPECT_EQ(map.vlans[0].id, (Mapped<std::uint16_t>{MappedVlan::untagged, 7}));
   EXPECT_EQ(c.mtu.live, 4096U);
   EXPECT_EQ(c.at(Side::a).source_port.live, 50'000);
   ASSERT_EQ(map.hosts.size(), 1U) << "also for ARP and ping of the host";
@@ -183,6 +193,10 @@ TEST(MapAssignment, UnknownCapturedValueIsAnError) {
   EXPECT_EQ(error("qp:0x12=0x777"), "qp:0x12=0x777: the capture contains no such endpoint of a connection");
   EXPECT_EQ(error("rkey:0x1=0x2"), "rkey:0x1=0x2: the capture contains no such key");
   EXPECT_EQ(error("qp:0x11=0x1000000"), "qp:0x11=0x1000000: expected a number up to 16777215 on the right");
+  for (const char* id : {"4096", "5000", "x", ""})
+    EXPECT_EQ(error(std::string("vlan:none=") + id),
+              std::string("vlan:none=") + id + ": expected a number up to 4095 or none on the right");
+  EXPECT_EQ(error("vlan:4096=7"), "vlan:4096=7: expected a number up to 4095, none or * on the left");
   EXPECT_EQ(error("qp"), "qp: expected KIND:CAPTURED=LIVE, for example qp:0x11=0x777");
   EXPECT_EQ(error("ip:10.0.0.2=fd00::1"), "ip:10.0.0.2=fd00::1: the addresses must be both IPv4 or both IPv6");
   EXPECT_EQ(error("mtu:1024=1000"), "mtu:1024=1000: expected a path MTU on the right (256, 512, 1024, 2048, 4096)");

@@ -279,6 +279,7 @@ struct Rewriter::Index {
   void rewrite_tag(Bytes frame, MutableBytes buffer) const;
   void finish(Patch& patch, const HeaderStack& stack, bool stream_changed) const;
   void retag(Rewritten& result, const HeaderStack& stack, MutableBytes buffer, const MappedVlan& vlan) const;
+  [[nodiscard]] const MappedVlan* vlan_of_all(const HeaderStack& stack) const;
   Rewritten rewrite(const HeaderStack& stack, MutableBytes buffer, std::uint64_t number,
                     std::span<const tracking::Pdu> pdus) const;
 };
@@ -609,6 +610,18 @@ void Rewriter::Index::retag(Rewritten& result, const HeaderStack& stack, Mutable
   }
 }
 
+/// The change of FlowMap::vlans that applies to the frame. nullptr: none.
+const MappedVlan* Rewriter::Index::vlan_of_all(const HeaderStack& stack) const {
+  const auto layers = stack.layers();
+  if (map.vlans.empty() || layers.empty() || layers[0].header != &info<Ethernet>) return nullptr;
+  std::uint16_t now = MappedVlan::untagged;
+  if (layers.size() > 1 && layers[1].header == &info<Vlan>)
+    now = View<Vlan>(stack.bytes.data() + layers[1].offset).get<"id">();
+  for (const MappedVlan& change : map.vlans)
+    if (change.id.of(now)) return &change;
+  return nullptr;
+}
+
 Rewritten Rewriter::Index::rewrite(const HeaderStack& stack, MutableBytes buffer, std::uint64_t number,
                                    std::span<const tracking::Pdu> pdus) const {
   Rewritten result;
@@ -689,6 +702,8 @@ Rewritten Rewriter::Index::rewrite(const HeaderStack& stack, MutableBytes buffer
   }
 
   known |= rewrite_ports(patch, stack);
+  const MappedVlan* vlan = vlan_of_all(stack);
+  known |= vlan && (!bth || map.connections.empty());
 
   if (!known) {
     const Unmapped choice = bth ? options.unmapped : options.others;
@@ -701,7 +716,8 @@ Rewritten Rewriter::Index::rewrite(const HeaderStack& stack, MutableBytes buffer
   }
   rewrite_options(patch, stack);
   finish(patch, stack, stream_changed);
-  if (c) retag(result, stack, buffer, c->vlan);
+  if (c && c->vlan.id.live) vlan = &c->vlan;
+  if (vlan) retag(result, stack, buffer, *vlan);
   if (stack.wire != Wire::infiniband) rewrite_tag(result.frame, buffer);
   return result;
 }

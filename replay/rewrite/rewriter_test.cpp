@@ -252,6 +252,29 @@ TEST(Rewriter, VlanTagsAreChangedAddedAndRemoved) {
   EXPECT_EQ(check_icrc(taken.stack()).status, CrcCheck::Status::good);
 }
 
+TEST(Rewriter, VlansOfAllFramesChangeFramesWithoutConnection) {
+  const auto other = (Value<Ethernet>() / Value<Ipv4>().set<"src">(0x0a7f0009).set<"dst">(0x08080808) /
+                      Value<Tcp>().set<"src_port">(22).set<"dst_port">(5000))
+                         .encode();
+  FlowMap map = map_of(connection());
+  map.vlans = {MappedVlan{{MappedVlan::untagged, 7}}};
+  const Result tagged = rewrite(Rewriter(map), other);
+  EXPECT_EQ(tagged.rewritten.outcome, Rewritten::Outcome::rewritten);
+  ASSERT_TRUE(tagged.stack().get<Vlan>());
+  EXPECT_EQ(tagged.stack().get<Vlan>()->get<"id">(), 7U);
+  EXPECT_EQ(rewrite(Rewriter(map), request(1000)).stack().get<Vlan>()->get<"id">(), 7U);
+
+  map.vlans = {MappedVlan{{7, MappedVlan::untagged}}};
+  EXPECT_EQ(rewrite(Rewriter(map), tagged.frame).frame, other);
+  map.vlans = {MappedVlan{{8, MappedVlan::untagged}}};
+  EXPECT_EQ(rewrite(Rewriter(map), tagged.frame).rewritten.outcome, Rewritten::Outcome::dropped) << "another VLAN";
+  map.vlans = {MappedVlan{{std::nullopt, 9}}};
+  EXPECT_EQ(rewrite(Rewriter(map), tagged.frame).stack().get<Vlan>()->get<"id">(), 9U);
+
+  map.connections[0].vlan.id = {MappedVlan::untagged, 5};
+  EXPECT_EQ(rewrite(Rewriter(map), request(1000)).stack().get<Vlan>()->get<"id">(), 5U) << "its own VLAN";
+}
+
 TEST(Rewriter, NetworksMapHostsWithoutOwnAddress) {
   MappedConnection c = connection();
   c.at(Side::b).address.live.reset();
