@@ -153,8 +153,8 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
     // An acknowledgement has the newest PSN and MSN, also for duplicates.
     const bool late = response_order_.numbered()
                           ? response_order_.is_late(packet.identification)
-                          : last_ack_.frame != 0 && packet.psn - last_ack_.psn < 0 && packet.msn - last_ack_.msn < 0 &&
-                                packet.time - last_ack_.time < disorder_ns;
+                          : !excused && last_ack_.frame != 0 && packet.psn - last_ack_.psn < 0 &&
+                                packet.msn - last_ack_.msn < 0 && packet.time - last_ack_.time < disorder_ns;
     if (packet.op->operation != Operation::acknowledge) {
       // A repeated READ or atomic response.
     } else if (copy && (response_order_.numbered() ||

@@ -161,7 +161,7 @@ void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const R
     packets_.push_back(gap);
     gap_ = true;
   }
-  order_.note(packet.identification);
+  if (!packet.damaged) order_.note(packet.identification);
   SentPacket& sent = packets_.push_back({});
   sent.psn = packet.psn;
   sent.psns = psns;
@@ -242,7 +242,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   const Repeat repeat = repeat_of(packet, known);
   if (repeat == Repeat::copy) return report_copy(packet, known, to);
   end_copies(to);
-  order_.note(packet.identification);
+  if (!packet.damaged) order_.note(packet.identification);
   if (repeat != Repeat::late && trouble_ && trouble_->suspect.active && packet.psn == trouble_->suspect.psn)
     suspect_retransmitted(packet, to);
   if (repeat == Repeat::late) {

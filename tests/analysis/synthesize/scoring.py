@@ -181,7 +181,7 @@ def score(manifest, found, rows=()):
     used = set()
     _match_combined(required, found, used, result)
     for event in sorted(required, key=lambda event: "frame" not in event):
-        key = (event["kind"], "|".join(event["causes"]) or "any")
+        key = _key(event)
         if id(event) in used:
             continue
         result.required[key] += 1
@@ -206,6 +206,11 @@ def score(manifest, found, rows=()):
     return result
 
 
+def _key(event):
+    """Return the row of the table: kind and first cause. Other accepted causes form no rows of their own."""
+    return event["kind"], event["causes"][0] if event["causes"] else "any"
+
+
 def _match_combined(required, found, used, result):
     """Rule 4."""
     frames = defaultdict(dict)
@@ -222,7 +227,7 @@ def _match_combined(required, found, used, result):
         if len(covered) == packets:
             used.add(id(one))
             for event in covered:
-                key = (event["kind"], "|".join(event["causes"]) or "any")
+                key = _key(event)
                 if id(event) not in used:
                     used.add(id(event))
                     result.required[key] += 1
