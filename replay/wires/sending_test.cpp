@@ -13,17 +13,20 @@ TEST(SendWhenDue, FramesWithEqualTimeAreSentTogether) {
   std::vector<Outgoing> frames(5, Outgoing{bytes, 0});
   frames[3].time = begin + 3'000'000;
   frames[4].time = begin + 6'000'000;
-  std::vector<std::pair<std::size_t, std::int64_t>> runs;
+  std::vector<std::size_t> runs;
+  std::size_t first = 0;  // frame of the run
   const auto sent = send_when_due(frames, 2, [&](std::span<const Outgoing> run) -> WireResult<std::size_t> {
-    runs.emplace_back(run.size(), wire_clock::now() - begin);
+    const std::int64_t now = wire_clock::now();
+    for (std::size_t i = 0; i < run.size(); ++i) EXPECT_GE(now, frames[first + i].time) << "frame " << first + i;
+    first += run.size();
+    runs.push_back(run.size());
     return run.size();
   });
   EXPECT_EQ(sent.value(), 5U);
-  ASSERT_EQ(runs.size(), 4U);
-  EXPECT_EQ(runs[0].first, 2U);
-  EXPECT_EQ(runs[1].first, 1U);
-  EXPECT_GE(runs[2].second, 3'000'000);
-  EXPECT_GE(runs[3].second, 6'000'000);
+  // On a busy machine, later frames can be due together, too.
+  ASSERT_GE(runs.size(), 3U);
+  EXPECT_EQ(runs[0], 2U);
+  for (const std::size_t run : runs) EXPECT_LE(run, 2U);
 }
 
 TEST(SendWhenDue, ErrorAfterFirstFrameIsReturnedByNextCall) {
