@@ -110,9 +110,9 @@ def test_openssl_client_uses_the_documented_parameters(credentials):
         client = subprocess.Popen(
             ["openssl", "s_client", "-connect", agent.address.removeprefix("tcp:"), "-tls1_3", "-ciphersuites",
              "TLS_AES_128_GCM_SHA256", "-psk_identity", identity, "-psk", digits, "-quiet"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # fmt: skip
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
         client.stdin.write('{"id":1,"do":"hello","protocol":1}\n')
         client.stdin.flush()
-        assert '{"id":1,"result":{' in client.stdout.readline()
+        response = client.stdout.readline()
         client.kill()
-        client.communicate()
+        assert '{"id":1,"result":{' in response, client.communicate()
