@@ -161,7 +161,7 @@ void rejects(Bench& bench, TesterCm& cm, std::uint16_t reason) {
 }
 void no_listener(Bench& bench) {
   TesterCm cm(bench);
-  static_cast<void>(cm.device_listens());  // checks that the device has a CM, and closes the listener
+  static_cast<void>(cm.device_listens());  // checks that the device has a CM. The listener ends immediately
   bench >> with_lids(cm.req(cm.port()), 0x0007);
   rejects(bench, cm, cm_reason::invalid_service_id);
 }

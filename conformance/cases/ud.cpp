@@ -107,7 +107,7 @@ void privileged_of_its_own(Bench& bench) {
 /// Sends a REQ for an unused service to the device's QP1: if QP1 receives it, its CM replies with a REJ.
 void unheard_by_qp1(Bench& bench, const std::function<Stimulus(const Stimulus&)>& changed) {
   TesterCm cm(bench);
-  static_cast<void>(cm.device_listens());  // checks that the device has a CM, and closes the listener
+  static_cast<void>(cm.device_listens());  // checks that the device has a CM. The listener ends immediately
   bench >> changed(cm.req(cm.port()));
   cm.expect_silence(bench.patience().silence);
   bench >> cm.req(cm.port());
