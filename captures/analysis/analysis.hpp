@@ -97,7 +97,7 @@ struct PauseRow {
   std::uint64_t quanta = 0;   ///< sum of the requested quanta, in units of 512 bit times
   std::int64_t pause_ns = 0;  ///< sum of the times from a pause frame to its resume frame
   std::uint64_t first_frame = 0;
-  std::int64_t paused_since = -1;  ///< time of a pause frame without a resume frame yet (-1: none)
+  std::int64_t paused_since = -1;  ///< time of a pause frame that still awaits its resume frame, or -1
 };
 
 /// Events of one connection with the same kind, cause and affected endpoint.

@@ -25,7 +25,7 @@ struct CaptureError {
   Kind kind = Kind::unreadable;
   std::string file;          ///< path, "standard input", the name from the caller, or the device name. May be empty
   std::string place;         ///< "record 812", "Interface Description Block" (empty: the whole file)
-  std::uint64_t record = 0;  ///< number of the record that could not be read or written, from 1 (0: none)
+  std::uint64_t record = 0;  ///< number of the failed record, from 1 (0: none)
   std::uint64_t offset = 0;  ///< of `place` in the (decompressed) file, bytes
   std::string what;          ///< the cause
   std::string follows;       ///< the consequence, "stopped after 811 packets", or a hint, or empty

@@ -1,5 +1,5 @@
 #pragma once
-/// Output files that never replace a file by a partial one, and never replace their own input.
+/// Output files that replace a file only by a complete one, and never their own input.
 
 #include <memory>
 #include <span>

@@ -1,6 +1,6 @@
 #pragma once
-/// Agents with real devices: in lab guests, one per transport, shared by all tests of a program; or the agent in
-/// RDMAWIRE_TEST_AGENT ("unix:/run/agent"; RDMAWIRE_TEST_IWARP_ADDRESS is then the address of its iWARP device).
+/// Agents with real devices: in lab guests, one per transport, shared by all tests of a program. If RDMAWIRE_TEST_AGENT
+/// is set ("unix:/run/agent"), it is the agent, and RDMAWIRE_TEST_IWARP_ADDRESS is the address of its iWARP device.
 
 #include <gtest/gtest.h>
 

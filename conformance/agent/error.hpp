@@ -24,12 +24,12 @@ template <class... Parts>
   return tl::unexpected<Error>(Error{number, fmt::format(message, std::forward<Parts>(parts)...)});
 }
 
-/// "ENOENT"; "E?" for an unknown number.
+/// "ENOENT", or "E?" for an unknown number.
 std::string_view errno_name(int number);
 /// "No such file or directory".
 std::string errno_text(int number);
 
-/// Error of a libibverbs call. Providers return errno with either sign; `number` 0 is replaced by EIO.
+/// Error of a libibverbs call. Providers return errno with either sign. EIO replaces `number` 0.
 [[nodiscard]] Error verbs_failed(std::string_view call, int number);
 
 }  // namespace rdmawire::agent

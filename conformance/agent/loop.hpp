@@ -44,7 +44,7 @@ class Loop {
       if (slot_) slot_->alive = false;
       slot_.reset();
     }
-    /// Changes the poll(2) events of a descriptor. 0: not polled, also not for POLLHUP and POLLERR.
+    /// Changes the poll(2) events of a descriptor. 0: not polled, even for POLLHUP and POLLERR.
     void set_events(short events) {
       if (slot_) slot_->events = events;
     }

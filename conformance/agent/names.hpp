@@ -18,7 +18,7 @@ using Names = std::span<const Name>;
 
 /// The number with this name.
 std::optional<std::uint64_t> number_of(Names names, std::string_view name);
-/// The name of a number; "unknown (7)" if it has none.
+/// The name of a number, or "unknown (7)" if it has none.
 std::string name_of(Names names, std::uint64_t value);
 /// The names of all set bits. Bits without a name as "bit 12".
 std::vector<std::string> names_of_bits(Names names, std::uint64_t bits);

@@ -17,14 +17,14 @@ class Server {
   /// Limits that protect the agent from controllers, and controllers from each other.
   struct Bounds {
     std::size_t most_connections = 64;
-    /// Limit of connections whose controller is not authenticated, or has no session in plain text. A new one replaces
+    /// Limit of connections before authentication, or in plain text before the session. A new one replaces
     /// the oldest of the address that has most of them.
     std::size_t most_strangers = 16;
     Loop::Time stranger_time = 30'000 * Loop::millisecond;  ///< limit of the time from connect to authentication
     std::size_t most_handshake = 16U << 10U;                ///< received bytes before authentication
     Admission::Bounds admission = {};
-    /// Unread response bytes: at the first limit, no further lines are processed; at the second one, the connection is
-    /// closed.
+    /// Unread response bytes. The first limit ends the processing of further lines, and the second one closes
+    /// the connection.
     std::size_t enough_unread = 1U << 20U, most_unread = 32U << 20U;
     Loop::Time unread_time =
         30'000 * Loop::millisecond;  ///< after this time without any byte read, the connection is closed
@@ -38,7 +38,7 @@ class Server {
   /// Closes all connections. Sessions release their objects.
   ~Server();
 
-  /// Opens an endpoint: "tcp:HOST:PORT" (port 0: any port; IPv6 addresses in brackets), "unix:PATH", "serial:PATH".
+  /// Opens an endpoint: "tcp:HOST:PORT" (port 0: any port, IPv6 addresses in brackets), "unix:PATH", "serial:PATH".
   /// Returns the actual endpoints with their ports. EINVAL: malformed. EACCES: not loopback and no credentials.
   Result<std::vector<std::string>> listen(const std::string& endpoint);
 

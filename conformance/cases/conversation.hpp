@@ -24,7 +24,7 @@ namespace rdmawire::conformance {
 class Conversation : public CaseRecorder {
  public:
   /// `wire` returns only frames for the tester (see replay/host). `check`: of all received frames. `earlier`: QP
-  /// numbers of the tester in earlier cases; those of this case are added. `wire` and `earlier` must outlive this
+  /// numbers of the tester in earlier cases. Those of this case are added. `wire` and `earlier` must outlive this
   /// object.
   Conversation(replay::Wire& wire, const Timeouts& patience, FrameCheck check, std::set<std::uint32_t>& earlier)
       : CaseRecorder(patience), wire_(wire), check_(std::move(check)), earlier_(earlier) {}

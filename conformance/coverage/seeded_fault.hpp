@@ -18,7 +18,7 @@ struct SeededFault {
   std::string_view unseen;   ///< why monitors cannot detect the fault in the frames. Empty if they can, or if no
                              ///< violated rule has a monitor
   std::string_view related;  ///< other rules whose cases or monitors may report the fault: aliases or ids, separated by
-                             ///< blanks; "*": any rule
+                             ///< blanks. "*": any rule
 };
 
 /// All faults: those of RoCE first, each family in the order of its table.

@@ -45,7 +45,7 @@ struct CmMessage {
   std::uint32_t local_id = 0, remote_id = 0, local_qpn = 0, starting_psn = 0;
   std::uint8_t path_mtu = 0;
 };
-/// Return nothing if the frame contains no CM message.
+/// Return the CM message of the frame, if it contains one.
 std::optional<CmMessage> cm_message_in(Bytes frame);
 /// Return the attributes of mandatory messages in these frames, in order. MRA is optional (IBTA vol 1, 12.6.6, clause
 /// number not verified). APR depends on the support of alternate paths, which Linux does not have for RoCE.

@@ -113,25 +113,25 @@ std::string_view to_string(Mutation::Kind kind);
 struct Step {
   StepKind kind = StepKind::wait;
   std::int64_t at = 0;      ///< slot: index of the device's queue pair
-  std::int64_t opcode = 0;  ///< packets: BTH opcode; post: device::WorkOpcode; cm: attribute of the message
+  std::int64_t opcode = 0;  ///< packets: BTH opcode. post: device::WorkOpcode. cm: attribute of the message
   std::int64_t psn =
-      0;  ///< request: relative to the expected PSN; answer: to the oldest outstanding PSN; connect: first expected PSN
+      0;  ///< request: relative to the expected PSN. answer: to the oldest outstanding PSN. connect: first expected PSN
   std::int64_t own_psn = 0;  ///< connect: first PSN of the device
   std::int64_t payload = 0;  ///< bytes
-  std::int64_t length = 0;   ///< RETH or work request; connect and receive: each receive request; MRA: timeout code
+  std::int64_t length = 0;   ///< RETH or work request. connect and receive: each receive request. MRA: timeout code
   std::int64_t key = 0;      ///< a Key
   std::int64_t offset = 0;   ///< bytes from the start of the key's memory
-  std::int64_t flags = 0;    ///< packets: step_flags; post: bit 0 solicited, bit 1 fence, bit 2 unsignaled
+  std::int64_t flags = 0;    ///< packets: step_flags. post: bit 0 solicited, bit 1 fence, bit 2 unsignaled
   std::int64_t syndrome = 0;
   std::int64_t msn = 0;
   std::int64_t immediate = 0;
   std::int64_t value =
-      0;  ///< AtomicETH: swap or add; AtomicAckETH: original; FETH: placement; MRA or REJ: the message it refers to
-  std::int64_t compare = 0;  ///< AtomicETH: compare; FETH: selectivity; REJ: reason
+      0;  ///< AtomicETH: swap or add. AtomicAckETH: original. FETH: placement. MRA or REJ: the message it refers to
+  std::int64_t compare = 0;  ///< AtomicETH: compare. FETH: selectivity. REJ: reason
   std::int64_t way = 0;      ///< a Way
-  std::int64_t number = 0;   ///< XRC: index of the SRQ; bind: window; connect: 0 IPv4, 1 IPv6, 2 RoCEv1; destroy_cq: 1
-                             ///< the small CQ; REQ: 1 a retransmission
-  std::int64_t nanoseconds = 0;  ///< iWARP: 1 in a step other than wait: the next step follows before the device sends;
+  std::int64_t number = 0;   ///< XRC: index of the SRQ. bind: window. connect: 0 IPv4, 1 IPv6, 2 RoCEv1. destroy_cq: 1
+                             ///< the small CQ. REQ: 1 a retransmission
+  std::int64_t nanoseconds = 0;  ///< iWARP: 1 in a step other than wait: the next step follows before the device sends.
                                  ///< wait with a length: send that many bytes
   std::int64_t service = 0;      ///< connect: device::QpType, or gsi_service
   std::int64_t state = 0;        ///< connect and modify: device::QpState

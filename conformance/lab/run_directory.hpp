@@ -17,7 +17,7 @@ Result<std::filesystem::path> runtime_folder();
 
 class RunDirectory {
  public:
-  /// Reserves a name; "" selects the first free one of "lab", "lab2", … Kind::busy: a running lab uses it.
+  /// Reserves a name. "" selects the first free one of "lab", "lab2", … Kind::busy: a running lab uses it.
   static Result<RunDirectory> create(const std::string& name);
 
   /// A running lab.

@@ -58,7 +58,7 @@ struct IwarpDirection {
   struct PendingRequest {
     bool atomic = false;
     bool stale = false;                                 ///< bytes were lost after it, possibly including its response
-    std::uint32_t stag = 0, size = 0, msn = 0, id = 0;  ///< data sink; id: the atomic's identifier
+    std::uint32_t stag = 0, size = 0, msn = 0, id = 0;  ///< data sink. id: the atomic's identifier
     std::uint64_t to = 0, received = 0;
     bool ended_early = false;        ///< its response ended before it was complete
     bool reported_mismatch = false;  ///< a violation was reported

@@ -1,5 +1,5 @@
 #pragma once
-/// Checks of an unreliable connection (UC): consecutive PSNs, no retransmissions, no responses.
+/// Checks of an unreliable connection (UC): consecutive PSNs, no retransmissions or responses.
 
 #include <cstdint>
 #include <vector>

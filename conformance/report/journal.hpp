@@ -26,7 +26,7 @@ class Journal {
   /// Starts a journal. Creates the directory, and removes an older journal and its captures. The error contains the
   /// cause.
   static tl::expected<Journal, std::string> begin(const std::filesystem::path& directory, const RunIdentity& identity);
-  /// Resumes a journal; results() returns its results. Fails if there is none, or if device, version, seed or number of
+  /// Resumes a journal. results() returns its results. Fails if there is none, or if device, version, seed or number of
   /// repeats differ.
   static tl::expected<Journal, std::string> resume(const std::filesystem::path& directory, const RunIdentity& identity);
   /// Reads the seed of an existing journal.

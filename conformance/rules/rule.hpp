@@ -8,16 +8,20 @@
 ///   transport headers of every service, a service (`rc`, `uc`, `ud`, `xrc`), `congestion`, `qp` for states and
 ///   completions, `memory`, `port`, `cm`. For iWARP: `mpa` for connection establishment, `fpdu` for framing, markers
 ///   and CRCs, `ddp` for segments and their placement, `rdmap` for operations and streams, `terminate`.
-/// - ROLE: the actor that must follow the rule. `requester` and `responder` of a service; `sender` and `receiver` of
-/// any
-///   packet; `endpoint` for both; `notification-point` and `reaction-point` of congestion management; `active-side` of
-///   the CM; `initiator` and `responder` of the MPA negotiation; `data-source` and `data-sink` of DDP; `requester` and
-///   `responder` of RDMAP operations with a response; `verbs` for the device toward its application; `tester`.
+/// - ROLE: the actor that must follow the rule.
+///   - `requester` and `responder`: of a service, or of RDMAP operations with a response
+///   - `sender` and `receiver`: of any packet
+///   - `endpoint`: sender and receiver
+///   - `notification-point` and `reaction-point`: of congestion management
+///   - `active-side`: of the CM
+///   - `initiator` and `responder`: of the MPA negotiation
+///   - `data-source` and `data-sink`: of DDP
+///   - `verbs`: the device toward its application
+///   - `tester`
 /// - TOPIC: the field, object or behavior, in the specification's word: `psn`, `msn`, `ack`, `nak`, `rnr`, `length`,
 ///   `access`, `duplicate`, `read`, `retry`, `timeout`.
 /// - STATEMENT: the situation (`out-of-bounds`, `no-receive`) if the topic or the service implies the reaction,
-/// otherwise
-///   the required property (`starts-at-zero`). Silent drops by a receiver end in `-dropped`.
+///   otherwise the required property (`starts-at-zero`). Silent drops by a receiver end in `-dropped`.
 ///
 /// Useful selections are `rc.responder.*`, `*.length.*` and `*-dropped`.
 ///
@@ -67,8 +71,8 @@ constexpr bool contains(Services set, Services any) {
   return (static_cast<unsigned>(set) & static_cast<unsigned>(any)) != 0;
 }
 
-/// The source of a rule. A number counts as verified if its text, or a quotation or implementation of it, was read;
-/// otherwise the section's title identifies the clause. Releases of the specification number tables differently, so a
+/// The source of a rule. A number counts as verified if its text, or a quotation or implementation of it, was read.
+/// Otherwise the section's title identifies the clause. Releases of the specification number tables differently, so a
 /// table is identified by its title.
 struct Clause {
   std::string_view document;  ///< "IBTA vol 1" (with its annexes A14, A17, A19), "RFC 5044", "practice", "rdmawire"

@@ -14,7 +14,7 @@ namespace rdmawire::conformance {
 /// The verdict of one run of a repeated case.
 struct Attempt {
   Verdict verdict = Verdict::pass;
-  std::uint64_t seed = 0;  ///< seed of this run; --seed repeats it
+  std::uint64_t seed = 0;  ///< seed of this run. --seed repeats it
 
   friend bool operator==(const Attempt&, const Attempt&) = default;
 };

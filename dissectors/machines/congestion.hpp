@@ -56,8 +56,8 @@ constexpr ReactionPoint notified(ReactionPoint at, std::int64_t now, const React
   return at;
 }
 
-/// State after time without CNPs: moves halfway to the target each interval, then increases the target; at line
-/// rate the limit is removed. CA17-46.
+/// State after time without CNPs: moves halfway to the target each interval, then increases the target. Removes
+/// the limit at line rate. CA17-46.
 constexpr ReactionPoint passed(ReactionPoint at, std::int64_t now, const ReactionSettings& settings) {
   while (at.is_limited() && now >= at.next_rise) {
     at.alpha -= at.alpha / 16;

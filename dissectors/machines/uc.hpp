@@ -21,7 +21,7 @@ struct UcDecision {
   /// An open message is lost: its receive work request is reused (own receive queue, class D1), or completes in
   /// error (shared receive queue, class E).
   bool abandons = false;
-  bool too_long = false;  ///< longer than the receive buffer; on a shared receive queue it completes in error (class E)
+  bool too_long = false;  ///< longer than the receive buffer. On a shared receive queue it completes in error (class E)
 
   friend constexpr bool operator==(const UcDecision&, const UcDecision&) = default;
 };

@@ -36,7 +36,7 @@ class Count {
   [[nodiscard]] std::string text(bool colors) const;
   /// {"packets":…,"bytes":…,"first":…,"last":…,"protocols":[{"name","packets","bytes","children"}],"units":[…],
   /// "icrc":{"good":…,"bad":…,"unverifiable":…},"vcrc":{…},"mpa_crc":{…},"findings":{"truncated":…},"truncated_packets":…,
-  /// "lost":…}; "lost" is null if unknown.
+  /// "lost":…}. "lost" is null if unknown.
   [[nodiscard]] std::string json() const;
 
  private:

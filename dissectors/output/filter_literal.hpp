@@ -14,7 +14,7 @@ std::optional<std::uint64_t> parse_number(std::string_view text);
 /// A number with a unit, exact to the nanosecond: 1.5ms, 10us, 10µs, 655360ns, 2s.
 std::optional<std::uint64_t> parse_duration(std::string_view text);
 /// Seconds since 1970 with up to nine decimals, or "2026-11-21 07:53:37.5" in UTC. The time can be omitted or end
-/// after the minutes; T can replace the space. Returns nanoseconds since 1970.
+/// after the minutes. T can replace the space. Returns nanoseconds since 1970.
 std::optional<std::int64_t> parse_time(std::string_view text);
 /// 52:54:00:00:00:02 or 52-54-00-00-00-02.
 std::optional<std::uint64_t> parse_mac(std::string_view text);

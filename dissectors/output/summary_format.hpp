@@ -72,7 +72,7 @@ class SummaryPlan {
   std::vector<Piece> pieces_;
 };
 
-/// Appends the name of `value` in the field's enumeration; "title value" if it has none.
+/// Appends the name of `value` in the field's enumeration, or "title value" if it has none.
 void append_named(std::string& out, const Field& field, std::uint64_t value);
 
 }  // namespace rdmawire::output

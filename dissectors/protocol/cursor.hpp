@@ -7,7 +7,7 @@ namespace rdmawire {
 
 struct DecodeOptions;
 
-/// Decoding position. `end` is the innermost limit from a length field, clipped to the captured bytes;
+/// Decoding position. `end` is the innermost limit from a length field, clipped to the captured bytes.
 /// `declared_end` is the same limit without clipping.
 struct Cursor {
   HeaderStack& stack;

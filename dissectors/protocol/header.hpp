@@ -143,7 +143,7 @@ class View {
   /// `header` must point at H::size readable bytes.
   explicit constexpr View(const std::uint8_t* header) : header_(header) {}
 
-  /// Returns the field's value: the smallest sufficient unsigned integer; std::array of bytes if wider than 64
+  /// Returns the field's value: the smallest sufficient unsigned integer, or std::array of bytes if wider than 64
   /// bits.
   template <FixedString Name>
   [[nodiscard]] auto get() const {

@@ -57,7 +57,7 @@ struct IcrcCause {
 /// Returns the kind in words, such as "source port".
 std::string_view to_string(IcrcCause::Kind kind);
 
-/// Explains a bad ICRC; Kind::none if it is valid. Returns the first match in this order: zero, byte order,
+/// Explains a bad ICRC. Kind::none if it is valid. Returns the first match in this order: zero, byte order,
 /// unmasked fields (all combinations, with every time to live from the packet's up and, if ECN is marked, also
 /// unmarked), source port, known addresses, identification, padding, address and port, a few bits in headers,
 /// payload or ICRC.

@@ -170,7 +170,7 @@ Step decode_ipv4(Cursor& c);
 Step decode_ipv6(Cursor& c);
 /// IPv4 or IPv6, by the version in the first nibble.
 Step decode_raw_ip(Cursor& c);
-/// Returns the protocol number of header `next`; ip_protocol::none if there is none.
+/// Returns the protocol number of header `next`, or ip_protocol::none if it is absent.
 std::uint8_t ip_protocol_of(const HeaderInfo* next);
 
 }  // namespace rdmawire

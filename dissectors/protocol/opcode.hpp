@@ -1,6 +1,6 @@
 #pragma once
 /// The opcode table: transport, operation, position, direction, extension headers and payload of each BTH opcode.
-/// Decoding and encoding use it. IBTA vol 1, 9.2. 5.2.1 to 5.2.13 for the order of headers; A19.4 for FLUSH and
+/// Decoding and encoding use it. IBTA vol 1, 9.2. 5.2.1 to 5.2.13 for the order of headers. A19.4 for FLUSH and
 /// ATOMIC WRITE.
 
 #include <array>

@@ -10,8 +10,8 @@
 
 namespace rdmawire::tracking {
 
-/// Returns the cause of an event crc_bad. Of several unmasked fields it returns the first of: time to live,
-/// checksum, traffic class (or flow label), BTH. IcrcCause::not_masked contains all. The cause is unknown if the
+/// Returns the cause of an event crc_bad. The first unmasked field counts, in the order time to
+/// live, checksum, traffic class (or flow label), BTH. IcrcCause::not_masked contains all. The cause is unknown if the
 /// headers or the ICRC are damaged, or the ICRC is zero or byte-swapped.
 constexpr Cause cause_of(const IcrcCause& cause) {
   using Kind = IcrcCause::Kind;

@@ -7,16 +7,16 @@
 ///   counts FPDUs, `repeated_packets` retransmitted TCP segments with bytes of the message.
 /// - RDMAP has no acknowledgements. A message without response, such as a Send or RDMA Write, is `completed` when
 ///   TCP acknowledges its last byte. That packet is its answer. It proves receipt by the peer's TCP, not by its ULP.
-///   The message is `sent` if no such acknowledgement was captured. `refused`: a Terminate quotes it; nak_code is the
+///   The message is `sent` if no such acknowledgement was captured. `refused`: a Terminate quotes it. nak_code is the
 ///   Terminate's error code.
-/// - The answer of a READ is the last segment of its response; key and remote_address identify the source, not the
+/// - The answer of a READ is the last segment of its response. key and remote_address identify the source, not the
 ///   sink.
 /// - Immediate Data is a Send without payload and with 64 bits of immediate data. RFC 7306, 6
 /// - Sent::requests and responses count FPDUs. retransmitted_packets and retransmitted_bytes count TCP segments and
 ///   bytes, acks counts TCP segments without data.
 /// - PacketNote::relative_psn counts bytes of the sender's stream, from the first byte seen.
 /// - Event::psn is the MSN, or the TCP sequence number for TCP events. By kind:
-///   - `opened`: value and found are the maximum outstanding READs of a and b (RFC 6581), 0 if not negotiated;
+///   - `opened`: value and found are the maximum outstanding READs of a and b (RFC 6581), 0 if not negotiated.
 ///     origin_frame is the MPA request.
 ///   - `rejected`: bytes is the length of the reply's private data, value its revision.
 ///   - `closed`: cause_frame is the Terminate that ended the connection, if any.

@@ -34,7 +34,7 @@ struct MpaModes {
   enum class Use : std::uint8_t { unknown, off, on };
   Use crc = Use::unknown;
   Use markers = Use::unknown;
-  /// With markers: an offset at which a marker starts.
+  /// An offset at which a marker starts, if markers are used.
   std::uint64_t marker_origin = 0;
 };
 

@@ -45,7 +45,7 @@ struct PathGiven {
 };
 
 /// PortCounters or PortCountersExtended from a port's response. IBTA vol 1, 16.1.3.5 and 16.1.4.11. Traffic in
-/// bytes and packets; PortCounters saturate at their maximum. Members that the attribute does not contain are
+/// bytes and packets. PortCounters saturate at their maximum. Members that the attribute does not contain are
 /// nullopt.
 struct PortCounterReading {
   PortAddress node;  ///< sender of the response

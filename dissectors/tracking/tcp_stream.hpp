@@ -48,12 +48,12 @@ class TcpStream {
   [[nodiscard]] std::uint64_t next() const { return next_; }
 
   /// Processes a segment of `length` bytes, of which the capture has the first `captured`. Starts the stream if
-  /// necessary. `plain`: neither SYN, FIN nor RST is set.
+  /// necessary. `plain`: SYN, FIN and RST are clear.
   Arrival accept(std::uint32_t seq, std::uint32_t length, Bytes captured, bool plain, Sink& sink);
   /// The receiver acknowledged everything before `ack`: missing bytes before it are capture loss.
   void acknowledged(std::uint32_t ack);
-  /// True if a reset with this sequence number is valid for a receiver that last advertised `window` bytes: not
-  /// before its acknowledgement, and not beyond its window or the sent bytes. RFC 9293, 3.10.7.4
+  /// True if a reset with this sequence number is valid for a receiver that last advertised `window` bytes: from
+  /// its acknowledgement to the end of its window or of the sent bytes. RFC 9293, 3.10.7.4
   [[nodiscard]] bool in_window(std::uint32_t seq, std::uint32_t window) const;
   /// Discards all buffered bytes.
   void clear();

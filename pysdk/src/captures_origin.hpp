@@ -18,7 +18,7 @@ py::dict interface_dict(const captures::Interface& interface);
 
 /// Origin of a record. Can be created without the interpreter's lock.
 struct RecordOrigin {
-  const captures::Interface* interface = nullptr;  ///< owned by RecordOrigins; null: no described interface
+  const captures::Interface* interface = nullptr;  ///< owned by RecordOrigins. null: no described interface
   std::vector<std::string> comments;
 };
 

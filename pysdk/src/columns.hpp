@@ -70,7 +70,7 @@ unsigned width_of(ColumnType type);
 
 /// One column.
 ///
-/// Each distinct text is stored once; `codes` index the texts. The thing that a text describes (an address, a number)
+/// Each distinct text is stored once. `codes` index the texts. The thing that a text describes (an address, a number)
 /// can be passed as a key, and is converted to text only when it is new. The codes of an enumeration's names are the
 /// same in each batch.
 class Column {

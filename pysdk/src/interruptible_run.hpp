@@ -15,7 +15,7 @@ namespace rdmawire::python {
 namespace py = pybind11;
 
 /// Progress of captures::analysis::CaptureScan. progress() checks for Ctrl-C and calls the callback at most ten times
-/// per second. An exception of either sets `stop`; rethrow() raises it after the work has ended.
+/// per second. An exception of either sets `stop`. rethrow() raises it after the work has ended.
 class InterruptibleRun {
  public:
   /// `callback`: None, or a function of packets, processed bytes, total bytes (0: unknown) and file name.

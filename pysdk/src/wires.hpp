@@ -54,7 +54,7 @@ class SharedWire {
 
   struct Step {
     std::optional<Arrival> arrival{};
-    bool over = false;  ///< no frame arrived before the deadline; in virtual time: no frame will arrive
+    bool over = false;  ///< no frame arrived before the deadline. Virtual time: no frame will arrive
   };
   /// Waits for a short time, or in virtual time until the deadline.
   replay::WireResult<Step> receive(std::int64_t deadline, const PendingRequest& wanted);

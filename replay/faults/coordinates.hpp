@@ -9,7 +9,7 @@
 
 namespace rdmawire::replay {
 
-/// Relative coordinates. Unused members are 0; `kind` determines which ones apply.
+/// Relative coordinates. Unused members are 0. `kind` determines which ones apply.
 struct FrameCoordinates {
   enum class Kind : std::uint8_t {
     other,    ///< ARP, management packets, fragments and all other frames
@@ -26,8 +26,8 @@ struct FrameCoordinates {
   std::uint32_t transmission = 0;
   std::uint32_t message = 0;  ///< in the requests (or answers) of its direction, from 1
   std::uint32_t packet = 0;   ///< in its message, from 1
-  std::uint32_t segment = 0;  ///< TCP: index of the data segment in its direction, in order of appearance, from 1;
-                              ///< retransmissions keep the number
+  std::uint32_t segment = 0;  ///< TCP: index of the data segment in its direction, in order of appearance, from 1.
+                              ///< Retransmissions keep the number
   std::int64_t sequence = 0;  ///< TCP: relative sequence number of the first data byte
   std::uint32_t bytes = 0;    ///< TCP: length of the data
 

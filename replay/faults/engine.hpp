@@ -21,7 +21,7 @@ struct FaultLogEntry {
   std::int64_t time = 0;    ///< arrival time, nanoseconds
   std::uint32_t side = 0;   ///< source. 0: a
   std::uint32_t rule = 0;   ///< index in the program
-  bool done = false;        ///< false: selected, but the action was not possible; `what` contains the reason
+  bool done = false;        ///< false: selected, but the action was not possible. `what` contains the reason
   FrameCoordinates coordinates;
   std::string what;  ///< for example "dropped", "byte 60: bits 0x01 flipped"
 };

@@ -47,9 +47,9 @@ struct FaultAction {
   enum class Region : std::uint8_t { frame, header, payload, icrc, field };
 
   Kind kind = Kind::drop;
-  std::int64_t time = 0;  ///< delay: duration; hold: maximum duration; in nanoseconds
+  std::int64_t time = 0;  ///< in nanoseconds. delay: duration. hold: maximum duration
   std::uint32_t count =
-      0;  ///< hold: number of frames to let pass; duplicate: additional copies; truncate: remaining bytes
+      0;  ///< hold: number of frames to let pass. duplicate: additional copies. truncate: remaining bytes
   Region region = Region::frame;
   std::uint32_t byte = 0;    ///< corrupt: offset in the region
   std::uint8_t mask = 0x01;  ///< corrupt: XOR mask of the byte

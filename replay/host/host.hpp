@@ -116,7 +116,7 @@ class HostedWire final : public Wire {
   WireResult<std::optional<Received>> receive(std::int64_t deadline) override;
   void close() override { wire_->close(); }
 
-  /// Returns the MAC of `address` and requests it if unknown; WireError::Kind::missing if there is no reply. The first
+  /// Returns the MAC of `address` and requests it if unknown. WireError::Kind::missing if there is no reply. The first
   /// 1024 frames that arrive in the meantime are kept for receive().
   WireResult<MacAddress> resolve(const IpAddress& address);
 

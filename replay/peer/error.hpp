@@ -23,7 +23,7 @@ struct PeerError {
 template <class T>
 using PeerResult = tl::expected<T, PeerError>;
 
-/// Creates a local error; `name` is derived from the number.
+/// Creates a local error. `name` is derived from the number.
 PeerError peer_error(PeerError::Kind kind, int number, std::string message);
 /// "alloc_pd: device: no object 7 (ENOENT)"
 std::string to_string(const PeerError& error);

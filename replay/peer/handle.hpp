@@ -27,7 +27,7 @@ class Handle {
   ~Handle() = default;
 
   [[nodiscard]] explicit operator bool() const { return object_ != nullptr; }
-  /// The agent's handle, for Peer::call(); 0: none.
+  /// The agent's handle, for Peer::call(). 0: none.
   [[nodiscard]] std::uint64_t handle() const;
   /// Releases the object and waits for the response. If it is still in use (EBUSY), the handle stays valid.
   PeerResult<void> release();

@@ -37,7 +37,7 @@ class LineBuffer {
 
 /// Response to the request with this id: a result or an error.
 struct Answer {
-  nlohmann::json id;  ///< number or string; null: the agent could not parse the request
+  nlohmann::json id;  ///< number or string. null: the agent could not parse the request
   PeerResult<nlohmann::json> result;
 };
 

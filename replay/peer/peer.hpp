@@ -42,7 +42,7 @@ struct Options {
   std::string controller = "rdmawire";      ///< name in the agent's log
   std::string secret_file = {};             ///< the key of TLS, see credentials.hpp. Empty: plain text
   std::chrono::milliseconds timeout{5000};  ///< for connecting, and for calls without a deadline
-  /// Interval of heartbeats, which keep the session alive. 0: no heartbeats and no detection of a silent agent.
+  /// Interval of heartbeats, which keep the session alive. 0: heartbeats and the detection of silent agents are off.
   std::chrono::milliseconds heartbeat{1000};
   /// An agent that does not respond to a heartbeat for this time is lost. The agent ends the session after the same
   /// time without a line.
@@ -58,7 +58,7 @@ class Peer {
  public:
   /// "tcp:HOST:PORT", "unix:PATH" or "serial:PATH". Only TCP uses TLS. Name resolution may exceed the timeout.
   static PeerResult<Peer> connect(const std::string& address, const Options& options = {});
-  /// Uses an open stream and takes ownership of it. With a key, uses TLS.
+  /// Uses an open stream and takes ownership of it. Uses TLS if there is a key.
   static PeerResult<Peer> over(Descriptor stream, const Options& options = {});
 
   Peer(Peer&&) noexcept = default;
@@ -74,7 +74,7 @@ class Peer {
   /// Returns Kind::timeout at the deadline. The agent continues the command, and its response is discarded.
   PeerResult<nlohmann::json> call(std::string_view command, const nlohmann::json& arguments, Deadline deadline);
 
-  /// Sends a command without waiting. Pass the returned number once to collect() or forget(); until then the response
+  /// Sends a command without waiting. Pass the returned number once to collect() or forget(). Until then the response
   /// is kept.
   PeerResult<std::uint64_t> send(std::string_view command, const nlohmann::json& arguments = nullptr);
   /// Returns the response to a sent command. After Kind::timeout, the call may be repeated.

@@ -11,7 +11,7 @@
 
 namespace rdmawire::peer {
 
-/// A send work request. Members that its opcode does not use are not sent.
+/// A send work request. Only the members that its opcode uses are sent.
 struct SendRequest {
   std::string opcode = "send";  ///< "write", "write_imm", "send", "send_imm", "send_inv", "read", "compare_swap", …
   std::uint64_t wr_id = 0;

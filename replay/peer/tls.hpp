@@ -45,8 +45,8 @@ class TlsChannel {
   TlsChannel& operator=(TlsChannel&& other) noexcept;
   ~TlsChannel();
 
-  /// Processes received bytes and appends their plain text. Returns false if the connection failed: see error(). In
-  /// this case, take_output() contains an alert for the peer.
+  /// Processes received bytes and appends their plain text. Returns false if the connection failed: see error().
+  /// take_output() then contains an alert for the peer.
   [[nodiscard]] bool receive(std::string_view bytes, std::string& text);
   /// Requires established().
   void send(std::string_view text);

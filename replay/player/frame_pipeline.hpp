@@ -1,5 +1,5 @@
 #pragma once
-/// Internal: prepares frames for the wires. Input: captures; output: frames with their transmission times.
+/// Internal: prepares frames for the wires. Input: captures. Output: frames with their transmission times.
 
 #include <deque>
 #include <map>

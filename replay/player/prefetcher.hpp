@@ -26,7 +26,7 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  /// Same as FramePipeline::next(); waits for the frame. Rethrows exceptions of the pipeline.
+  /// Same as FramePipeline::next(), but waits for the frame. Rethrows exceptions of the pipeline.
   std::unique_ptr<Slot> next();
   /// True if next() does not block.
   [[nodiscard]] bool ready() const;
@@ -63,7 +63,7 @@ class Prefetcher {
   std::array<Batch, batches> ring_;
   std::exception_ptr thrown_;
   std::atomic<bool> stop_ = false, hungry_ = false;  // hungry_: the sender waits
-  std::atomic<std::uint64_t> written_ = 0;           // batches made ready so far; modified with the mutex locked
+  std::atomic<std::uint64_t> written_ = 0;           // batches made ready so far. Modified with the mutex locked
 
   std::mutex mutex_;
   std::condition_variable filled_, freed_;

@@ -13,7 +13,7 @@ namespace rdmawire::replay::reactive {
 struct DdpSegment {
   RdmapOperation operation = RdmapOperation::send;
   bool tagged = false, last = false;
-  std::uint32_t stag = 0;                        ///< tagged: STag of the sink; untagged: STag to invalidate
+  std::uint32_t stag = 0;                        ///< tagged: STag of the sink. Untagged: STag to invalidate
   std::uint64_t to = 0;                          ///< tagged
   std::uint32_t queue = 0, msn = 0, offset = 0;  ///< untagged
   Bytes payload{};                               ///< after the DDP and RDMAP headers

@@ -19,7 +19,7 @@ using ByteVector = std::vector<std::uint8_t>;
 /// A captured packet. For iWARP, a DDP segment (an MPA ULPDU) and the frame in which it ends.
 struct CapturedPacket {
   ByteVector bytes;             ///< starts with the Ethernet header
-  tracking::TransportPacket t;  ///< decoded headers; `t.frame` is the frame number in the capture
+  tracking::TransportPacket t;  ///< decoded headers. `t.frame` is the frame number in the capture
   [[nodiscard]] Bytes payload() const { return Bytes(bytes).subspan(t.payload_at, t.payload); }
 };
 
@@ -92,10 +92,10 @@ struct Exchange {
   std::uint32_t number = 0;  ///< position in the capture, from 1
   tracking::Side side = tracking::Side::a;
   std::uint32_t mtu = 0;                ///< payload bytes per packet
-  Requests ours, theirs;                ///< requests of the emulated side; of its peer
+  Requests ours, theirs;                ///< requests of the emulated side, and of its peer
   std::vector<std::string> notes;       ///< parts of the capture that are skipped
   std::optional<CapturedPacket> model;  ///< a local packet, used as the template of packets that are not in the capture
-  std::optional<MpaSetup> mpa;          ///< iWARP only; PSNs are unused
+  std::optional<MpaSetup> mpa;          ///< iWARP only. PSNs are unused
 
   [[nodiscard]] bool is_iwarp() const { return connection.service == tracking::Service::iwarp; }
   /// UC: no acknowledgements and no retransmissions.

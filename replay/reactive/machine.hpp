@@ -46,7 +46,7 @@ struct OutgoingPacket {
   std::size_t message = 0;  ///< index into the local messages for a request, otherwise into the peer's
   std::size_t packet = 0;   ///< index within the message. For a READ, index of the response packet
   std::uint32_t psn = 0;    ///< relative
-  std::uint32_t skip = 0;   ///< READ: the retry starts at this packet of the response; response: starts at this packet
+  std::uint32_t skip = 0;   ///< READ: the retry starts at this packet of the response. Response: starts at this packet
   std::uint8_t syndrome = 0;
   std::uint32_t msn = 0;
   std::uint64_t captured_frame = 0;  ///< 0: the packet is not in the capture

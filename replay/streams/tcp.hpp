@@ -55,7 +55,7 @@ class TcpConnection {
   /// Sends a FIN after all data. A second call has no effect.
   virtual WireResult<void> close_half() = 0;
   /// Sends bytes after the local FIN, in violation of TCP. WireError::Kind::forbidden: not supported by this
-  /// implementation; down: not closed yet, or the connection is over.
+  /// implementation. down: not closed yet, or the connection is over.
   virtual WireResult<void> send_behind_fin(Bytes bytes) {
     static_cast<void>(bytes);
     return tl::unexpected(

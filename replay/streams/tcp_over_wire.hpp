@@ -16,7 +16,7 @@ namespace rdmawire::replay {
 struct TcpOverWireOptions {
   MacAddress mac = 0x020000000001;      ///< unicast, not used by another host
   IpAddress address{};                  ///< not used by another host on the link. Not link-local
-  std::size_t passed_bytes = 64 << 20;  ///< limit of take_passed(); the oldest frames are dropped
+  std::size_t passed_bytes = 64 << 20;  ///< limit of take_passed(). The oldest frames are dropped
 };
 
 /// Answers ARP, neighbor discovery and ping for its address, and connects to hosts on the same link. Segments are never

@@ -10,11 +10,11 @@ namespace rdmawire::replay {
 
 struct BackgroundOptions {
   std::size_t max_bytes =
-      256U << 20;  ///< limit for frames that wait for receive(); further frames are dropped and counted
+      256U << 20;  ///< limit for frames that wait for receive(). Further frames are dropped and counted
 };
 
 /// Returns the same wire, read by its own thread, so that the peer never blocks. (qemu keeps a guest's frames and their
-/// kernel buffers until they are read; by default a socket queues ten datagrams.) Frames keep their arrival times.
+/// kernel buffers until they are read. A socket queues ten datagrams by default.) Frames keep their arrival times.
 ///
 /// `wire` must use real time and must allow one thread to send while another receives. All wires except file: do.
 /// Frames count as sent when they are passed to `wire`. Frames that `wire` itself dropped are counted when it is

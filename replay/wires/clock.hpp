@@ -14,7 +14,7 @@ timespec monotonic(std::int64_t time);
 std::int64_t minus_realtime();
 /// Sleeps until `time` with one absolute timer. Busy-waits for the last `spin` nanoseconds.
 void sleep_until(std::int64_t time, std::int64_t spin = 0);
-/// Milliseconds for poll(2) until `deadline`, rounded up; -1: no timeout.
+/// Milliseconds for poll(2) until `deadline`, rounded up. -1: no timeout.
 int poll_milliseconds(std::int64_t deadline);
 /// Waits for one of `events` or an error on the descriptor. Returns false if neither occurs before `deadline`.
 bool wait_for(int descriptor, short events, std::int64_t deadline);

@@ -10,14 +10,14 @@
 namespace rdmawire::replay {
 
 struct FileWireOptions {
-  std::string path;   ///< .pcap and .cap: pcap, otherwise pcapng; .gz and .zst compress; -: standard input or output
+  std::string path;   ///< .pcap and .cap: pcap, otherwise pcapng. .gz and .zst compress. -: standard input or output
   bool read = false;  ///< true: frames arrive from the capture. false: the file is created
   LinkType link = LinkType::ethernet;  ///< link type when writing. A capture specifies its own
   std::string name = {};               ///< name of the wire. Empty: "file:" + path
 };
 
 /// Writing: frames keep their bytes and times, which may decrease. Time 0 is replaced by the latest time so far. now()
-/// is the latest time. Times before 1970 and a full disk are errors; flush() waits until the bytes are in the file.
+/// is the latest time. Times before 1970 and a full disk are errors. flush() waits until the bytes are in the file.
 /// Reading: now() advances with receive(), which returns WireError::Kind::down after the last frame.
 WireResult<std::unique_ptr<Wire>> open_file_wire(const FileWireOptions& options);
 WireResult<std::unique_ptr<Wire>> open_file_wire(const WireSpec& spec);

@@ -31,7 +31,7 @@ class Interface {
   [[nodiscard]] WireResult<void> check_link();
   /// Maximum length of this frame: the last four of `most` bytes are reserved for a VLAN tag.
   static std::size_t max_bytes(Bytes frame, std::size_t most);
-  /// Error for a frame length outside `least` to `most` bytes; `of` names the origin of the limits.
+  /// Error for a frame length outside `least` to `most` bytes. `of` names the origin of the limits.
   [[nodiscard]] WireError wrong_length(Bytes frame, std::size_t least, std::size_t most, std::string_view of) const;
   /// True if the interface still exists.
   [[nodiscard]] bool is_there() const;

@@ -1,6 +1,6 @@
 #pragma once
 /// A host at the far end of a wire, as a pure function of time. It handles received frames and timers, and returns
-/// frames with their transmission times. It reads no clock and never blocks.
+/// frames with their transmission times. It only uses the given time, and returns immediately.
 
 #include <cstdint>
 #include <limits>
@@ -37,7 +37,7 @@ class SimulatedHost {
   virtual void arrived(Bytes frame, std::int64_t time, SimulatedHostOutput& output) = 0;
   /// Time of the next timer.
   [[nodiscard]] virtual std::int64_t wakes() const { return never; }
-  /// Handles the timer; `time` is not before wakes().
+  /// Handles the timer. `time` is not before wakes().
   virtual void woken(std::int64_t /*time*/, SimulatedHostOutput& /*output*/) {}
 };
 

@@ -41,11 +41,11 @@ struct WireSpec {
   [[nodiscard]] bool has(std::string_view option) const { return find(option) != nullptr; }
   /// Value of the option. nullopt if the option is absent.
   [[nodiscard]] std::optional<std::string> value(std::string_view option) const;
-  /// Numeric value of the option, from `least` to `most`; `otherwise` if the option is absent. The suffixes K, M and G
-  /// multiply by powers of 1000, as in 10G.
+  /// Numeric value of the option, from `least` to `most`, or `otherwise` if the option is absent. The suffixes K, M and
+  /// G multiply by powers of 1000, as in 10G.
   [[nodiscard]] WireResult<std::uint64_t> number(std::string_view option, std::uint64_t otherwise, std::uint64_t least,
                                                  std::uint64_t most) const;
-  /// Link type of the option `link`, by name or by its number in capture files; Ethernet if absent.
+  /// Link type of the option `link`, by name or by its number in capture files. Ethernet if absent.
   [[nodiscard]] WireResult<LinkType> link() const;
 
  private:

@@ -44,10 +44,10 @@ struct WireCapabilities {
   std::uint32_t batch = 1;      ///< preferred number of frames per send() call
   bool sends = true;
   bool receives = true;
-  bool sees_own = false;              ///< receive() also returns frames sent by this host
-  bool hardware_times = false;        ///< receive timestamps are from the device's clock
-  bool paces = false;                 ///< the wire holds frames until their times
-  bool virtual_time = false;          ///< now() advances only in receive(); calls never block and runs are reproducible
+  bool sees_own = false;        ///< receive() also returns frames sent by this host
+  bool hardware_times = false;  ///< receive timestamps are from the device's clock
+  bool paces = false;           ///< the wire holds frames until their times
+  bool virtual_time = false;    ///< now() advances only in receive(). Calls never block, and runs are reproducible
   std::uint64_t bits_per_second = 0;  ///< line rate. 0: unknown
   std::string how;                    ///< selected mode, for display, for example "copy mode, queue 0"
 };
@@ -96,7 +96,7 @@ class Wire {
   WireResult<void> send(Bytes frame);
 
   /// Returns the next frame in arrival order. nullopt if none arrives before `deadline`. A past deadline (0) does not
-  /// wait; `forever` waits without limit.
+  /// wait. `forever` waits without limit.
   virtual WireResult<std::optional<Received>> receive(std::int64_t deadline) = 0;
   static constexpr std::int64_t forever = std::numeric_limits<std::int64_t>::max();
 

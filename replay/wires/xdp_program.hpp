@@ -14,7 +14,7 @@ class XdpProgram {
  public:
   XdpProgram() = default;
   static WireResult<XdpProgram> attach(const Interface& interface, std::uint32_t queue, int socket);
-  /// "native": in the driver; "generic": in the kernel's stack.
+  /// "native": in the driver. "generic": in the kernel's stack.
   [[nodiscard]] std::string_view how() const { return how_; }
 
  private:

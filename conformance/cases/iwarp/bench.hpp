@@ -65,7 +65,7 @@ struct Connected : DeviceQueuePair, Stream {
   peer::CmConnection cm;      ///< set when the device's application has the connection
   std::optional<Seen> setup;  ///< the device's MPA frame
 
-  /// The STag of the region for the tester's Writes and Reads; to() is the TO of a byte.
+  /// The STag of the region for the tester's Writes and Reads. to() is the TO of a byte.
   [[nodiscard]] std::uint32_t stag() const { return region.rkey(); }
   [[nodiscard]] std::uint64_t to(std::uint64_t offset = 0) const { return region.addr() + offset; }
 

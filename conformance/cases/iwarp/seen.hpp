@@ -42,7 +42,7 @@ struct Seen {
   std::uint64_t segment_at = 0;     ///< stream offset of the TCP segment with its first byte
   std::uint32_t segment_bytes = 0;  ///< length of this segment
 
-  /// Decodes the bytes. Valid while this object is neither moved nor destroyed.
+  /// Decodes the bytes. Valid until this object is moved or destroyed.
   [[nodiscard]] HeaderStack stack() const;
   [[nodiscard]] bool is(RdmapOperation operation) const;
   /// Returns a field of a header, or nullopt if the header is missing.
@@ -56,7 +56,7 @@ struct Seen {
   [[nodiscard]] std::string payload() const;
   /// Length of the DDP segment including its header.
   [[nodiscard]] std::uint32_t ulpdu_bytes() const;
-  /// For a Terminate whose control bytes have the bit order of a little-endian compiler: a copy with the right order;
+  /// For a Terminate whose control bytes have the bit order of a little-endian compiler: a copy with the right order.
   /// nullopt for other events. RFC 5040, 4.8, figure 7.
   [[nodiscard]] std::optional<Seen> with_bits_in_order() const;
   /// "Send, MSN 2, 16 bytes", "Terminate, layer 1, type 2, code 0x03", "FIN"
@@ -96,7 +96,7 @@ Expectation a_fin();
 Expectation a_reset();
 /// A FIN or a reset.
 Expectation stream_closed();
-/// Any Terminate, or the end of TCP without one, if no clause requires the Terminate.
+/// Any Terminate, or only the end of TCP: for errors with an optional Terminate.
 Expectation a_refusal();
 
 }  // namespace rdmawire::conformance::iwarp

@@ -15,7 +15,7 @@
 
 namespace rdmawire::conformance::iwarp {
 
-/// Any untagged segment of RDMAP version 1; `payload` follows the DDP header.
+/// Any untagged segment of RDMAP version 1. `payload` follows the DDP header.
 Stimulus untagged(RdmapOperation operation, std::uint32_t qn, std::uint32_t msn, std::uint32_t mo,
                   const std::string& payload, bool last = true);
 /// Any tagged segment.

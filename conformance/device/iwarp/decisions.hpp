@@ -125,7 +125,7 @@ device::Completion receive_completion(Stream& stream, const machines::DdpSegment
 std::uint64_t consume_receive(Stream& stream, RdmapOperation operation);
 /// True if the completion causes a solicited event: if the opcode requests it. RFC 5040, 5.3.
 bool is_solicited(RdmapOperation operation);
-/// Return the error of the source of an RDMA Read. It is not checked if no bytes are read. RFC 5040, 5.2.1 and 7.2.
+/// Return the error of the source of an RDMA Read. It is checked only if bytes are read. RFC 5040, 5.2.1 and 7.2.
 std::optional<machines::IwarpError> judge_read(const Stream& stream, Bytes header);
 /// Return the error of an atomic's operation or address. RFC 7306, 5.2.1 item 4.
 std::optional<machines::IwarpError> judge_atomic(std::uint8_t operation, std::uint64_t address);
@@ -197,7 +197,7 @@ void fail_quoted_read(Stream& stream, machines::IwarpError error);
 void begin_event(Stream& stream, std::int64_t now);
 /// True if FPDUs are received in this state: until an error or a FIN. RFC 5041, 6.2.
 bool receives(machines::StreamState state);
-/// Return the step after an error. A responder that has received no FPDU must not send one, thus no Terminate: RFC
+/// Return the step after an error. A responder must receive an FPDU before it may send one, even a Terminate: RFC
 /// 5044, 7.1.2 rule 4.
 machines::StreamStep step_after_error(const Stream& stream, machines::IwarpError error);
 /// True if a Terminate reports the error: the first one. RFC 5040, 7.1 rule 4.

@@ -4,10 +4,10 @@
 /// machines of dissectors/machines and is the reference for conformance cases.
 ///
 /// RFC 5040, 5041, 5044, 6581, 7306. Choices where the RFCs permit several:
-/// - it rejects untagged segments out of MO order, and a second FPDU before the responder's reply;
-/// - it reports an RDMA Write without the right to write as an invalid STag of DDP (RFC 5041, 7.1 item 2);
-/// - the Send of the RTR indication (peer-to-peer model) uses no receive of the application;
-/// - when the peer closes, it sends pending data and closes too (EndpointOptions::closes_with_peer).
+/// - It rejects untagged segments out of MO order, and a second FPDU before the responder's reply.
+/// - It reports an RDMA Write without the right to write as an invalid STag of DDP (RFC 5041, 7.1 item 2).
+/// - The Send of the RTR indication (peer-to-peer model) uses no receive of the application.
+/// - When the peer closes, it sends pending data and closes too (EndpointOptions::closes_with_peer).
 
 #include <cstdint>
 #include <limits>

@@ -1,9 +1,10 @@
 #pragma once
 /// Agent commands of the iWARP device, in addition to VerbsRpcHandler. docs/reference/agent-protocol.md.
 ///
-/// Extensions of the agent protocol: 64 bits of `imm`, reported as `imm64` of completions; `swap_mask` and
-/// `compare_mask` of compare_swap, `add_mask` of fetch_add (RFC 7306, 5.1); `stream_error` of the event disconnected,
-/// with the layer, type and code of a Terminate.
+/// Extensions of the agent protocol:
+/// - `imm` has 64 bits, reported as `imm64` of completions.
+/// - compare_swap has `swap_mask` and `compare_mask`, fetch_add has `add_mask` (RFC 7306, 5.1).
+/// - The event disconnected has `stream_error` with the layer, type and code of a Terminate.
 
 #include "conformance/device/iwarp/adapter.hpp"
 #include "conformance/device/roce/verbs_rpc_handler.hpp"

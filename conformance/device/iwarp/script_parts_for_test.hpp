@@ -21,7 +21,7 @@ inline machines::MpaSettings script_settings(int revision = 2) {
   return mpa;
 }
 
-/// Return an MPA frame with these flags and revision. `announced`: PD_Length; negative: length of the private data.
+/// Return an MPA frame with these flags and revision. `announced`: PD_Length. Negative: length of the private data.
 inline ByteVector setup_frame(std::string_view key, std::uint8_t flags, std::uint8_t revision,
                               const ByteVector& private_data = {}, int announced = -1) {
   ByteVector frame(key.begin(), key.end());

@@ -66,7 +66,7 @@ struct Answer {
 /// Message in progress.
 struct Outgoing {
   RdmapOperation operation = RdmapOperation::send;
-  std::uint32_t stag = 0;  ///< tagged; untagged: STag to invalidate
+  std::uint32_t stag = 0;  ///< tagged. Untagged: STag to invalidate
   std::uint64_t to = 0;
   std::uint32_t queue = 0, msn = 0;
   std::uint64_t bytes = 0, done = 0;

@@ -63,7 +63,7 @@ class VirtualTcp final : public replay::TcpHost {
     std::uint32_t device_mss = 1460;                               ///< announced in the device's SYN
     std::uint32_t window = 65'535;                                 ///< maximum bytes that the tester has not read
   };
-  static constexpr std::size_t most_frames = 1U << 18;  ///< frames kept for take_passed(); further frames are discarded
+  static constexpr std::size_t most_frames = 1U << 18;  ///< frames kept for take_passed(). Further frames are discarded
 
   /// `device` must outlive this.
   explicit VirtualTcp(TcpUser& device) : VirtualTcp(device, Options()) {}

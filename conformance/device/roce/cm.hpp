@@ -52,9 +52,9 @@ struct CmPeer {
   std::uint8_t responder_resources = 0, initiator_depth = 0;
   std::uint8_t retry_count = 0, rnr_retry_count = 0;
   bool flow_control = false, srq = false;
-  std::uint8_t path_mtu = 0;     ///< code; REQ
-  std::uint8_t ack_timeout = 0;  ///< code; REQ: the Local ACK Timeout
-  std::uint8_t ack_delay = 0;    ///< code; REP: the Target ACK Delay
+  std::uint8_t path_mtu = 0;     ///< code in REQ
+  std::uint8_t ack_timeout = 0;  ///< code in REQ, the Local ACK Timeout
+  std::uint8_t ack_delay = 0;    ///< code in REP, the Target ACK Delay
   std::uint64_t ca_guid = 0;
   std::vector<std::uint8_t> private_data;  ///< the complete field, without RDMA-CM's header
 };

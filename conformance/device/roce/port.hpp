@@ -22,8 +22,8 @@ struct Port {
 
   /// Return the index of a GID of this type and VLAN. A17.4.4, CA17-41.
   [[nodiscard]] std::optional<std::uint8_t> find(const Gid& gid, GidType type, std::uint16_t vlan) const;
-  /// Return the RoCEv2 entry for a destination: same IP version, longest common prefix. `source` selects one address;
-  /// zeros: any.
+  /// Return the RoCEv2 entry for a destination: same IP version, longest common prefix. `source` selects one address.
+  /// Zeros: any.
   [[nodiscard]] std::optional<std::uint8_t> source_for(const Gid& to, const Gid& source) const;
   [[nodiscard]] std::optional<Mac> mac_of(const Gid& gid) const;
   /// Store the Ethernet address of a neighbor. Ignored if the table is full.

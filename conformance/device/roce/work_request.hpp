@@ -73,8 +73,8 @@ struct SendRequest {
   std::vector<std::uint8_t> bytes{};              ///< inline message
   std::vector<Sge> sges{};                        ///< source, or destination of READ and atomic responses
   std::uint64_t remote_address = 0;               ///< RDMA and atomic operations
-  std::uint32_t rkey = 0;                         ///< RDMA and atomic operations; local_inv: the key
-  std::uint32_t immediate = 0;                    ///< *_imm; send_inv: the R_Key to invalidate
+  std::uint32_t rkey = 0;                         ///< RDMA and atomic operations. local_inv: the key
+  std::uint32_t immediate = 0;                    ///< *_imm. send_inv: the R_Key to invalidate
   std::uint64_t compare = 0;                      ///< compare_swap
   std::uint64_t swap_add = 0;                     ///< value to swap or add
   std::uint64_t swap_add_mask = 0;                ///< iWARP, RFC 7306, 5.1: 0 for FetchAdd without fields

@@ -4,9 +4,9 @@
 ///
 /// Environment variables control it. They are read at each use:
 ///
-///     FAKE_VERBS_DEVICES       interfaces, separated by spaces: each is a device with one port; unset:
+///     FAKE_VERBS_DEVICES       interfaces, separated by spaces: each is a device with one port. Unset:
 ///                            no RDMA in the kernel (ENOSYS)
-///     FAKE_VERBS_FAIL          CALL=NUMBER[@N],…: the call fails with this errno; @N: only from the Nth call on
+///     FAKE_VERBS_FAIL          CALL=NUMBER[@N],…: the call fails with this errno. @N: only from the Nth call on
 ///     FAKE_VERBS_COMPLETION    N=STATUS: the Nth sent frame completes with this status and its QP fails
 ///     FAKE_VERBS_LINK_LAYER    infiniband: the ports are not Ethernet
 ///     FAKE_VERBS_PORT          down: all ports are down, regardless of the interface
