@@ -230,7 +230,7 @@ Json limits_json(const ibv_device_attr& a) {
           {"local_ca_ack_delay", a.local_ca_ack_delay}};
 }
 
-Result<Json> describe(Session&, Arguments& arguments) {
+Result<Json> describe_device(Session&, Arguments& arguments) {
   const auto* device = arguments.object<Device>("device");
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
   ibv_context* context = device->context();
@@ -369,7 +369,7 @@ std::span<const Command> device_commands() {
         {"ports", "list, as returned by `port`"}},
        R"({"device":1})",
        R"({"name":"rxe0","node_type":"ca","transport":"ib","limits":{"max_qp":1048560},"atomic":"hca","ports":[]})",
-       &describe},
+       &describe_device},
       {"port",
        "Returns the state and the tables of a port.",
        {{"device", a_device}, {"port", "optional number, 1 to 255 (default 1)"}},
