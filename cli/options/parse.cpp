@@ -12,6 +12,7 @@
 
 #include "cli/options/command.hpp"
 #include "cli/options/layout.hpp"
+#include "dissectors/output/edit_distance.hpp"
 #include "dissectors/output/printable.hpp"
 
 namespace rdmawire::cli {
@@ -60,46 +61,18 @@ std::string names_of_subcommands(const Command& command) {
   return names;
 }
 
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t change = diagonal + (a[i - 1] != b[j - 1] ? 1 : 0);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, change});
-    }
-  }
-  return row.back();
-}
-
-/// "; did you mean --json?", or an empty string.
-std::string suggestion(const std::string& text, const std::vector<std::string>& names) {
-  std::string best;
-  std::size_t least = text.size() / 3 + 1;
-  for (const std::string& name : names)
-    if (const std::size_t d = distance(text, name); d < least) {
-      least = d;
-      best = name;
-    }
-  return best.empty() ? std::string() : "; did you mean " + best + "?";
-}
-
 /// The error for arguments that CLI11 could not match.
 std::string unknown_argument(const Node& node, const std::string& text) {
   const Command& command = *node.command;
-  std::vector<std::string> names;
   if (text.front() == '-' && text.size() > 1) {
+    std::vector<std::string> names;
     for (const Option& option : command.options)
       if (!option.hidden && !option.is_positional())
         for (const std::string& name : option.all_names()) names.push_back(name);
     const std::string word = text.substr(0, text.find('='));
-    return "unknown option " + word + suggestion(word, names);
+    return "unknown option " + word + output::did_you_mean(word, names);
   }
   if (command.subcommands.empty()) return "unexpected argument \"" + text + "\"";
-  for (const Command& sub : command.subcommands) names.push_back(sub.name);
   return "unknown subcommand \"" + text + "\"; expected one of: " + names_of_subcommands(command);
 }
 

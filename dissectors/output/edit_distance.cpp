@@ -1,7 +1,6 @@
 #include "dissectors/output/edit_distance.hpp"
 
 #include <algorithm>
-#include <vector>
 
 namespace rdmawire::output {
 
@@ -39,6 +38,10 @@ std::string did_you_mean(std::string_view word, std::span<const std::string_view
     best = name;
   }
   return best.empty() ? std::string() : "; did you mean " + std::string(best) + "?";
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& names) {
+  return did_you_mean(word, std::vector<std::string_view>(names.begin(), names.end()));
 }
 
 }  // namespace rdmawire::output

@@ -44,7 +44,9 @@ TEST(DidYouMean, NamesClosestNameIfOneIsSimilar) {
   EXPECT_EQ(did_you_mean("qp", names), "") << "two of two characters differ";
   EXPECT_EQ(did_you_mean("t", names), "");
   EXPECT_EQ(did_you_mean("", names), "");
-  EXPECT_EQ(did_you_mean("anything", {}), "");
+  EXPECT_EQ(did_you_mean("anything", std::span<const std::string_view>()), "");
+  EXPECT_EQ(did_you_mean("pnS", std::vector<std::string>{"opcode", "psn"}), "");
+  EXPECT_EQ(did_you_mean("opcde", std::vector<std::string>{"opcode", "psn"}), "; did you mean opcode?");
 }
 
 }  // namespace

@@ -313,7 +313,7 @@ conformance::TargetOptions target_options(const std::string& device, const py::d
       {"kernel", to(&How::kernel)},
       {"modules", to(&How::modules)},
       {"agent", [](How& how, const py::handle& value) { how.agent = py::cast<std::string>(value); }},
-      {"credentials", to(&How::secret_file)},
+      {"credentials", to(&How::credentials)},
       {"allow", to(&How::allowed)},
       {"multicast", to(&How::multicast)},
       {"frames_per_second", to(&How::frames_per_second)},

@@ -24,7 +24,7 @@ std::unique_ptr<fuzzer::Target> open(const std::string& target, const std::strin
   {
     const py::gil_scoped_release others_run;
     opened = fuzzer::open_target(
-        {.name = target, .wire = wire, .kernel = kernel, .agent = agent, .allowed = allow, .secret_file = credentials});
+        {.name = target, .wire = wire, .kernel = kernel, .agent = agent, .allowed = allow, .credentials = credentials});
   }
   if (!opened) raise(opened.error().usage ? ErrorClass::usage : ErrorClass::device, opened.error().message);
   return std::move(*opened);

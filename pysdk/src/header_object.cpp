@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "dissectors/output/edit_distance.hpp"
 #include "dissectors/protocol/layer_bytes.hpp"
 #include "dissectors/protocol/registry.hpp"
 #include "pysdk/src/bytes.hpp"
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/field_value.hpp"
 #include "pysdk/src/guard.hpp"
-#include "pysdk/src/near.hpp"
 #include "pysdk/src/objects.hpp"
 
 namespace rdmawire::python {
@@ -136,7 +136,8 @@ void set_named(HeaderValue& value, const HeaderClass& of, PyObject* name, PyObje
     const auto given = py::str(py::handle(name)).cast<std::string>();
     std::vector<std::string> names;
     for (const Attribute& one : of.attributes) names.push_back(one.name);
-    throw py::type_error(fmt::format("{} has no field '{}'{}", of.type->tp_name, given, did_you_mean(given, names)));
+    throw py::type_error(
+        fmt::format("{} has no field '{}'{}", of.type->tp_name, given, output::did_you_mean(given, names)));
   }
   set(value, *attribute, from);
 }

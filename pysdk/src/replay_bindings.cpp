@@ -9,6 +9,7 @@
 
 #include "captures/io/interrupt.hpp"
 #include "conformance/runner/live_target.hpp"
+#include "dissectors/output/edit_distance.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/bytes.hpp"
@@ -17,7 +18,6 @@
 #include "pysdk/src/frame.hpp"
 #include "pysdk/src/interruptible.hpp"
 #include "pysdk/src/interruptible_run.hpp"
-#include "pysdk/src/near.hpp"
 #include "pysdk/src/values.hpp"
 #include "pysdk/src/wires_bindings.hpp"
 #include "replay/player/mapping.hpp"
@@ -154,13 +154,13 @@ class Player {
     bool split = false, continue_psns = false, unmapped = false;
   };
 
-  static constexpr std::array option_names{"speed",     "pps",       "bps",           "topspeed",   "burst",
-                                           "max_gap",   "spin",      "preload",       "loops",      "pause",
-                                           "limit",     "seconds",   "continue_psns", "ip_step",    "qp_step",
-                                           "max_bytes", "include",   "exclude",       "split",      "unmapped",
-                                           "others",    "crc",       "icrc_mask",     "hop_limit",  "dscp",
-                                           "too_long",  "truncated", "rate_cap",      "flow_label", "allow_multicast",
-                                           "map",       "faults",    "fault_seed"};
+  static constexpr auto option_names = std::to_array<std::string_view>(
+      {"speed",         "pps",      "bps",       "topspeed",  "burst",      "max_gap",
+       "spin",          "preload",  "loops",     "pause",     "limit",      "seconds",
+       "continue_psns", "ip_step",  "qp_step",   "max_bytes", "include",    "exclude",
+       "split",         "unmapped", "others",    "crc",       "icrc_mask",  "hop_limit",
+       "dscp",          "too_long", "truncated", "rate_cap",  "flow_label", "allow_multicast",
+       "map",           "faults",   "fault_seed"});
 
   /// A named option and its conversions.
   struct Option {
@@ -273,7 +273,8 @@ class Player {
       const Option option{py::cast<std::string>(key), value};
       try {
         if (!set_timing(option) && !set_selection(option) && !set_rewriting(option, given) && !set_callback(option))
-          raise(ErrorClass::usage, "replay: unknown option " + option.name + did_you_mean(option.name, option_names));
+          raise(ErrorClass::usage,
+                "replay: unknown option " + option.name + output::did_you_mean(option.name, option_names));
       } catch (const py::cast_error&) {
         raise(ErrorClass::usage,
               fmt::format("{}={}: invalid value", option.name, std::string(py::str(py::repr(value)))));

@@ -6,10 +6,10 @@
 #include <functional>
 #include <map>
 
+#include "dissectors/output/edit_distance.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/cases.hpp"
 #include "pysdk/src/frame.hpp"
-#include "pysdk/src/near.hpp"
 #include "pysdk/src/pair_bindings.hpp"
 #include "pysdk/src/stream_bindings.hpp"
 
@@ -482,7 +482,7 @@ Of set_all(Of options, const Setters<Of>& setters, const py::dict& given, const 
     if (found == setters.end()) {
       std::vector<std::string> names;
       for (const auto& one : setters) names.push_back(one.first);
-      const std::string near = did_you_mean(name, names);
+      const std::string near = output::did_you_mean(name, names);
       raise(ErrorClass::usage, fmt::format("{}: unknown option {}{}", what, name,
                                            near.empty() ? fmt::format("; expected {}", fmt::join(names, ", ")) : near));
     }

@@ -6,9 +6,9 @@
 #include <functional>
 #include <map>
 
+#include "dissectors/output/edit_distance.hpp"
 #include "pysdk/src/bytes.hpp"
 #include "pysdk/src/errors.hpp"
-#include "pysdk/src/near.hpp"
 
 namespace rdmawire::python {
 
@@ -120,7 +120,7 @@ ConnectOptions connect_options(const py::dict& given) {
     if (found == setters().end()) {
       std::vector<std::string> names;
       for (const auto& one : setters()) names.push_back(one.first);
-      const std::string near = did_you_mean(name, names);
+      const std::string near = output::did_you_mean(name, names);
       raise(ErrorClass::usage, fmt::format("unknown queue pair option {}{}", name,
                                            near.empty() ? fmt::format("; expected {}", fmt::join(names, ", ")) : near));
     }
