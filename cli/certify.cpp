@@ -12,6 +12,7 @@
 #include <memory>
 #include <thread>
 
+#include "captures/io/output_file.hpp"
 #include "cli/command.hpp"
 #include "cli/device_options.hpp"
 #include "cli/lab.hpp"
@@ -187,7 +188,7 @@ Exit finish(const Options& options, const conformance::Assessment& made, Output&
   }
   std::vector<std::string> errors = made.troubles;
   if (!options.html.empty())
-    if (const auto written = conformance::write_text(options.html, to_html(report, "")); !written)
+    if (const auto written = captures::write_file(options.html, to_html(report, "")); !written)
       errors.push_back(written.error());
   for (const std::string& message : errors) report_error("certify: " + message);
   if (!output.finish() || !errors.empty()) return Exit::error;
@@ -302,7 +303,7 @@ void add_device_options(Command& command, conformance::TargetOptions& target) {
                  "Allow sending to this device address (required for physical devices).");
   command.option("--rate", "PPS", target.frames_per_second,
                  "Send at most PPS frames per second to a physical device. 0 removes the limit.");
-  command.option("--credentials", "FILE", target.secret_file,
+  command.option("--credentials", "FILE", target.credentials,
                  "Authenticate to the agent with the key in FILE (see rdmawire-agent --make-credentials).");
   command
       .option("--kernel", "KERNEL", target.kernel,

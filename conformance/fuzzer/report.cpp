@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <fstream>
 
 #include "captures/html/html.hpp"
+#include "captures/io/output_file.hpp"
 #include "captures/io/writer.hpp"
 #include "conformance/fuzzer/page/template.hpp"
 #include "conformance/rules/rules.hpp"
@@ -19,14 +19,6 @@ namespace fs = std::filesystem;
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-tl::expected<void, std::string> write_text(const fs::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) return tl::unexpected(fmt::format("{}: cannot write file", path.string()));
-  return {};
-}
 
 Json statistics_json(const Statistics& statistics) {
   Json json;
@@ -264,15 +256,17 @@ tl::expected<void, std::string> write_report(const Session& session, const std::
   for (const auto& [name, text] :
        {std::pair("report.json", to_json(session, target).dump(1, ' ', false, Json::error_handler_t::replace) + "\n"),
         std::pair("report.txt", to_text(session, target)), std::pair("index.html", to_html(session, target))})
-    if (auto written = write_text(directory / name, text); !written) return written;
+    if (auto written = captures::write_file((directory / name).string(), text); !written) return written;
   for (std::size_t i = 0; i < session.findings().size(); ++i) {
     const Finding& finding = session.findings()[i];
     const fs::path own = directory / directory_of(finding, i);
     fs::create_directories(own, error);
     if (error) return tl::unexpected(fmt::format("{}: {}", own.string(), error.message()));
-    if (auto written = write_text(own / "script.json", to_json(finding.minimal).dump(1) + "\n"); !written)
+    if (auto written = captures::write_file((own / "script.json").string(), to_json(finding.minimal).dump(1) + "\n");
+        !written)
       return written;
-    if (auto written = write_text(own / "reproduce.py", to_python(finding, target)); !written) return written;
+    if (auto written = captures::write_file((own / "reproduce.py").string(), to_python(finding, target)); !written)
+      return written;
     fs::permissions(own / "reproduce.py", fs::perms::owner_exec, fs::perm_options::add, error);
     if (auto written = write_capture(finding, device, own / "capture.pcapng"); !written) return written;
   }

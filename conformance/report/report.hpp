@@ -70,8 +70,6 @@ std::string to_html(const Report& report, std::string_view captures);
 /// The file name of a case's capture, derived from its id.
 std::string capture_name(const CaseResult& result);
 
-/// Writes text to a file. The error contains path and cause.
-tl::expected<void, std::string> write_text(const std::filesystem::path& path, const std::string& text);
 /// Writes the frames of a case, with its steps as comments, to a pcapng file in `directory`/captures. Creates the
 /// directory.
 tl::expected<void, std::string> write_capture(const CaseResult& result, const std::filesystem::path& directory);

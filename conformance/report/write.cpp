@@ -1,10 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <fstream>
 
+#include "captures/io/output_file.hpp"
 #include "captures/io/writer.hpp"
 #include "conformance/report/report.hpp"
 
@@ -30,15 +29,6 @@ bool follows(const Step& step) {
 }
 
 }  // namespace
-
-tl::expected<void, std::string> write_text(const fs::path& path, const std::string& text) {
-  errno = 0;
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) return tl::unexpected(fmt::format("{}: could not be written: {}", path.string(), std::strerror(errno)));
-  return {};
-}
 
 std::string capture_name(const CaseResult& result) {
   std::string name = result.of->id();
@@ -96,7 +86,7 @@ tl::expected<void, std::string> write(const Report& report, const fs::path& dire
        {std::pair("report.json",
                   to_json(report).dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"),
         std::pair("junit.xml", to_junit(report)), std::pair("index.html", to_html(report, "captures"))})
-    if (auto written = write_text(directory / name, text); !written) return written;
+    if (auto written = captures::write_file((directory / name).string(), text); !written) return written;
   return {};
 }
 
