@@ -80,12 +80,6 @@ bool accepts_gsi_qkey(std::uint32_t qkey);
 /// Return the datagram with a MAD, which has 256 bytes: C13-3. It uses the encapsulation of `way`: A17.6.1.
 OutgoingPacket management_datagram(Core& core, const CmPath& way, std::vector<std::uint8_t> mad);
 
-// Sending: transmit.cpp
-/// Return the BTH and extension headers of a packet that is sent: those of the packet.
-PacketFields sent_fields(const OutgoingPacket& packet);
-/// Return the encoded frame as it is sent: unchanged.
-std::vector<std::uint8_t> sent_frame(std::vector<std::uint8_t> frame);
-
 // Received requests: responder_decision.cpp
 /// Return the settings of the state machine: the MTU and the rights of the queue pair.
 machines::RcResponderSettings responder_settings(const QueuePair& qp);
@@ -383,12 +377,6 @@ struct ManagementDecisions {
       conforming::management_datagram;
 };
 
-/// Decisions about every packet that is sent.
-struct SendingDecisions {
-  Overridable<PacketFields(const OutgoingPacket&)> fields = conforming::sent_fields;
-  Overridable<std::vector<std::uint8_t>(std::vector<std::uint8_t>)> frame = conforming::sent_frame;
-};
-
 /// Decisions of the responder of reliable connections.
 struct ResponderDecisions {
   Overridable<machines::RcResponderSettings(const QueuePair&)> settings = conforming::responder_settings;
@@ -561,7 +549,6 @@ struct Decisions {
   DecodingDecisions decoding;
   ValidationDecisions validation;
   ManagementDecisions management;
-  SendingDecisions sending;
   ResponderDecisions responder;
   RequesterDecisions requester;
   UnreliableDecisions unreliable;

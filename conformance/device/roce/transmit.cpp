@@ -20,29 +20,21 @@ void pace(Core& core, QueuePair& qp, std::uint64_t bytes) {
   qp.next_send = qp.rate.is_limited() ? core.now + machines::spacing(qp.rate, bytes) : 0;
 }
 
-/// Return the frame of a packet. Empty if its path lacks a GID or a known MAC address.
-std::optional<std::vector<std::uint8_t>> frame_of(const Core& core, OutgoingPacket packet) {
-  packet.fields = core.decisions.sending.fields(packet);
-  auto frame = make_frame(packet, core.port, core.decisions.encoding);
-  if (frame) *frame = core.decisions.sending.frame(std::move(*frame));
-  return frame;
-}
-
 /// Return the next control packet or the next packet of a queue pair, starting after the last sender.
 std::optional<std::vector<std::uint8_t>> next_frame(Core& core) {
   while (!core.control.empty()) {
-    OutgoingPacket packet = std::move(core.control.front());
+    const OutgoingPacket packet = std::move(core.control.front());
     core.control.pop_front();
-    if (auto frame = frame_of(core, std::move(packet))) return frame;
+    if (auto frame = make_frame(packet, core.port, core.decisions.encoding)) return frame;
   }
   auto turn = core.qps.upper_bound(core.last_sender);
   for (std::size_t tried = 0; tried < core.qps.size(); ++tried, ++turn) {
     if (turn == core.qps.end()) turn = core.qps.begin();
     QueuePair& qp = turn->second;
-    auto packet = next_of(core, qp);
+    const auto packet = next_of(core, qp);
     if (!packet) continue;
     core.last_sender = qp.qpn;
-    auto frame = frame_of(core, std::move(*packet));
+    auto frame = make_frame(*packet, core.port, core.decisions.encoding);
     if (!frame) return std::vector<std::uint8_t>{};  // unknown destination MAC address: lost
     pace(core, qp, frame->size());
     return frame;
@@ -51,10 +43,6 @@ std::optional<std::vector<std::uint8_t>> next_frame(Core& core) {
 }
 
 }  // namespace
-
-PacketFields conforming::sent_fields(const OutgoingPacket& packet) { return packet.fields; }
-
-std::vector<std::uint8_t> conforming::sent_frame(std::vector<std::uint8_t> frame) { return frame; }
 
 void transmit(Core& core, std::vector<std::vector<std::uint8_t>>& frames) {
   for (auto& [qpn, qp] : core.qps) requester_timers(core, qp);

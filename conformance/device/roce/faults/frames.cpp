@@ -69,6 +69,8 @@ std::size_t no_bytes(Frame& /*frame*/) { return 0; }
 std::size_t ipv6_bytes(Frame& /*frame*/) { return Ipv6::size; }
 std::size_t ip_bytes(Frame& frame) { return frame.find(info<Ipv4>) ? Ipv4::size : Ipv6::size; }
 
+bool is_connected(const PacketFields& packet) { return opcode(packet.opcode).transport != Transport::ud; }
+
 /// The bytes of a datagram that the ICRC covers, from the IP header on.
 struct Covered {
   Bytes datagram;
@@ -252,6 +254,51 @@ constexpr FaultOverride frame_rows[] = {
          HeaderValue bth = next(from);
          set_field<Bth>(bth, "reserved2", 1);
          return bth;
+       });
+     }},
+    {Fault::sends_header_version_1,
+     [](Decisions& d) {
+       d.encoding.base_header.override_with([](const auto& next, const PacketFields& from) {
+         HeaderValue bth = next(from);
+         set_field<Bth>(bth, "tver", 1);
+         return bth;
+       });
+     }},
+    {Fault::addresses_next_queue_pair,
+     [](Decisions& d) {
+       d.encoding.base_header.override_with([](const auto& next, const PacketFields& from) {
+         HeaderValue bth = next(from);
+         if (is_connected(from)) set_field<Bth>(bth, "dest_qp", from.dest_qpn + 1);
+         return bth;
+       });
+     }},
+    {Fault::sends_other_pkey,
+     [](Decisions& d) {
+       d.encoding.base_header.override_with([](const auto& next, const PacketFields& from) {
+         HeaderValue bth = next(from);
+         if (is_connected(from)) set_field<Bth>(bth, "pkey", from.pkey ^ 1);
+         return bth;
+       });
+     }},
+    {Fault::sends_reserved_extension_bits,
+     [](Decisions& d) {
+       d.encoding.extension_headers.override_with([](const auto& next, const PacketFields& from) {
+         std::vector<HeaderValue> headers = next(from);
+         for (HeaderValue& header : headers) {
+           set_field<Aeth>(header, "syndrome.reserved", 1);
+           set_field<Deth>(header, "reserved", 1);
+         }
+         return headers;
+       });
+     }},
+    {Fault::wrong_ip_checksum,
+     [](Decisions& d) {
+       d.encoding.encode.override_with([](const auto& next, const Frame& frame) {
+         std::vector<std::uint8_t> bytes = next(frame);
+         Frame sent = frame;
+         constexpr std::size_t checksum_at = 10;
+         if (sent.find(info<Ipv4>)) bytes[network_offset(sent) + checksum_at] ^= 1;
+         return bytes;
        });
      }},
     {Fault::extension_headers_reversed,

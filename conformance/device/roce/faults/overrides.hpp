@@ -15,7 +15,6 @@ struct FaultOverride {
 
 std::span<const FaultOverride> frame_overrides();
 std::span<const FaultOverride> validation_overrides();
-std::span<const FaultOverride> sending_overrides();
 std::span<const FaultOverride> responder_overrides();
 std::span<const FaultOverride> requester_overrides();
 std::span<const FaultOverride> unreliable_overrides();
