@@ -131,7 +131,7 @@ class Credentials {
 
 Options with_key(const std::string& file) {
   Options options;
-  options.secret_file = file;
+  options.credentials = file;
   options.timeout = 10s;
   return options;
 }

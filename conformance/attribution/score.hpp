@@ -11,7 +11,7 @@
 
 namespace rdmawire::attribution {
 
-/// What happened to a packet, or what the tracker reports about it.
+/// Fate of a packet, or the tracker's statement about it.
 enum class Label : std::uint8_t {
   none,              ///< delivered once and in order
   lost_before,       ///< lost between the sender and the capture point

@@ -1,5 +1,5 @@
 #pragma once
-/// Validation of every frame that the tester receives, whatever the case tests: lengths, checksums, ICRC, reserved
+/// Validation of every frame that the tester receives in any case: lengths, checksums, ICRC, reserved
 /// bits, versions, addresses and queue pairs. The checks are stated from the clauses and do not use the monitors, so
 /// that both verify each other.
 ///

@@ -49,7 +49,7 @@ tl::expected<std::unique_ptr<Target>, OpenError> open_target(const OpenOptions& 
     device.kernel = options.kernel;
     device.agent = options.agent;
     device.allowed = options.allowed;
-    device.secret_file = options.secret_file;
+    device.credentials = options.credentials;
     device.stop = options.stop;
     device.progress = options.progress;
     auto opened = remote_target([device] { return conformance::Target::open(device); }, options.name);

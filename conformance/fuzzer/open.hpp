@@ -19,7 +19,7 @@ struct OpenOptions {
   std::string kernel = "debian";   ///< kernel of the lab
   std::filesystem::path agent{};   ///< agent program for the lab
   std::vector<std::string> allowed{};
-  std::string secret_file{};
+  std::string credentials{};
   int stop = -1;  ///< file descriptor that becomes readable when booting must stop
   std::function<void(std::string_view)> progress{};
 };

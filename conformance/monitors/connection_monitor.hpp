@@ -69,8 +69,8 @@ struct MonitoredPacket {
 
   [[nodiscard]] bool sees_all_of(Side end) const { return complete[static_cast<std::size_t>(end)]; }
   [[nodiscard]] Place place(Side checked) const;
-  /// True if the sender sent this packet after the earlier captured request, or response, whatever the network did to
-  /// their order.
+  /// True if the sender sent this packet after the earlier captured request, or response. The order
+  /// of capture can differ.
   [[nodiscard]] bool sent_after(const SentMoment& earlier) const;
   void pass(RuleId rule) const { evaluator.record(rule, RuleResult::pass()); }
   void inconclusive(RuleId rule, Reason why) const { evaluator.record(rule, RuleResult::inconclusive(why)); }

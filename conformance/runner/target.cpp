@@ -200,7 +200,7 @@ class AgentTarget : public Target {
                                         const Known& known = {}) {
     const std::string& name = options.device;
     peer::Options session;
-    session.secret_file = options.secret_file;
+    session.credentials = options.credentials;
     auto connected = peer::Peer::connect(agent, session);
     if (!connected) return trouble(connected.error().message);
     peer_.emplace(std::move(*connected));

@@ -25,7 +25,7 @@ struct TargetOptions {
   std::string kernel = "debian";                ///< kernel of the lab: "debian", "newest", or the path of one
   std::string modules{};                        ///< with a path: its modules (lib/modules/RELEASE)
   std::filesystem::path agent{};                ///< agent program for the lab
-  std::string secret_file{};                    ///< key of the agent, see credentials.hpp. Empty: none
+  std::string credentials{};                    ///< file with the key of the agent, see credentials.hpp. Empty: none
   std::vector<std::string> allowed{};           ///< permitted destination addresses, for devices on a bench
   bool multicast = false;                       ///< permit multicast frames to a device on a bench
   std::uint32_t frames_per_second = 10'000;     ///< maximum rate on a real wire. 0: unlimited

@@ -1,7 +1,7 @@
 #pragma once
 /// The order in which an endpoint sent its packets, from their IPv4 identifications. Many senders increment the
-/// identification with every packet, so it shows which of two packets was sent first, whatever the network does to
-/// their order.
+/// identification with every packet, so it shows which of two packets was sent first, even if the network reordered
+/// them.
 
 #include <cstdint>
 
@@ -9,8 +9,8 @@ namespace rdmawire::tracking {
 
 class SendOrder {
  public:
-  /// Adds the next captured packet. `identification` 0 of a packet without IPv4 header is constant, so nothing is
-  /// learned.
+  /// Adds the next captured packet. A packet without IPv4 header has the constant `identification` 0, which shows no
+  /// order.
   void note(std::uint16_t identification) {
     const auto step = static_cast<std::int16_t>(identification - newest_);
     if (step > 0 && step <= longest_step) {

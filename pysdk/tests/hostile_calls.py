@@ -38,7 +38,7 @@ INTERNAL = re.compile(r"Unable to cast|json\.exception|std::|incompatible (funct
 
 
 class Interrupted(Exception):
-    """What the timer raises."""
+    """The timer of a call has expired."""
 
 
 running = False

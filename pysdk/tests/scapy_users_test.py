@@ -1,4 +1,4 @@
-"""What users of scapy, pandas and notebooks expect."""
+"""Expectations of users of scapy, pandas and notebooks."""
 
 import io
 import os

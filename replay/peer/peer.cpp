@@ -24,12 +24,12 @@ PeerResult<TlsChannel> establish(int stream, const Options& options) {
   const auto failed = [](PeerError::Kind kind, int number, std::string message) {
     return tl::unexpected(peer_error(kind, number, std::move(message)));
   };
-  auto keys = read_keys(options.secret_file);
+  auto keys = read_keys(options.credentials);
   if (!keys) return failed(PeerError::Kind::usage, EINVAL, "credentials: " + keys.error());
   auto context = TlsContext::make(TlsContext::Side::controller, std::move(*keys));
   if (!context)
     return failed(PeerError::Kind::usage, EINVAL,
-                  fmt::format("credentials: {}: {}", options.secret_file, context.error()));
+                  fmt::format("credentials: {}: {}", options.credentials, context.error()));
   TlsChannel tls(std::move(*context));
   const Deadline deadline = options.timeout;
   std::string outgoing = tls.take_output(), text;
@@ -88,10 +88,10 @@ Peer::~Peer() { close(); }
 
 PeerResult<Peer> Peer::connect(const std::string& address, const Options& options) {
   const bool tcp = address.starts_with("tcp:");
-  if (!tcp && !options.secret_file.empty())
+  if (!tcp && !options.credentials.empty())
     return tl::unexpected(
         peer_error(PeerError::Kind::usage, EINVAL, fmt::format("connect {}: only tcp: uses credentials", address)));
-  auto stream = open_channel(address, options.timeout, options.secret_file.empty());
+  auto stream = open_channel(address, options.timeout, options.credentials.empty());
   if (!stream) return tl::unexpected(stream.error());
   auto peer = over(std::move(*stream), options);
   if (!peer) {
@@ -105,7 +105,7 @@ PeerResult<Peer> Peer::connect(const std::string& address, const Options& option
 PeerResult<Peer> Peer::over(Descriptor stream, const Options& options) {
   if (const int flags = ::fcntl(stream.get(), F_GETFL); flags >= 0) ::fcntl(stream.get(), F_SETFL, flags | O_NONBLOCK);
   std::optional<TlsChannel> tls;
-  if (!options.secret_file.empty()) {
+  if (!options.credentials.empty()) {
     auto made = establish(stream.get(), options);
     if (!made) return tl::unexpected(made.error());
     tls = std::move(*made);

@@ -40,7 +40,7 @@ class Deadline {
 
 struct Options {
   std::string controller = "rdmawire";      ///< name in the agent's log
-  std::string secret_file = {};             ///< the key of TLS, see credentials.hpp. Empty: plain text
+  std::string credentials = {};             ///< file with the key for TLS, see credentials.hpp. Empty: plain text
   std::chrono::milliseconds timeout{5000};  ///< for connecting, and for calls without a deadline
   /// Interval of heartbeats, which keep the session alive. 0: heartbeats and the detection of silent agents are off.
   std::chrono::milliseconds heartbeat{1000};

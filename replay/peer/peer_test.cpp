@@ -158,7 +158,7 @@ TEST(Peer, ExchangesRequestsOverTls) {
     stub.farewell();
   });
   Options options = quiet();
-  options.secret_file = key.path;
+  options.credentials = key.path;
   {
     auto peer = Peer::over(agent.stream(), options);
     ASSERT_TRUE(peer) << peer.error().message;
@@ -171,7 +171,7 @@ TEST(Peer, ExchangesRequestsOverTls) {
 TEST(Peer, WrongKeyIsReported) {
   const TemporaryFile key(wrong_key);
   Options options = quiet();
-  options.secret_file = key.path;
+  options.credentials = key.path;
   SecureAgent agent(right_key, [](Stub& stub) { EXPECT_EQ(stub.next(), std::nullopt); });
   const auto peer = Peer::over(agent.stream(), options);
   ASSERT_FALSE(peer);
@@ -183,7 +183,7 @@ TEST(Peer, UnsuitableKeyFilesAreReported) {
   const auto connect = [](const std::string& file) {
     Played agent([](Stub& stub) { EXPECT_EQ(stub.next(), std::nullopt); });
     Options options = quiet();
-    options.secret_file = file;
+    options.credentials = file;
     const auto peer = Peer::over(agent.stream(), options);
     return peer ? "connected" : to_string(peer.error());
   };
@@ -199,7 +199,7 @@ TEST(Peer, UnsuitableKeyFilesAreReported) {
 TEST(Peer, AgentsWithoutTlsAreReported) {
   const TemporaryFile key(right_key);
   Options options = quiet();
-  options.secret_file = key.path;
+  options.credentials = key.path;
   const auto error_of = [&](const std::string& line) {
     Played agent([&](Stub& stub) { stub.say(line); });
     const auto peer = Peer::over(agent.stream(), options);
@@ -215,7 +215,7 @@ TEST(Peer, AgentsWithoutTlsAreReported) {
 TEST(Peer, SilentAgentEndsTheTlsHandshakeAtTheTimeout) {
   const TemporaryFile key(right_key);
   Options options = quiet();
-  options.secret_file = key.path;
+  options.credentials = key.path;
   options.timeout = 50ms;
   std::promise<void> over;
   Played agent([&](Stub&) { over.get_future().wait(); });
@@ -460,7 +460,7 @@ TEST(Peer, ConnectErrorsContainAddress) {
             "connect tcp:192.0.2.1:18515: an agent on another host requires credentials (rdmawire-agent "
             "--make-credentials) (EACCES)");
   Options options = quiet();
-  options.secret_file = "/nowhere/key";
+  options.credentials = "/nowhere/key";
   EXPECT_EQ(to_string(Peer::connect("unix:/nowhere/agent", options).error()),
             "connect unix:/nowhere/agent: only tcp: uses credentials (EINVAL)");
   EXPECT_THAT(failed("localhost:1234"), HasSubstr("expected tcp:HOST:PORT, unix:PATH or serial:PATH (EINVAL)"));

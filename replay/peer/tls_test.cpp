@@ -124,7 +124,8 @@ TEST(Tls, RecordedControllerCannotBeRepeated) {
 }
 
 TEST(Tls, RecordedTrafficNeedsMoreThanTheKey) {
-  // The key share extension of ServerHello: X25519, 32 bytes. Without it, the key alone decrypts a recording.
+  // The key share extension of ServerHello: X25519, 32 bytes. Without it, the key would be sufficient to decrypt a
+  // recording.
   static const std::string key_share("\x00\x33\x00\x24\x00\x1d\x00\x20", 8);
   std::string shares[2];
   for (std::string& share : shares) {

@@ -148,8 +148,8 @@ struct FlowMap {
   std::vector<MappedHost> hosts;
   std::vector<MappedPrefix> prefixes{};  ///< the first one that contains an address applies
   std::vector<MappedPorts> ports{};      ///< the first one that contains a port applies
-  /// Of all Ethernet frames: the first one that applies to the frame's tag. A live VLAN of a connection takes
-  /// precedence.
+  /// Changes of all Ethernet frames. The first one that applies to the frame's tag is used. A live VLAN of a connection
+  /// takes precedence.
   std::vector<MappedVlan> vlans{};
 
   [[nodiscard]] bool empty() const {

@@ -1,5 +1,5 @@
 #pragma once
-/// Validation of every FPDU and every negotiation frame that the tester receives, whatever the case tests, stated from
+/// Validation of every FPDU and every negotiation frame that the tester receives in any case, stated from
 /// the clauses and without the monitors. TCP discards segments with a wrong checksum, so the checks start with MPA.
 
 #include <vector>
