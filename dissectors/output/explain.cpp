@@ -331,8 +331,10 @@ std::vector<std::string> nearest_topics(std::string_view query, std::size_t coun
   const auto consider = [&](const std::string& name) {
     const std::string key = slug(name);
     if (key.empty() || !seen.insert(key).second) return;
-    const auto longer = static_cast<double>(std::max(key.size(), wanted.size()));
-    candidates.emplace_back(static_cast<double>(edit_distance(wanted, key)) / longer, name);
+    const std::size_t longer = std::max(key.size(), wanted.size());
+    const std::size_t limit = longer * 3 / 5;
+    const std::size_t distance = edit_distance(wanted, key, limit);
+    if (distance <= limit) candidates.emplace_back(static_cast<double>(distance) / static_cast<double>(longer), name);
   };
   for (const HeaderInfo* header : all_headers()) {
     consider(std::string(header->name));
@@ -351,7 +353,7 @@ std::vector<std::string> nearest_topics(std::string_view query, std::size_t coun
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> nearest;
   for (const auto& [distance, name] : candidates) {
-    if (nearest.size() == count || distance > 0.6) break;
+    if (nearest.size() == count) break;
     nearest.push_back(name);
   }
   return nearest;
