@@ -224,7 +224,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace rdmawire::device;
   Input input({data, std::min<std::size_t>(size, 4096)});
   FuzzFixture fixture;
-  if (const std::uint8_t fault = input.byte(); fault < fault_count) {
+  std::size_t fault = input.byte();
+  if (fault == 255) fault += input.byte();  // there are more faults than values of a byte
+  if (fault < fault_count) {
     Faults faults;
     faults.set(static_cast<Fault>(fault));
     fixture.device.set_faults(faults);
