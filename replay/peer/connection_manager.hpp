@@ -49,7 +49,7 @@ class CmConnection : public Handle {
   static PeerResult<CmConnection> connect(Peer& peer, const QueuePair& qp, const CmAddress& to,
                                           const CmParameters& parameters = {});
 
-  /// The next event of this connection.
+  /// Returns the next event of this connection.
   PeerResult<CmEvent> next_event(Deadline deadline) const;
   /// Waits for an event of this type and skips other events. An event that excludes it ("rejected", "failed",
   /// "unreachable", "addr_error", "route_error", "connect_error") is returned as an error.
@@ -74,7 +74,7 @@ class Listener : public Handle {
   static PeerResult<Listener> listen(Peer& peer, const CmAddress& to, std::uint32_t backlog = 16);
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
-  /// The next connection request. The caller must accept or reject it. Destruction rejects it.
+  /// Returns the next connection request. The caller must accept or reject it. Destruction rejects it.
   PeerResult<CmConnection> request(Deadline deadline) const;
 
  private:

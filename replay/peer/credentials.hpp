@@ -25,17 +25,17 @@ struct Key {
   ~Key();
 };
 
-/// A random key. Its ID contains the date. Fails without a source of random numbers.
+/// Returns a random key. Its ID contains the date. Fails without a source of random numbers.
 tl::expected<Key, std::string> make_key();
 
-/// 1 to 64 letters, digits, and "._-".
+/// True for 1 to 64 letters, digits, and "._-".
 bool is_key_id(std::string_view text);
 
 /// Parses lines "ID KEY", the key as 64 hexadecimal digits. Empty lines and lines that start with "#" are ignored. An
 /// error names the line, without its contents.
 tl::expected<std::vector<Key>, std::string> parse_keys(std::string_view text);
 
-/// Reads a file of keys. Only its owner may have access. A file of root may be readable by its group.
+/// Reads a key file. Only its owner may have access. A file owned by root may be readable by its group.
 tl::expected<std::vector<Key>, std::string> read_keys(const std::string& path);
 
 struct MadeCredentials {

@@ -132,7 +132,7 @@ TEST_F(Files, FilesThatOthersCanAccessAreRejected) {
               fmt::format("{}: other users can access this file (mode {:04o}); use chmod 600", path, bits));
   }
   ASSERT_EQ(::chmod(path.c_str(), 0640), 0);
-  // A file of root may be readable by its group, as the credentials of a service are.
+  // A file owned by root may be readable by its group, as the credentials of a service are.
   EXPECT_EQ(error_of(read_keys(path)) == "none", ::geteuid() == 0);
   ASSERT_EQ(::chmod(path.c_str(), 0400), 0);
   EXPECT_EQ(error_of(read_keys(path)), "none");

@@ -15,7 +15,7 @@ struct PeerError {
     usage,    ///< invalid address, argument or handle of the caller. No command was sent
   };
   Kind kind = Kind::refused;
-  int number = 0;       ///< errno of Linux. For refused, that of the agent
+  int number = 0;       ///< errno of Linux. For `refused`, the agent's errno
   std::string name;     ///< symbolic name: "ENOENT"
   std::string message;  ///< operation, object and cause
 };

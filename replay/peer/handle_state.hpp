@@ -43,13 +43,13 @@ inline tl::unexpected<PeerError> unreadable(std::string_view command, std::strin
                                    fmt::format("{}: the agent's response has no valid {}", command, what)));
 }
 
-/// A result of which only the success counts.
+/// For commands whose result contains nothing that the caller needs.
 inline PeerResult<void> done(const PeerResult<nlohmann::json>& result) {
   if (!result) return tl::unexpected(result.error());
   return {};
 }
 
-/// Members of a result, each of its type. Anything missing or of another type is remembered.
+/// Reads members of a result, and checks their types. The first missing or mistyped member is remembered.
 class Reader {
  public:
   explicit Reader(const nlohmann::json& object) : object_(&object) {}

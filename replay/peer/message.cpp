@@ -16,7 +16,7 @@ LineBuffer::State LineBuffer::append(std::string_view bytes) {
     searched_ -= begin_;
     begin_ = 0;
   }
-  // The limit applies only to the last, incomplete line.
+  // Only the last, incomplete line can exceed the limit.
   bytes_ += bytes;
   const std::size_t last_end = bytes_.rfind('\n');
   const std::size_t open = bytes_.size() - (last_end == std::string::npos ? 0 : last_end + 1);

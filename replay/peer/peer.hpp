@@ -58,7 +58,7 @@ class Peer {
  public:
   /// "tcp:HOST:PORT", "unix:PATH" or "serial:PATH". Only TCP uses TLS. Name resolution may exceed the timeout.
   static PeerResult<Peer> connect(const std::string& address, const Options& options = {});
-  /// Uses an open stream and takes ownership of it. Uses TLS if there is a key.
+  /// Uses an open stream and takes ownership of it. Uses TLS if `options.credentials` is set.
   static PeerResult<Peer> over(Descriptor stream, const Options& options = {});
 
   Peer(Peer&&) noexcept = default;
@@ -89,9 +89,9 @@ class Peer {
   /// Number of events dropped because the queue was full.
   [[nodiscard]] std::uint64_t dropped_events() const;
 
-  /// For poll(2): readable if there is an event, a response to collect, or the connection is lost.
+  /// For poll(2): readable if there is an event or a response to collect, or if the connection is lost.
   [[nodiscard]] int descriptor() const;
-  /// Why the connection is lost. nullopt: it is not.
+  /// Returns why the connection was lost. nullopt while it exists.
   [[nodiscard]] std::optional<PeerError> lost() const;
   /// Errors that occurred when destructors of handles released objects: their number, and the first error.
   struct ReleaseErrors {

@@ -69,8 +69,8 @@ class SecureAgent {
   SecureAgent& operator=(const SecureAgent&) = delete;
 
   Descriptor stream() { return std::move(controller_); }
-  std::string error;             ///< of TLS. Read after the connection
-  std::string seen_by_observer;  ///< bytes of the controller
+  std::string error;             ///< TLS error. Read it after the end of the connection
+  std::string seen_by_observer;  ///< bytes that the controller sent
 
  private:
   void relay(const Descriptor& outside, const Descriptor& inside, TlsChannel tls) {
@@ -344,7 +344,7 @@ TEST(Peer, LostConnectionEndsAllWaits) {
   EXPECT_EQ(peer->call("again").error().kind, PeerError::Kind::lost);
 }
 
-/// The error of a session after the agent sends `bytes`.
+/// Returns the error of a session after the agent has sent `bytes`.
 std::string after(const std::string& bytes) {
   Played agent([&](Stub& stub) {
     stub.greet();

@@ -53,7 +53,7 @@ json send_request(const SendRequest& request, bool datagram) {
   return given;
 }
 
-/// Attributes of one way or other, as long as all before went well.
+/// Calls of modify_qp. After the first failure, the others are skipped.
 class Steps {
  public:
   explicit Steps(const QueuePair& qp) : qp_(&qp) {}

@@ -66,7 +66,7 @@ struct Connection {
 
 struct SharedReceiveQueueOptions {
   std::uint32_t max_wr = 16, max_sge = 1, limit = 0;
-  const XrcDomain* xrcd = nullptr;  ///< creates an XRC SRQ. Also requires cq
+  const XrcDomain* xrcd = nullptr;  ///< if set, the SRQ is an XRC SRQ, which also requires `cq`
   const CompletionQueue* cq = nullptr;
 };
 
@@ -105,7 +105,8 @@ class QueuePair : public Handle {
   /// All attributes, in the form of `query_qp`.
   [[nodiscard]] PeerResult<nlohmann::json> query() const;
 
-  /// If a request is rejected, the preceding ones are posted. The message contains its position.
+  /// If a request is rejected, the preceding ones are posted. The error message contains the position of the rejected
+  /// request.
   [[nodiscard]] PeerResult<void> post_send(const std::vector<SendRequest>& requests) const;
   [[nodiscard]] PeerResult<void> post_recv(const std::vector<ReceiveRequest>& requests) const;
 

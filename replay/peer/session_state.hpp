@@ -31,7 +31,7 @@ class Session {
   PeerResult<std::uint64_t> send(std::string_view command, const nlohmann::json& arguments);
   PeerResult<nlohmann::json> collect(std::uint64_t number, Deadline deadline);
   void forget(std::uint64_t number);
-  /// Sends a request without waiting. An error response counts as unattended.
+  /// Sends a request without waiting. Peer::unattended() reports an error response.
   void release(std::string_view command, const nlohmann::json& arguments);
 
   PeerResult<std::optional<Event>> next_event(Deadline deadline, const Peer::EventFilter& filter);
@@ -98,9 +98,9 @@ class Session {
   std::optional<PeerError> lost_;
   std::string hello_id_;
   std::optional<PeerResult<nlohmann::json>> hello_answer_;
-  std::optional<PeerError> early_error_;  // for no request, before the response to hello
-  bool greeted_ = false;                  // earlier messages belong to a previous session
-  bool beating_ = false;                  // hello is complete, so heartbeats may be sent
+  std::optional<PeerError> early_error_;  // error without a request ID, received before the response to hello
+  bool greeted_ = false;  // the response to hello was received. Earlier messages belong to a previous session
+  bool beating_ = false;  // hello is complete, so heartbeats may be sent
   bool shown_ready_ = false;
   bool stopping_ = false;
   bool heartbeat_open_ = false;

@@ -132,7 +132,7 @@ struct TlsChannel::State {
       error =
           fmt::format("the agent rejected the key with the ID {}: its credentials do not contain the same key", key_id);
     } else {
-      error = fmt::format("the agent does not prove that it has the key with the ID {}: {}", key_id, reason.text);
+      error = fmt::format("the agent did not prove that it has the key with the ID {}: {}", key_id, reason.text);
     }
   }
   /// Returns false on failure.
@@ -142,7 +142,7 @@ struct TlsChannel::State {
     if (done == 1) {
       // A peer without the key could authenticate with a certificate only, and no certificate is trusted.
       if (SSL_session_reused(ssl) != 1 || SSL_version(ssl) != TLS1_3_VERSION) {
-        error = "the peer does not prove that it has the key";
+        error = "the peer did not prove that it has the key";
         return false;
       }
       established = true;

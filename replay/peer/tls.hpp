@@ -12,12 +12,12 @@
 
 namespace rdmawire::peer {
 
-/// Configuration of one side. The controller is the TLS client, the agent the server, never the other way round.
+/// Configuration of one side. The controller is always the TLS client, and the agent the server.
 class TlsContext {
  public:
   enum class Side : std::uint8_t { controller, agent };
 
-  /// `keys`: the agent accepts each of them, the controller uses its only one.
+  /// `keys`: the agent accepts each of them. The controller must have exactly one.
   static tl::expected<std::shared_ptr<const TlsContext>, std::string> make(Side side, std::vector<Key> keys);
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
@@ -59,9 +59,9 @@ class TlsChannel {
   [[nodiscard]] bool closed() const;
   /// The peer's first byte belongs to no TLS record.
   [[nodiscard]] bool peer_sends_plain_text() const;
-  /// The ID of the key in use. Empty before an agent knows it.
+  /// ID of the key in use. An agent returns "" until it receives the ID.
   [[nodiscard]] const std::string& key_id() const;
-  /// Why receive() failed, one clause without the peer's address.
+  /// Returns why receive() failed: one clause, without the peer's address.
   [[nodiscard]] const std::string& error() const;
 
  private:
@@ -70,7 +70,7 @@ class TlsChannel {
   std::unique_ptr<State> state_;
 };
 
-/// The first bytes of a TLS connection: a handshake record of version 3.x.
+/// True if the bytes start a TLS connection: a handshake record of version 3.x.
 [[nodiscard]] inline bool looks_like_tls(std::string_view bytes) {
   return bytes.size() >= 2 && bytes[0] == 0x16 && bytes[1] == 0x03;
 }

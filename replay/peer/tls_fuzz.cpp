@@ -1,4 +1,4 @@
-// Fuzz target: files of credentials, and bytes of an unauthenticated peer on both sides of TLS.
+// Fuzz target: key files, and bytes from an unauthenticated peer, received by either side of TLS.
 
 #include <algorithm>
 #include <cstdint>
@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     bytes.remove_prefix(taken);
     (void)channel.take_output();
   }
-  // No input contains the proof of a key that depends on random numbers of this channel.
+  // The proof of a key depends on random numbers of this channel, so no input contains a valid one.
   if (channel.established() || !text.empty()) std::abort();
   return 0;
 }

@@ -66,7 +66,7 @@ TEST(Tls, SameKeyConnectsAndHidesText) {
     EXPECT_EQ(wire.controller_text, "the answer\n" + much);
     EXPECT_EQ(wire.to_agent.find("question"), std::string::npos);
     EXPECT_EQ(wire.to_controller.find("mmmm"), std::string::npos);
-    // An observer sees the ID of the key, and not the key.
+    // An observer sees the key's ID, but not the key.
     EXPECT_NE(wire.to_agent.find("b"), std::string::npos);
     EXPECT_EQ(wire.to_agent.find(std::string(8, '\2')), std::string::npos);
   }
@@ -163,7 +163,7 @@ TEST(Tls, ControllerUsesExactlyOneKey) {
             "contains 2 keys; a controller uses one");
 }
 
-/// A server or client of OpenSSL that a channel talks to.
+/// A plain OpenSSL server or client as the peer of a channel.
 class Stranger {
  public:
   explicit Stranger(const SSL_METHOD* method) : context_(SSL_CTX_new(method)), ssl_(SSL_new(context_)) {
@@ -216,7 +216,7 @@ TEST(Tls, ControllerRejectsAnAgentWithACertificate) {
   BIO_write(SSL_get_rbio(agent.ssl()), first.data(), static_cast<int>(first.size()));
   EXPECT_FALSE(agent.exchange(controller, text));
   EXPECT_FALSE(controller.established());
-  EXPECT_THAT(controller.error(), HasSubstr("the agent does not prove that it has the key with the ID a: "));
+  EXPECT_THAT(controller.error(), HasSubstr("the agent did not prove that it has the key with the ID a: "));
 }
 
 TEST(Tls, AgentRejectsControllersWithoutAKeyOrTls13) {

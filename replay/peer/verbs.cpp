@@ -26,7 +26,7 @@ bool link_local(const Gid& gid) {
 }
 constexpr std::string_view mapped = "::ffff:";
 
-/// Higher values are preferred as source of traffic.
+/// Higher values are preferred as the source of traffic.
 int preference(const Gid& gid) {
   return (gid.type == "roce_v2" ? 4 : 0) + (link_local(gid) ? 0 : 2) + (gid.text.starts_with(mapped) ? 1 : 0);
 }

@@ -97,8 +97,8 @@ class Device : public Handle {
   [[nodiscard]] const Gid& gid() const { return gid_; }
   /// The address of gid() as text: "10.0.0.2" or an IPv6 address.
   [[nodiscard]] std::string address() const;
-  /// The MAC address of the port's network interface, derived from the default GID (fe80::/64. The only GID for iWARP).
-  /// All zeros: unknown.
+  /// The MAC address of the port's network interface, derived from the link-local GID (fe80::/64), or for iWARP from
+  /// the only GID. All zeros: unknown.
   [[nodiscard]] std::array<std::uint8_t, 6> mac() const;
 
   [[nodiscard]] PeerResult<ProtectionDomain> protection_domain() const;

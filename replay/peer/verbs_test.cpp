@@ -177,7 +177,7 @@ TEST(Device, IncompleteResponseIsAnError) {
   EXPECT_EQ(device.completion_queue(16).error().number, EPROTO);
 }
 
-/// Runs `asked` as the agent after an RC QP has been created.
+/// Creates an RC QP, then runs `use` with it. The agent runs `asked`.
 template <class Use>
 void with_queue_pair(const std::function<void(Making&)>& asked, Use use) {
   Played agent([&](Stub& stub) {
