@@ -33,7 +33,7 @@ struct PsnStream {
   std::int64_t highest_relative = 0;
   std::uint32_t connection = 0;
   std::uint32_t message = 0, packet = 0;
-  std::vector<Noted> noted;  // by relative PSN modulo its size, a power of two. Grows up to the window
+  std::vector<Noted> noted;  // indexed by relative PSN modulo the vector's size, a power of two. Grows up to the window
 
   Noted* at(std::int64_t relative) {
     const auto size = static_cast<std::int64_t>(noted.size());
@@ -104,7 +104,8 @@ std::optional<FlowKey> Coordinator::State::requests_answered(const FlowKey& answ
     if (!(key.from == answer.to && key.to == answer.from)) return;
     // Responses to a READ use PSNs after the request's PSN.
     const std::int64_t relative = stream.highest_relative + (psn - stream.highest);
-    if (relative >= 0 && relative < stream.highest_relative + 1024) found = key;  // the most recently used one wins
+    // The most recently used direction is preferred.
+    if (relative >= 0 && relative < stream.highest_relative + 1024) found = key;
   };
   requests.for_each_oldest_first(possible);
   return found;
@@ -126,7 +127,7 @@ FrameCoordinates Coordinator::State::rdma(const FlowKey& flow, const HeaderStack
       if (const auto other = requests_answered(flow, psn)) {
         const PsnStream& asked = *requests.find(*other);
         relative = asked.highest_relative + (psn - asked.highest);
-        // Both directions get the lower number.
+        // Both directions get the lower of their connection numbers.
         const std::uint32_t* mine = halves.find(flow);
         const std::uint32_t number = mine ? std::min(*mine, asked.connection) : asked.connection;
         halves.put(flow, number);

@@ -18,14 +18,14 @@ struct FrameCoordinates {
     tcp,
   };
   Kind kind = Kind::other;
-  std::uint32_t connection = 0;  ///< in order of appearance, from 1. Equal for both directions
+  std::uint32_t connection = 0;  ///< in order of appearance, from 1. The same number for both directions
   /// PSN relative to the first request of the direction. For answers, relative to the first PSN of the requests, if
   /// these were seen.
   std::int64_t psn = 0;
   /// Number of the transmission of this PSN or TCP segment, from 1. 0: unknown, because it is too old.
   std::uint32_t transmission = 0;
-  std::uint32_t message = 0;  ///< in the requests (or answers) of its direction, from 1
-  std::uint32_t packet = 0;   ///< in its message, from 1
+  std::uint32_t message = 0;  ///< number of the message among the requests (or answers) of its direction, from 1
+  std::uint32_t packet = 0;   ///< number of the packet in its message, from 1
   std::uint32_t segment = 0;  ///< TCP: index of the data segment in its direction, in order of appearance, from 1.
                               ///< Retransmissions keep the number
   std::int64_t sequence = 0;  ///< TCP: relative sequence number of the first data byte
@@ -49,7 +49,8 @@ class Coordinator {
   ~Coordinator();
 
   FrameCoordinates locate(const HeaderStack& stack);
-  /// Number of connections dropped because of the limit. If they appear again, they get a new number.
+  /// Number of QP directions and TCP directions dropped because of the limit. If their packets appear again, they get a
+  /// new connection number.
   [[nodiscard]] std::uint64_t forgotten() const;
 
  private:

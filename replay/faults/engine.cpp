@@ -214,7 +214,7 @@ struct FaultEngine::State {
     }
     return frame.encode();
   }
-  std::deque<std::vector<std::uint8_t>> injected;  // frames injected by this call, to which the result refers
+  std::deque<std::vector<std::uint8_t>> injected;  // injected frames. The result refers to them
 
   struct HeldFrame {
     std::vector<std::uint8_t> bytes;
@@ -234,13 +234,13 @@ struct FaultEngine::State {
   std::vector<FaultCount> counts;
   /// Why a rule was not applied.
   struct Miss {
-    std::string reason{};         ///< of the first selected frame to which the action could not be applied
+    std::string reason{};         ///< why the action could not be applied to the first such frame
     std::uint64_t unlucky = 0;    ///< frames that only `probability` excluded
     unsigned stage = 0;           ///< selectors that the closest frame matched
-    std::string_view selector{};  ///< the one that it did not match
+    std::string_view selector{};  ///< the next selector, which the closest frame did not match
   };
   std::vector<Miss> misses;
-  std::uint32_t last_connection = 0;  ///< highest number of a connection
+  std::uint32_t last_connection = 0;  ///< highest connection number so far
   std::vector<Random> randoms;
   tracking::Dissector dissector;
   tracking::Packet packet;
@@ -250,7 +250,7 @@ struct FaultEngine::State {
   std::int64_t first_time = 0;
   std::int64_t now = 0;
   std::list<HeldFrame> held;      // oldest first
-  std::list<HeldFrame> released;  // released by this call, and referred to by the result
+  std::list<HeldFrame> released;  // released by this call. The result refers to them
   std::vector<std::uint8_t> own;  // a modified frame
   std::deque<FaultLogEntry> log;
   std::uint64_t log_forgotten = 0;
@@ -310,8 +310,8 @@ std::string_view FaultEngine::State::excluded_by(const FaultRule& rule, const He
   const auto outside = [](const std::optional<FaultRange>& range, std::int64_t value) {
     return range && !range->holds(value);
   };
-  // The order of the checks is that of the diagnosis: a rule that was never applied is reported with the last check
-  // that excluded all remaining frames.
+  // For a rule that was never applied, why_not() names the check that the closest frames failed. This is the latest
+  // failed check in the order below.
   stage = 1;
   if (rule.from && !is_at(*rule.from, side, stack, true)) return "from";
   ++stage;
@@ -477,7 +477,6 @@ const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::ui
       }
       case FaultAction::Kind::corrupt: {
         if (action.region == FaultAction::Region::field) {
-          // Copies the frame only if it contains the field.
           what = corrupt_field(action, stack, change(), s.randoms[i]);
           done = !what.empty();
           if (!done) what = fmt::format("not corrupted: no {}.{}", action.field.header->name, action.field.field->name);

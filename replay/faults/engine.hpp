@@ -1,6 +1,6 @@
 #pragma once
-/// Applies a fault program to frames. Free of I/O: input and output are frames with times and sides. Random numbers use
-/// a seed.
+/// Applies a fault program to frames. Free of I/O: input and output are frames with times and sides. A seed determines
+/// the random numbers.
 
 #include <cstdint>
 #include <deque>
@@ -39,7 +39,7 @@ struct FaultedFrame {
 
 /// Result for one frame.
 struct FaultOutcome {
-  std::uint64_t frame = 0;  ///< frame number. 0: result of due()
+  std::uint64_t frame = 0;  ///< frame number. 0: result of due() or finish()
   FrameCoordinates coordinates;
   std::string faults;                 ///< description of the faults. Empty: none
   bool dropped = false;               ///< the frame is not sent
@@ -55,7 +55,7 @@ struct FaultCount {
 
 struct FaultEngineOptions {
   std::uint64_t seed = 0;            ///< default if the program specifies none
-  std::size_t held_frames = 4096;    ///< maximum number of held frames. The oldest is released when it is exceeded
+  std::size_t held_frames = 4096;    ///< maximum number of held frames. If it is reached, the oldest is released
   std::size_t log_entries = 65'536;  ///< maximum number of log entries. The oldest are dropped
   std::uint32_t connections = 1024;  ///< maximum number of tracked connections
   /// Not 0: all frames belong to one connection with this number.
@@ -78,14 +78,15 @@ class FaultEngine {
   const FaultOutcome& arrived(Bytes frame, std::int64_t time, std::uint32_t side);
   /// Time limit of the next held frame.
   [[nodiscard]] std::int64_t wakes() const;
-  /// Releases the frames that are due at `time`.
+  /// Releases the held frames whose time limit is reached at `time`.
   const FaultOutcome& due(std::int64_t time);
   /// Releases all held frames.
   const FaultOutcome& finish(std::int64_t time);
 
   [[nodiscard]] const FaultProgram& program() const;
   [[nodiscard]] std::span<const FaultCount> counts() const;
-  /// Why a rule was not applied: to a selected frame, or if no frame was selected, to any. Empty: it always was.
+  /// Returns why a rule was not applied to a selected frame, or why it selected no frame. Empty if it was applied to
+  /// every selected frame.
   [[nodiscard]] std::string why_not(std::size_t rule) const;
   [[nodiscard]] const std::deque<FaultLogEntry>& log() const;
   [[nodiscard]] std::uint64_t log_forgotten() const;  ///< number of dropped entries

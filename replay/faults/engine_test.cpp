@@ -249,8 +249,7 @@ TEST(FaultEngine, RandomSelectionDependsOnSeed) {
   EXPECT_EQ(engine_of("seed 9\ndrop", {.seed = 3}).seed(), 9U);
 }
 
-// For any rules: each frame leaves as often as specified, not before its arrival, and held frames are released in the
-// end.
+// Each frame is sent as often as the rules specify, and not before its arrival. finish() releases all held frames.
 TEST(FaultEngine, FramesAreSentExactlyAsOftenAsSpecified) {
   FaultEngine engine = engine_of(
       "hold 3 probability 30%\ndelay 2us probability 0.2\nduplicate 2 probability 0.2\n"

@@ -1,5 +1,5 @@
 // Fuzz target: a program, a zero byte, and frames, each preceded by its length (one byte) and its side. Compilation
-// returns a program or a printable error, and the engine keeps its invariants.
+// must return a program or a printable error, and the engine must keep its invariants.
 
 #include <algorithm>
 #include <cstdlib>

@@ -25,7 +25,7 @@ inline Frame between(bool from_a) {
              .set<"dst">(from_a ? 0x0a000003 : 0x0a000002)
              .set<"tos">(0x02);
 }
-/// The frame goes from a to QP 0x11 of b, or from b to QP 0x12 of a.
+/// Returns a frame from a to QP 0x11 of b, or from b to QP 0x12 of a.
 inline std::vector<std::uint8_t> packet(bool from_a, std::uint8_t opcode, std::uint32_t psn, std::uint32_t qp = 0) {
   Frame frame = between(from_a) / Value<Udp>() /
                 Value<Bth>().set<"opcode">(opcode).set<"psn">(psn).set<"dest_qp">(qp       ? qp

@@ -21,7 +21,7 @@ struct Word {
 
 constexpr std::string_view actions[] = {"drop", "delay",    "hold",   "duplicate", "corrupt",
                                         "mark", "truncate", "inject", "change",    "seed"};
-// By AETH code. IBTA vol 1, 9.7.5.2.2 to 9.7.5.2.6
+// Index: AETH NAK code. IBTA vol 1, 9.7.5.2.2 to 9.7.5.2.6
 constexpr std::string_view nak_codes[] = {"sequence-error", "invalid-request", "remote-access", "remote-operation",
                                           "invalid-rd-request"};
 constexpr std::string_view selectors[] = {

@@ -29,7 +29,7 @@ struct FaultError {
   std::size_t line = 1;      ///< from 1
   std::size_t position = 0;  ///< offset in the line, in bytes
   std::size_t length = 0;    ///< in bytes. 0: between two characters or at the end
-  std::string message;       ///< one sentence: unexpected and expected text
+  std::string message;       ///< one sentence, usually the unexpected and the expected text
 };
 /// "line 2:", the line, a marker below the position, and the message.
 std::string to_string(const FaultError& error, std::string_view program);
@@ -54,7 +54,7 @@ struct FaultAction {
   std::uint32_t byte = 0;    ///< corrupt: offset in the region
   std::uint8_t mask = 0x01;  ///< corrupt: XOR mask of the byte
   std::uint32_t bits = 0;    ///< corrupt: number of random bits of the region to flip. 0: use byte and mask
-  FieldRef field{};          ///< corrupt, region field: the field of the innermost header
+  FieldRef field{};          ///< corrupt, region field: the field to change, in the innermost header of its type
   std::uint64_t value = 0;   ///< corrupt a field: XOR mask (low 64 bits) or, with `set`, the new value
   bool set = false;
   bool cnp = false;           ///< inject: a CNP instead of an acknowledgement with `syndrome`
@@ -86,7 +86,7 @@ struct FaultRule {
   std::optional<std::int64_t> after, before;  ///< nanoseconds since the first frame
   std::shared_ptr<const output::Filter> where;
   double probability = 1;
-  // Applied to the frames that match all other selectors, counted from 1:
+  // The following count the frames that match all other selectors, from 1:
   std::optional<FaultRange> nth;
   std::uint64_t every = 1;
 };

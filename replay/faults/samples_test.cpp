@@ -17,7 +17,7 @@ struct Again final : tracking::Sink {
     using tracking::EventKind;
     if (event.kind == EventKind::retransmission || event.kind == EventKind::tcp_retransmission)
       packets += event.packets;
-    // Retransmissions whose first transmission precedes the capture.
+    // Counts retransmissions whose first transmission precedes the capture.
     if (event.kind == EventKind::lost_in_network && event.cause == tracking::Cause::before_capture)
       never_seen += event.packets;
   }
