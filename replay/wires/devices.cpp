@@ -22,7 +22,8 @@ std::string refusal(const Interface& interface, int family) {
 }
 
 // Identifies the network namespace of a process, or of this thread ("thread-self"). nullopt if not visible. Each
-// namespace has its own inodes below net. All users may see them, but ns/net only with the right to trace the process.
+// namespace has its own inodes below /proc/PID/net. All users may read them, while /proc/PID/ns/net requires the right
+// to trace the process.
 std::optional<std::pair<dev_t, ino_t>> namespace_of(const std::string& process) {
   struct stat seen {};
   if (::stat(("/proc/" + process + "/net/dev").c_str(), &seen) != 0) return std::nullopt;

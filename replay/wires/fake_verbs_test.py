@@ -67,7 +67,7 @@ until [ $(wc -l < /proc/net/packet) -ge 2 ]; do :; done; sleep 1
 raw_ethernet_bw -d near --client -E 02:00:00:00:00:02 -B 02:00:00:00:00:01 -n 2000 -s 512
 wait $server""")
                 self.assertEqual(done.returncode, 0, done.stdout)
-                # Both ends count 2000 frames of 512 bytes.
+                # Both endpoints report 2000 iterations with 512 bytes.
                 self.assertEqual(len(re.findall(r"^ 512 +2000 ", done.stdout, re.M)), 2, done.stdout)
 
     def rdma_core(self, *which):

@@ -32,7 +32,7 @@ WireResult<std::size_t> send_when_due(std::span<const Outgoing> frames, std::siz
 }
 
 /// Sends all `frames` and waits while a queue is full, until `deadline` of the wire's clock. Returns the number of sent
-/// frames. Fewer than all without an error means that the deadline passed.
+/// frames. A smaller number than frames.size() means that the deadline passed.
 WireResult<std::size_t> send_all(Wire& wire, std::span<const Outgoing> frames, std::int64_t deadline);
 
 }  // namespace rdmawire::replay

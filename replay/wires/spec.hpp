@@ -58,7 +58,7 @@ WireResult<std::unique_ptr<Wire>> open_wire(const WireSpec& spec);
 /// Returns an error for an unknown kind of wire. Does not check the address and the options.
 WireResult<void> check_kind(const WireSpec& spec);
 
-/// Error of a specification: "packet:eth0,x: unknown option x. Expected …".
+/// Error of a specification: `wire "packet:eth0,x": packet has no option "x"; expected …`.
 WireError specification_error(std::string_view text, std::string_view what);
 
 }  // namespace rdmawire::replay

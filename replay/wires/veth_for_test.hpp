@@ -45,7 +45,6 @@ inline std::optional<Received> next(Wire& wire, std::uint16_t type = 0x88b5, std
 
 /// Sends until an error reports the lost carrier. nullopt after one minute. The kernel may report it late, and its
 /// queue may be full until then.
-/// comes to that, on a busy machine late, and until then its queue may be full.
 inline std::optional<WireError> until_down(Wire& wire) {
   std::optional<WireError> error;
   for (const std::int64_t deadline = wire.now() + 60 * second; wire.now() < deadline;) {

@@ -128,8 +128,7 @@ class Wire {
 ///                            PATH.peer (or OWN with unix:PATH,local=OWN)
 ///     packet:INTERFACE       a local network interface (AF_PACKET). Requires CAP_NET_RAW
 ///     xdp:INTERFACE          a queue of a network interface, bypassing the kernel's stack (AF_XDP). Requires
-///     CAP_NET_RAW and
-///                            CAP_BPF
+///                            CAP_NET_RAW, and for receiving CAP_BPF and CAP_NET_ADMIN
 ///     verbs:DEVICE[/PORT]    a port of an RDMA device, through a raw-packet QP. Requires CAP_NET_RAW
 ///
 /// docs/reference/wires.md lists all options. An error lists the valid kinds.

@@ -28,7 +28,7 @@ constexpr std::uint32_t most_pieces = 16;  // per frame. The kernel accepts 17
 constexpr std::int64_t pause = 5'000;      // interval between polls of a ring
 constexpr std::int64_t linger = 1'000'000'000;
 constexpr std::int64_t patience = 1'000'000'000;
-constexpr std::int64_t interface_look_up = 50'000'000;  // poll(2) says nothing of an interface that went away
+constexpr std::int64_t interface_look_up = 50'000'000;  // poll(2) does not report a removed interface
 // Newer than the headers of Debian 12.
 constexpr std::uint16_t use_pieces = 1 << 4;   // XDP_USE_SG, Linux 6.6
 constexpr std::uint32_t more_pieces = 1 << 0;  // XDP_PKT_CONTD
@@ -434,12 +434,13 @@ void XdpWire::close() {
 WireResult<std::unique_ptr<Wire>> open_xdp_wire(const XdpWireOptions& options) { return XdpWire::open(options); }
 
 WireResult<XdpWireOptions> xdp_options(const WireSpec& spec) {
-  if (auto known = spec.check({{"batch", true, "frames per send call"},
-                               {"copy", false, "always use copy mode"},
-                               {"frames", true, "maximum number of outstanding and of waiting frames"},
-                               {"noreceive", false, "send-only, without an XDP program"},
-                               {"queue", true, "queue of the interface; default: 0"},
-                               {"zero-copy", false, "fail if zero copy is not available"}});
+  if (auto known =
+          spec.check({{"batch", true, "frames per send call"},
+                      {"copy", false, "always use copy mode"},
+                      {"frames", true, "maximum number of frames being sent, and of received frames not read yet"},
+                      {"noreceive", false, "send-only, without an XDP program"},
+                      {"queue", true, "queue of the interface; default: 0"},
+                      {"zero-copy", false, "fail if zero copy is not available"}});
       !known)
     return tl::unexpected(known.error());
   if (spec.has("copy") && spec.has("zero-copy"))

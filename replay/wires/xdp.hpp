@@ -18,10 +18,11 @@ struct XdpWireOptions {
   std::string interface;
   std::uint32_t queue = 0;
   Mode mode = Mode::best;
-  std::uint32_t batch = 64;     ///< frames per send() call
-  std::uint32_t frames = 2048;  ///< maximum number of outstanding and of waiting frames. A power of two
-  bool receive = true;          ///< receive all frames of the queue, instead of the kernel
-  std::string name = {};        ///< name of the wire. Empty: "xdp:" + interface
+  std::uint32_t batch = 64;  ///< frames per send() call
+  /// Maximum number of frames being sent, and of received frames not read yet. Rounded up to a power of two.
+  std::uint32_t frames = 2048;
+  bool receive = true;    ///< receive all frames of the queue, instead of the kernel
+  std::string name = {};  ///< name of the wire. Empty: "xdp:" + interface
 };
 
 /// Receiving attaches an XDP program to the interface. The kernel detaches it when the wire is closed or the process
