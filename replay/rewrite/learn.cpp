@@ -211,7 +211,8 @@ struct FlowLearner::State final : tracking::Sink {
   }
 
   void merged(const tracking::Connection& c, std::uint64_t id) override {
-    // The tracker merged a single direction into the connection: its values are added to those of the same sender.
+    // The tracker merged two connections, each with one direction. Adds the values of the merged one to those of the
+    // same sender.
     const auto half = seen.find(id);
     if (half == seen.end()) return;
     const Seen old = std::move(half->second);

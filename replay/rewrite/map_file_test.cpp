@@ -51,7 +51,7 @@ TEST(MapFile, ReadsCapturedAndLiveValues) {
   EXPECT_EQ(c.vlan.id.live, 7);
 }
 
-/// A live value for each null of a written map.
+/// Replaces each live value that is null in a written map by a valid value.
 std::string completed(std::string text) {
   std::size_t at = 0;
   const std::string null = "\"live\": null";

@@ -93,7 +93,7 @@ struct Piece {
   [[nodiscard]] bool holds(Psn psn) const {
     return psn - captured >= 0 && psn - captured < static_cast<std::int32_t>(captured_count);
   }
-  /// The last live packet whose bytes are all covered by captured packets up to `psn`. Live - 1 if there is none.
+  /// The last live packet whose bytes are all in captured packets up to `psn`. `live` - 1 if there is none.
   [[nodiscard]] Psn covered(Psn psn, std::uint32_t captured_mtu, std::uint32_t live_mtu) const {
     const auto index = static_cast<std::uint64_t>(psn - captured);
     if (!cut || index + 1 >= captured_count) return live + (std::int64_t{live_count} - 1);

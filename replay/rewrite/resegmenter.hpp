@@ -24,13 +24,13 @@ class Resegmenter {
   Resegmenter& operator=(Resegmenter&&) noexcept;
   ~Resegmenter();
 
-  /// True if the map contains such a connection.
+  /// True if the map contains a connection to resegment.
   [[nodiscard]] bool needed() const;
 
   /// Result for one frame.
   struct Result {
     enum class Outcome : std::uint8_t {
-      untouched,  ///< not part of such a connection
+      untouched,  ///< not part of a resegmented connection
       replaced,   ///< by `frames`, in order. Empty while bytes are collected for a longer packet
       dropped,    ///< see `why`
     };

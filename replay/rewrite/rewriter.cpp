@@ -212,13 +212,14 @@ struct Rewriter::Index {
     }
   }
 
-  /// The entry with this key. If there are several, the one that `fits` and contains the frame.
+  /// The entry with this key for which `fits` returns true. If there are several, the one whose connection contains the
+  /// frame.
   template <class Fits>
   [[nodiscard]] std::optional<Place> look_up(const FlowKey& key, std::uint64_t frame, Fits fits) const {
     const auto found = flows.find(key);
     if (found == flows.end()) return std::nullopt;
-    // QP numbers may be reused: selects the latest connection that started before the frame. Its teardown may follow
-    // its last data.
+    // QP numbers may be reused: selects the latest connection that started before the frame. A connection's teardown
+    // may follow its last data.
     const Entry* best = nullptr;
     for (const Entry& entry : found->second) {
       if (!fits(entry)) continue;
@@ -272,7 +273,7 @@ struct Rewriter::Index {
   void rewrite_management(Patch& patch, const HeaderStack& stack, std::optional<Place> place) const;
   void rewrite_arp(Patch& patch, const HeaderStack& stack) const;
   void rewrite_options(Patch& patch, const HeaderStack& stack) const;
-  /// Maps the ports of UDP and TCP that the connection did not change. Returns true if there was one.
+  /// Maps UDP and TCP ports that the connection's live values did not change. Returns true if a port was mapped.
   [[nodiscard]] bool rewrite_ports(Patch& patch, const HeaderStack& stack) const;
   template <class H, FixedString Name>
   [[nodiscard]] bool rewrite_port(Patch& patch, const HeaderStack& stack, const Layer& layer) const;
