@@ -134,7 +134,7 @@ tl::expected<ByteVector, std::string> Encoder::encode(const OutgoingPacket& next
     return tl::unexpected(fmt::format("frame {} of the capture cannot be rewritten: {}", next_packet.captured_frame,
                                       rewritten.why.empty() ? "no mapping" : rewritten.why));
   ByteVector frame(rewritten.frame.begin(), rewritten.frame.end());
-  // The rewriter keeps group addresses, which a damaged captured address may be.
+  // The rewriter keeps group addresses. A damaged captured address may be one.
   const MappedConnection& connection = rewriter_.map().connections.front();
   const Side us = exchange_.side;
   constexpr std::size_t address_bytes = 6;

@@ -18,8 +18,8 @@ class Encoder {
   /// contain MSNs, because the state machine sets them.
   Encoder(const Exchange& exchange, FlowMap map);
 
-  /// Returns the frame, or the reason why it cannot be built. Each frame has the next IPv4 identification, as a live
-  /// sender would number retransmissions too, unless the captured identifications are constant.
+  /// Returns the frame, or the reason why it cannot be built. Each frame, including retransmissions, has the next IPv4
+  /// identification, unless the captured identifications are constant.
   tl::expected<ByteVector, std::string> encode(const OutgoingPacket& next_packet);
 
  private:

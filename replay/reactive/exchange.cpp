@@ -46,7 +46,7 @@ bool can_be_played(const Connection& connection) {
 /// The maximum is half of the PSN space.
 constexpr std::uint32_t most_psns = Psn::half - 1;
 
-/// Message bytes plus request packets of an endpoint. The packets decide between endpoints without payload.
+/// Message bytes plus request packets of an endpoint. The packets make a difference if both endpoints send no payload.
 std::uint64_t weight(const Connection& connection, Side end) {
   return connection.by(end).message_bytes + connection.by(end).requests;
 }

@@ -18,7 +18,7 @@ using ByteVector = std::vector<std::uint8_t>;
 
 /// A captured packet. For iWARP, a DDP segment (an MPA ULPDU) and the frame in which it ends.
 struct CapturedPacket {
-  ByteVector bytes;             ///< starts with the Ethernet header
+  ByteVector bytes;             ///< the frame, from the Ethernet header. iWARP: the ULPDU
   tracking::TransportPacket t;  ///< decoded headers. `t.frame` is the frame number in the capture
   [[nodiscard]] Bytes payload() const { return Bytes(bytes).subspan(t.payload_at, t.payload); }
 };
@@ -44,7 +44,7 @@ struct Message {
   std::uint64_t first_frame = 0, last_frame = 0;  ///< first transmission of its packets
   std::uint64_t answer_frame = 0;                 ///< frame of the last packet in `answers`
 
-  // Events that precede its first packet.
+  // The first packet is sent after these events:
   std::size_t after_messages = 0;  ///< completely received messages of the peer
   std::uint32_t after_psn = 0;     ///< exclusive end of the acknowledged PSNs of this direction, relative
   std::size_t after_reads = 0;     ///< iWARP: READs of this direction with a complete response
@@ -111,7 +111,7 @@ struct ExchangeOptions {
 
 /// Why a capture cannot be replayed, in one sentence.
 struct ExchangeError {
-  bool usage = false;  ///< the selected connection is invalid
+  bool usage = false;  ///< the file or the selected connection is an invalid argument
   std::string message;
 };
 

@@ -140,7 +140,7 @@ class StreamPlayer {
                               connected.error().message));
     connection_ = std::move(*connected);
     if (!say(mpa.request)) return;
-    auto asked = wait([&] { return listener_.request(std::chrono::milliseconds(0)); }, "our MPA request");
+    auto asked = wait([&] { return listener_.request(std::chrono::milliseconds(0)); }, "the MPA request");
     if (!asked) return;
     cm_ = std::move(*asked);
     if (auto accepted = cm_.accept(end_.queue_pair(), parameters(*reply)); !accepted)
@@ -196,7 +196,7 @@ class StreamPlayer {
     begin({.markers = live_setup->markers, .crc = live_setup->crc || reply->crc}, reply->markers, *live_setup);
   }
 
-  /// Applications see the private data. Framing options are a local choice of each side.
+  /// Notes differences. Each side chooses its framing options, and applications receive the private data.
   void compare_setup(const SetUp& was, const SetUp& is) {
     if (was.markers != is.markers || was.crc != is.crc || was.enhanced != is.enhanced)
       session_.note(fmt::format("MPA: captured markers {}, CRC {}, enhanced {}; live {}, {}, {}", was.markers, was.crc,

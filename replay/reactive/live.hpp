@@ -33,7 +33,7 @@ struct LiveDevice {
   peer::Peer* peer = nullptr;
   const peer::Device* verbs = nullptr;
   Wire* wire =
-      nullptr;  ///< delivers only frames addressed to this side. ARP and neighbor discovery are handled below it
+      nullptr;  ///< delivers only frames addressed to this side. A lower layer handles ARP and neighbor discovery
   LiveWay way{};
   std::optional<LiveWay> ipv6{};
   TcpHost* tcp = nullptr;  ///< iWARP only. Used instead of `wire`

@@ -427,7 +427,7 @@ void RoceMachine::asked(const ReceivedPacket& packet, Actions& actions, std::int
   switch (exchange_.is_unreliable() ? machines::RequestPlace::expected : place) {
     case machines::RequestPlace::duplicate: return respond_to_duplicate(packet, actions);
     case machines::RequestPlace::ahead:
-      // One NAK per gap until the gap is closed. IBTA vol 1, 9.7.5.2.2 (number unverified).
+      // One NAK per gap until the gap is closed. IBTA vol 1, 9.7.5.2.2 (clause number not verified).
       if (!nak_sent_) {
         ++counts_.recoveries;
         acknowledge(expected_, static_cast<std::uint8_t>(syndrome_kind::nak << 5 | nak_code::psn_sequence_error), 0,

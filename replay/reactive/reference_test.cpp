@@ -148,7 +148,7 @@ TEST(Divergence, ReportNamesCapturedAndLiveFrame) {
               testing::HasSubstr("captured: frame 34: ACK, PSN +7, MSN 1; live: frame 9: ACK, PSN +7, MSN 2"));
 }
 
-// The device answers retransmissions.
+// The device acknowledges only retransmissions.
 TEST(Divergence, MissingAcknowledgementIsReportedAsNoResponse) {
   const Report report = played("rc-pingpong.pcap.gz", {.side = a}, {}, {"never-acknowledges"});
   EXPECT_FALSE(report.good());

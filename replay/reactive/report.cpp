@@ -55,7 +55,7 @@ std::map<std::string, std::int64_t> Report::error_counters() const {
 }
 
 std::string text_of(const Report& report) {
-  std::string text = fmt::format("{}, end {} against {}\n", report.connection, report.side, report.device);
+  std::string text = fmt::format("{}, endpoint {} against {}\n", report.connection, report.side, report.device);
   if (!report.failure.empty())
     text += fmt::format("incomplete: {}\n", report.failure);
   else if (report.interrupted)

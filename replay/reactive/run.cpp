@@ -51,7 +51,7 @@ class RocePlayer {
   }
 
  private:
-  /// Rules use the numbers of the capture, which the report contains.
+  /// Fault rules use the connection and QP numbers of the capture, which are also in the report.
   static FaultEngineOptions fault_options(const Session& session, const LiveEnd& end, std::uint32_t our_qp) {
     const Exchange& exchange = session.exchange;
     FaultEngineOptions options;
@@ -277,7 +277,7 @@ FlowMap map_of(const Exchange& exchange, const MemoryPlan& plan, const LiveWay& 
   MappedEnd &ours = connection.ends[us], &theirs = connection.ends[1 - us];
   ours.address = {captured.ends[us].address, port_of(way.our_address)};
   theirs.address = {captured.ends[1 - us].address, port_of(way.device_address)};
-  // Any captured address: the ICRC does not cover the link header, so a captured one may be damaged.
+  // Replaces any captured MAC address. The ICRC does not cover the link header, so a captured address may be damaged.
   ours.mac.live = way.our_mac;
   theirs.mac.live = way.device_mac;
   if (captured.ends[us].qp_known) ours.qp.captured = captured.ends[us].qp;
@@ -317,7 +317,7 @@ Report play(const Exchange& exchange, const LiveDevice& device, const RunOptions
   auto end = LiveEnd::make(device, exchange, session.plan);
   if (!end) return session.failed(end.error());
 
-  // Different values from the capture, so that a missing rewrite is detected.
+  // Random values, to detect captured values that were not rewritten.
   std::mt19937_64 random(options.seed);
   const Psn our_psn(static_cast<std::uint32_t>(random())), their_psn(static_cast<std::uint32_t>(random()));
   constexpr std::uint32_t least_qp = 0x100, qps = 0x10000;
