@@ -93,7 +93,7 @@ bool FramePipeline::step(std::unique_ptr<Slot>& slot) {
     return true;
   }
   if (!trouble_.empty()) return true;
-  // Checked here, because next() may skip many frames without returning.
+  // next() may skip many frames before it returns, so check for a stop here.
   if (options_.stop && options_.stop->load(std::memory_order_relaxed)) return true;
   if (more_ || next_loop()) {
     process();
@@ -142,7 +142,7 @@ bool FramePipeline::advance() {
 
 bool FramePipeline::next_loop() {
   if (!trouble_.empty() || (loops_ != 0 && tally_.loop >= loops_)) return false;
-  // Ends the loops of a capture without frames to send.
+  // Stops after a loop without frames to send.
   if (slots_ == slots_before_loop_) return false;
   slots_before_loop_ = slots_;
   if (auto begun = source_.begin(); !begun) {
@@ -225,7 +225,7 @@ void FramePipeline::process() {
     schedule_.emplace(options_.pace, anchor);
     if (options_.pace.kind == Pace::Kind::top) nominal_.emplace(Pace{}, anchor);
   }
-  // Captured times pass with every selected frame. A rate counts only the frames to send, in leave().
+  // A schedule by captured times advances with every selected frame. A rate counts only the frames to send, in leave().
   std::int64_t nominal = 0;
   if (!has_rate()) {
     nominal = schedule_->next(record_.time, static_cast<std::uint32_t>(bytes.size()));

@@ -68,7 +68,7 @@ class FramePipeline {
   [[nodiscard]] const std::string& trouble() const { return trouble_; }  ///< empty: no error
   /// Current values.
   [[nodiscard]] const FrameCounters& tally();
-  /// True if some messages are resegmented, so that live PSNs do not follow the captured PSNs.
+  /// True if some messages are resegmented, so that live and captured PSNs do not differ by a constant.
   [[nodiscard]] bool cuts() const { return resegmenter_.needed(); }
   /// Duration of one loop: from the anchor to the start of the second loop.
   [[nodiscard]] std::int64_t length() const { return schedule_ ? schedule_->length() : 0; }
@@ -123,7 +123,7 @@ class FramePipeline {
   static constexpr std::size_t most_engine_slots = 8192;  // more than the fault engine can hold back
 
   const PlayerOptions& options_;
-  std::uint64_t loops_;  ///< the player repeats preloaded frames itself
+  std::uint64_t loops_;  ///< 0: unlimited. 1 with `preload`, because the player repeats preloaded frames
   std::span<Wire* const> wires_;
   FrameCounters tally_;
   std::array<ReplayReport::Skipped, skips> first_skipped_;  ///< with zero counts
@@ -133,7 +133,7 @@ class FramePipeline {
   Resegmenter resegmenter_;
   Sides sides_;
   LinkConversion links_;
-  bool matches_first_wire_ = false;  ///< the current frame
+  bool matches_first_wire_ = false;  ///< the current frame matches PlayerOptions::first_wire
   bool to_ethernet_ = false;         ///< a wire requires Ethernet frames
   bool rewrites_, dissects_ = false;
   tracking::DissectorOptions dissector_options_;
@@ -149,7 +149,7 @@ class FramePipeline {
   bool more_ = false;
   std::optional<std::int64_t> anchor_;
   std::optional<Schedule> schedule_;
-  std::optional<Schedule> nominal_;  ///< at top speed: reference time of the faults
+  std::optional<Schedule> nominal_;  ///< at top speed: schedule by captured times, for fault rules that depend on time
   std::int64_t coming_ = 0;
   std::uint64_t slots_ = 0, slots_before_loop_ = 0;
 

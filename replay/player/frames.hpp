@@ -51,8 +51,8 @@ class FrameSource {
 /// .zst. A directory without captures is an error.
 tl::expected<std::vector<std::string>, std::string> expand_directories(const std::vector<std::string>& names);
 
-/// Reads all frames, if the first one has a link header that is converted and contains MAC addresses. Calls
-/// `source.begin()` before and after.
+/// Reads all frames and collects MAC addresses, if the files can be read repeatedly and the first frame is of a cooked
+/// capture. Calls `source.begin()` before, and after a read.
 tl::expected<LinkConversion, std::string> learn_links(FrameSource& source);
 
 /// Reads all frames once and collects the connections and hosts, after the conversion to Ethernet. Calls

@@ -25,7 +25,7 @@ struct MappingError {
 struct Mapping {
   Learnt learnt;  ///< all contents of the captures
   FlowMap map;
-  std::vector<std::string> warnings;  ///< mapping files with connections that the captures do not contain
+  std::vector<std::string> warnings;  ///< entries that match nothing in the captures
 };
 
 /// Reads the captures once. `entries` are mapping files and assignments (see assign()): an entry with a colon before

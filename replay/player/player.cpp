@@ -31,7 +31,7 @@ class Player {
 
   ReplayReport run() {
     if (ready()) {
-      // The default timer slack delays every wake-up by 50 µs.
+      // The default timer slack delays wake-ups by up to 50 µs.
       const int slack = ::prctl(PR_GET_TIMERSLACK);
       ::prctl(PR_SET_TIMERSLACK, 1);
       play();
@@ -125,7 +125,7 @@ class Player {
   /// Time to pass a frame to the wire. 0: immediately.
   std::int64_t due(const Leaving& leaving) {
     const std::int64_t wanted = top() && !virtual_ ? 0 : leaving.time;
-    if (!cap_.on() || !paces(leaving.slot->lane)) return wanted;  // otherwise applied when frames are passed on
+    if (!cap_.on() || !paces(leaving.slot->lane)) return wanted;  // other wires: hand_over() applies the cap
     const auto bytes = static_cast<std::uint32_t>(leaving.slot->bytes.size());
     const std::int64_t at = cap_.allowed(wanted == 0 ? wires_[0]->now() : wanted, bytes);
     cap_.sent(at, bytes);
@@ -294,7 +294,7 @@ class Player {
           cap_.sent(wires_[0]->now(), bytes);
         }
         account(sent, *taken, wire.now());
-        // At top speed, the first frames have no other time than that of their transmission.
+        // At top speed, frames have no scheduled time. The time limit starts with the transmission of the first ones.
         if (handed != 0 && !virtual_ && top()) first_sent_ = handed;
         sent += *taken;
         full_since = 0;
@@ -445,7 +445,7 @@ class Player {
     const std::uint64_t loops = report_.loops;
     feeder_.tell(report_, tally());
     if (options_.preload) report_.loops = loops;
-    // Errors after the last sent frame are not reported.
+    // A prefetching pipeline may fail after the last frame to send. Such an error is not reported.
     if (report_.trouble.empty() && (!ahead_ || fed_)) report_.trouble = feeder_.trouble();
   }
 

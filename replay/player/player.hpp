@@ -76,14 +76,16 @@ struct PlayerOptions {
   bool allow_groups = true;  ///< send frames to group addresses
   bool preload = false;      ///< prepare all frames before the first one is sent
 
-  FaultProgram faults;  ///< sides a and b are those of the lanes, or of by_end with one wire
+  FaultProgram faults;  ///< sides a and b: with several wires, the first and the second wire. With one wire, the
+                        ///< endpoints a and b
   std::uint64_t fault_seed = 0;
 
   /// Prepares frames in a separate thread if possible: real time, no pipes, and none of `preload`, `dry`, `step`,
   /// `on_frame` and `edit`. Affects only the speed.
   bool ahead = true;
 
-  std::int64_t spin = 0;  ///< busy-wait for this many nanoseconds before a frame's time. More exact, but uses CPU time
+  /// Busy-wait for this many nanoseconds before a frame's time. More precise, but uses CPU time.
+  std::int64_t spin = 0;
   /// Ends the replay if a queue accepts no frame for this many nanoseconds.
   std::int64_t patience = 10'000'000'000;
 

@@ -41,12 +41,13 @@ struct ReplayReport {
   struct Lane {
     std::string wire;
     std::uint64_t frames = 0, bytes = 0;  ///< passed to the wire
-    std::uint64_t left = 0;               ///< of these, reported as sent by the wire
+    std::uint64_t left = 0;               ///< of these, frames that the wire reports as sent
   };
   struct Rule {
     std::string text;
     FaultCount count;
-    std::string reason{};  ///< why it was not applied to some or all frames. Empty: it was
+    std::string reason{};  ///< why the rule was not applied to some selected frames, or selected none. Empty if it was
+                           ///< always applied
     bool random = false;   ///< it has a probability below 1
     [[nodiscard]] bool unused() const { return count.done == 0; }
   };
@@ -66,10 +67,10 @@ struct ReplayReport {
   std::vector<Flow> flows;         ///< connections with sent frames
   std::vector<Lane> lanes;
   std::vector<Rule> faults;
-  bool chance = false;  ///< a fault used random numbers with this seed
+  bool chance = false;  ///< a fault rule uses random numbers, from fault_seed
   std::uint64_t fault_seed = 0;
   bool interrupted = false;
-  std::string trouble;  ///< why the replay ended early. Empty: it did not
+  std::string trouble;  ///< why the replay ended early. Empty if it did not
 
   [[nodiscard]] const Skipped& skip(Skip why) const { return skipped[static_cast<std::size_t>(why)]; }
   [[nodiscard]] Skipped& skip(Skip why) { return skipped[static_cast<std::size_t>(why)]; }

@@ -53,7 +53,7 @@ class Schedule {
 /// Limit for the rate of transmitted frames, by the times at which they are passed to the wire:
 ///
 /// - in any 10 ms, at most the bytes of 10 ms at the rate, or a single longer frame
-/// - in any other time, at most the bytes at the rate, plus a burst of 0.5 ms at the rate, plus one frame
+/// - in any other period, at most the bytes at the rate, plus a burst of 0.5 ms at the rate, plus one frame
 class RateCap {
  public:
   static constexpr std::int64_t window = 10'000'000;  ///< nanoseconds

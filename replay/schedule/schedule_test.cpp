@@ -116,7 +116,7 @@ TEST(RateCap, IsNeverExceededInTenMilliseconds) {
     const auto bytes_in = [&](double seconds) { return static_cast<double>(rate) / 8 * seconds; };
     EXPECT_LE(static_cast<double>(most_in(sent, 10'000'000)), bytes_in(10e-3)) << rate;
     EXPECT_LE(static_cast<double>(most_in(sent, 1'000'000)), bytes_in(1.5e-3) + 4156) << rate;
-    // The rate is nearly reached in busy times.
+    // The busiest 10 ms nearly reach the rate.
     EXPECT_GE(static_cast<double>(most_in(sent, 10'000'000)), bytes_in(10e-3) - 3 * 4156) << rate;
   }
 }
