@@ -246,7 +246,7 @@ void Stack::leaves(pbuf& from) {
     trouble_ = sent.error();
   else if (*sent == 1)
     trouble_.reset();
-  // A rate-limited wire may have sent it later.
+  // A rate-limited wire may have sent the frame later than `time`.
   if (sent && *sent == 1) keep({restrained_ ? wire_->now() : time, true, std::move(frame)});
 }
 
@@ -295,7 +295,7 @@ std::vector<PassedFrame> Stack::take_passed() {
   std::vector<PassedFrame> taken(std::make_move_iterator(passed_.begin()), std::make_move_iterator(passed_.end()));
   passed_.clear();
   passed_bytes_ = 0;
-  // Received frames may have waited during a send.
+  // Frames that arrive during a send are appended after the sent frame.
   std::stable_sort(taken.begin(), taken.end(), [](const auto& a, const auto& b) { return a.time < b.time; });
   return taken;
 }

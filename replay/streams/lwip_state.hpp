@@ -173,7 +173,7 @@ class Stack {
   [[nodiscard]] bool is_ours(const tcp_pcb& pcb) const;
   /// The oldest entry of this stack in the list, whose first entry is the youngest.
   [[nodiscard]] tcp_pcb* oldest_of(tcp_pcb* list) const;
-  /// From ARP, otherwise from the last packet of that address.
+  /// The MAC address from ARP or neighbor discovery, otherwise from the last packet of that IP address.
   [[nodiscard]] std::optional<MacAddress> mac_of(const IpAddress& address) const;
   void keep(PassedFrame frame);
   /// Main function of the reader thread.

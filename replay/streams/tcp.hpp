@@ -40,7 +40,7 @@ struct TcpOptions {
   std::uint32_t mss = 1460;  ///< MSS announced in the local SYN: maximum size of the peer's segments. At least 88
 };
 
-/// The local endpoint of a connection. Must not outlive its host. Destruction resets the connection unless both
+/// The local endpoint of a connection. Must not outlive its host. Destruction resets the connection, unless both
 /// directions are closed.
 class TcpConnection {
  public:

@@ -38,7 +38,7 @@ class ConnectionOverWire final : public TcpConnection {
 
   WireResult<void> close_half() override {
     if (connection_->fin_sent) return {};
-    // Not in the segment of earlier data.
+    // Waits until all data is sent, so that the FIN is in a segment of its own.
     if (auto gone = all_left(); !gone) return gone;
     const Core core;
     tcp_pcb* pcb = connection_->live();
