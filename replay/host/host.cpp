@@ -195,7 +195,7 @@ bool Host::takes(Bytes bytes, std::int64_t /*time*/, SimulatedHostOutput& output
   if (bytes.size() < Ethernet::size) return false;
   const View<Ethernet> eth(bytes.data());
   const MacAddress to = eth.get<"dst">(), from = eth.get<"src">();
-  // Ignores own frames, which some wires return.
+  // Some wires return the host's own frames.
   if ((to != options_.mac && !is_group(to)) || from == options_.mac) return false;
   const HeaderStack stack = decode(bytes);
 

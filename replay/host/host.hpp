@@ -1,6 +1,6 @@
 #pragma once
-/// A small simulated host: it owns addresses and answers ARP, neighbor discovery and ping. It lets a device exchange
-/// packets with a tester that does not use a kernel's stack.
+/// A small simulated host that owns addresses and answers ARP, neighbor discovery and ping. With it, a device can
+/// exchange packets with a tester that does not use a kernel's stack.
 
 #include <array>
 #include <cstdint>
@@ -58,8 +58,8 @@ class Host final : public SimulatedHost {
   [[nodiscard]] std::int64_t wakes() const override;
   void woken(std::int64_t time, SimulatedHostOutput& output) override;
 
-  /// Same as arrived(). Returns true if only the host needs the frame: ARP, neighbor discovery, or a ping that it
-  /// answered.
+  /// Same as arrived(), but returns true if the caller may ignore the frame: ARP, neighbor discovery, or a ping that
+  /// the host answered.
   bool takes(Bytes frame, std::int64_t time, SimulatedHostOutput& output);
 
   /// Announces the addresses: ARP announcements (RFC 5227, 2.3) and unsolicited neighbor advertisements.
@@ -73,7 +73,7 @@ class Host final : public SimulatedHost {
   [[nodiscard]] bool unreachable(const IpAddress& address) const;
 
   [[nodiscard]] MacAddress mac() const { return options_.mac; }
-  /// Including the link-local address, which is the last.
+  /// Includes the link-local address, which is the last one if HostOptions did not contain it.
   [[nodiscard]] const std::vector<IpAddress>& addresses() const { return options_.addresses; }
   [[nodiscard]] bool owns(const IpAddress& address) const;
 

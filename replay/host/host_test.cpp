@@ -153,7 +153,7 @@ TEST(Host, ResolveRetriesAndTimesOut) {
   EXPECT_EQ(output.frames.size(), 3U);
   EXPECT_TRUE(host.unreachable(other));
   EXPECT_EQ(host.wakes(), SimulatedHost::never);
-  // A new request, with a reply.
+  // A new request receives a reply.
   host.resolve(other, 2'000'000'000, output);
   EXPECT_EQ(output.frames.size(), 4U);
   answers(host, "020000000001 525400000002 0806 0001 0800 06 04 0002 525400000002 0a000002 020000000001 0a000001");

@@ -14,7 +14,7 @@ namespace rdmawire::replay {
 namespace {
 
 constexpr std::size_t most_kept = 1024;
-constexpr std::int64_t patience = 100'000'000;  // limit for a full queue
+constexpr std::int64_t patience = 100'000'000;  // maximum time to wait for a full transmit queue
 
 }  // namespace
 

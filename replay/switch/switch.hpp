@@ -21,14 +21,13 @@ struct SwitchOptions {
   std::optional<captures::Writer> arrived;
   /// Records each sent frame on the interface of its output port, with the same comments. Dropped frames are omitted.
   std::optional<captures::Writer> left;
-  /// Records each frame on the interface of its input port, with the same comments: each sent copy as it was sent and
-  /// at that time, and each dropped frame as it arrived.
-  /// copy by itself; as it arrived when it was dropped.
+  /// Records each frame on the interface of its input port, with the same comments: each sent copy as sent, with its
+  /// transmission time, and each dropped frame as received.
   std::optional<captures::Writer> passed;
   std::size_t queue_frames = 4096;  ///< limit of each port's queue. Further frames are dropped and counted
   std::size_t delayed_frames =
       65'536;                    ///< limit of frames that wait for their time. Further frames are dropped and counted
-  std::size_t addresses = 4096;  ///< limit of learned addresses. When it is exceeded, all are forgotten
+  std::size_t addresses = 4096;  ///< limit of learned addresses. If it is exceeded, all are forgotten
 };
 
 /// Counters of one port since the start.

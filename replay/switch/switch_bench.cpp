@@ -1,5 +1,5 @@
 // Frames per second through the switch from one Unix wire to another, as between two virtual machines, with frames of
-// 1082 bytes. Sender, switch and receiver use three threads.
+// 1082 bytes. Sender, switch and receiver run in one thread each.
 
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
