@@ -200,7 +200,8 @@ Command capture_command() {
                  "Capture only packets that match a libpcap expression such as 'udp port 4791'.");
   command.option("-s,--snaplen", "BYTES", options->snap_length, "Capture at most BYTES bytes of each packet.")
       .range(1, 262144);
-  command.flag("--no-promiscuous", options->no_promiscuous, "Capture only packets addressed to this host.");
+  command.flag("--no-promiscuous", options->no_promiscuous,
+               "Do not enable promiscuous mode: capture only packets sent or received by this host.");
   command
       .size("--buffer", options->buffer,
             "Set the size of the kernel's capture buffer. Larger buffers drop fewer packets.")

@@ -307,7 +307,8 @@ void add_device_options(Command& command, conformance::TargetOptions& target) {
                  "Authenticate to the agent with the key in FILE (see rdmawire-agent --make-credentials).");
   command
       .option("--kernel", "KERNEL", target.kernel,
-              "Boot this kernel in the lab: debian, newest (Debian's newest), or a bzImage file.")
+              "Boot this kernel in the lab: debian (the kernel of the Debian release), newest (Debian's newest "
+              "kernel), or the path of a bzImage or vmlinux (requires --modules).")
       .completes([] {
         return std::vector<std::string>{"debian", "newest"};
       });

@@ -592,7 +592,8 @@ void add_guest_options(Command& command, Options& options) {
   command.group("Guest system");
   command
       .option("--kernel", "KERNEL", options.kernel,
-              "Boot this kernel: debian, newest (Debian's newest), or a bzImage file.")
+              "Boot this kernel: debian (the kernel of the Debian release), newest (Debian's newest kernel), or the "
+              "path of a bzImage or vmlinux (requires --modules).")
       .completes([] {
         return std::vector<std::string>{"debian", "newest"};
       });

@@ -26,7 +26,7 @@ Command replay_command() {
   command.group("Sending");
   command
       .option("-w,--wire", "WIRE", options->wires,
-              "Send to this wire: packet:IFACE, file:PATH, null or another one (see docs/reference/wires.md).")
+              "Send to this wire: packet:IFACE, file:PATH, null or another kind (see docs/reference/wires.md).")
       .completes(wire_names);
   command.flag("-n,--dry-run", options->dry_run, "Send no frames; print the changes to each frame.");
   command.flag("--json", options->json, "Print the report as JSON (see docs/reference/schemas/replay.schema.json).");

@@ -567,7 +567,7 @@ void add_play_options(Command& command, PlayOptions& o) {
   add_duration(command, "--max-gap", o.max_gap,
                "Limit the captured time between two frames to TIME. 0s removes all gaps.");
   add_duration(command, "--spin", o.spin,
-               "Busy-wait for the last TIME before a frame is due. Longer times are more exact and use more CPU.")
+               "Busy-wait for the last TIME before a frame is due. Longer times are more precise and use more CPU.")
       .by_default("100us");
   command
       .option("--stats", "SECONDS", o.stats,
@@ -578,7 +578,7 @@ void add_play_options(Command& command, PlayOptions& o) {
 
   command.group("Loops");
   command.option("-l,--loops", "N", o.loops, "Replay the captures N times. 0 repeats until Ctrl-C.");
-  add_duration(command, "--pause", o.pause, "Wait TIME between loops.");
+  add_duration(command, "--pause", o.pause, "Wait TIME between loops, for example 10ms.");
   command.flag("--continue-psns", o.continue_psns, "Continue the PSNs of the previous loop.");
   command.option("--ip-step", "N", o.ip_step, "Add N to all IP addresses in each loop.");
   command.option("--ip-step-loops", "N", o.ip_step_loops, "Apply --ip-step only in every Nth loop.")
@@ -589,7 +589,9 @@ void add_play_options(Command& command, PlayOptions& o) {
   command.group("Selection");
   command.option("--include", "EXPR", o.include, "Send only frames that match EXPR (see docs/reference/filters.md).");
   command.option("--exclude", "EXPR", o.exclude, "Do not send frames that match EXPR.");
-  command.flag("--split", o.split, "Send the clients' frames to the first wire and the servers' to the second.");
+  command.flag("--split", o.split,
+               "Send the frames of endpoints a to the first wire, and those of endpoints b to the second. Endpoint a "
+               "sent the first frame or requested the connection.");
   command
       .option("--split-by", "EXPR", o.split_by,
               "Send frames that match EXPR to the first wire and all others to the second.")

@@ -83,7 +83,7 @@ void add_reactive_options(Command& command, ReactiveOptions& options) {
       .by_default("the one with the most bytes");
   command.choice<std::string>("--side", "SIDE", options.side, {{"a", "a"}, {"b", "b"}}, "Emulate this endpoint.")
       .by_default("the one that sent more bytes");
-  command.option("-O,--output", "FILE", options.output, "Record sent and received packets (pcap or pcapng).");
+  command.option("-O,--output", "FILE", options.output, "Record sent and received packets in FILE (pcap or pcapng).");
   command
       .option("--retry-after", "SECONDS", options.retry_after, "Retransmit after SECONDS seconds without a response.")
       .range(1e-9, 1e9);

@@ -175,7 +175,8 @@ std::vector<std::string> words_of_file(const std::string& path) {
   return words;
 }
 
-/// Replaces each argument @FILE before "--" by the arguments in the file. A file does not refer to further ones.
+/// Replaces each argument @FILE before "--" by the arguments in the file. Arguments in a file cannot refer to further
+/// files.
 std::vector<std::string> expanded(int argc, char** argv) {
   std::vector<std::string> arguments;
   bool literal = false;
