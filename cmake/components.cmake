@@ -1,7 +1,7 @@
 # A component is one static library, with its tests, benchmarks and fuzz targets in the same directory.
 #
 #   rdmawire_component(NAME
-#     COLD                      compile it quickly: no user waits for its code, unlike for decoding or analysis
+#     COLD                      optimize it less in releases, because the speed of its code is unimportant
 #     NO_PRECOMPILED            compile it without the precompiled headers, because it does not link {fmt}'s library
 #     SOURCES file...           sources of the library rdmawire_NAME (alias rdmawire::NAME)
 #     USES target...            packages and components above this one, public
@@ -32,8 +32,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   endif()
 endif()
 if(RDMAWIRE_UNITY)
-  # A type of an anonymous namespace is outside of the main file here, and a local variable can have the name of another
-  # source's constant. Builds of single sources check both.
+  # In a unity build, a type of an anonymous namespace is outside of the main file, and a local variable can shadow a
+  # constant of another source. The warnings about both are checked in builds of single sources.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(rdmawire_flags INTERFACE -Wno-subobject-linkage -Wno-shadow -Wshadow=local)
   else()

@@ -1,5 +1,6 @@
-# Precompiled headers of libraries, with RDMAWIRE_PRECOMPILE. A header of this project is never precompiled: its change would
-# compile everything again. A source must not rely on them: it includes what it uses, which builds without them check.
+# Precompiled headers of libraries, with RDMAWIRE_PRECOMPILE. Headers of this project are never precompiled, because a
+# change would recompile everything. Each source must include what it uses. Builds without precompiled headers check
+# this.
 #
 # A precompiled header serves only sources with the same options. There is one for the components, one for those
 # with less optimization, and one for the tests.

@@ -1,4 +1,4 @@
-# Static linking, for programs that run on machines without this machine's libraries:
+# Static linking, for programs that run on hosts without the libraries of the build host:
 #
 #   RDMAWIRE_STATIC        the command links a static library wherever the system has one. A shared object cannot: these
 #                          libraries of Debian are not position-independent
