@@ -1,4 +1,4 @@
-// The D-Bus monitor of libpcap, reduced to "this device is not a D-Bus". A static libpcap then needs no libdbus.
+// Replaces libpcap's D-Bus module with one that supports no device. A static libpcap then needs no libdbus.
 // The signatures are those of pcap-dbus.h in libpcap 1.10.
 
 #include <pcap/pcap.h>
