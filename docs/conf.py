@@ -77,7 +77,7 @@ def add_navigation(app, name, source):
 
 
 def setup(app):
-    for name in ("filter", "error"):  # the marks of blocks that a test of the filters reads
+    for name in ("filter", "error"):  # languages of the code blocks that a test of the filters reads
         app.add_lexer(name, TextLexer)
     app.connect("autoapi-skip-member", skip_member)
     app.connect("source-read", add_navigation)
