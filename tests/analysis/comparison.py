@@ -160,7 +160,8 @@ def differences_of_retransmissions(frames, analysis, causes):
             label = end if not swapped else "ba"["ab".index(end)]
             rows_by_frame = {int(row["frame"]): row for row in rows if row["end"] == label}
             for one in reference.recoveries[end]:
-                # The first frame is a retransmission, or fills a gap because the original was not captured.
+                # The event starts at the recovery's first frame. If that frame fills a gap, it may start at the first
+                # frame whose original was captured.
                 row = next((rows_by_frame.pop(frame) for frame in [one.frame, *one.retransmitted[:1]]
                             if frame in rows_by_frame), None)
                 expected = causes.get(one.frame, (end, one.cause, one.cause_frame))
