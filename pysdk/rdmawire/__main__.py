@@ -1,4 +1,4 @@
-"""Run the command: ``python -m rdmawire`` is ``rdmawire``, the one of this package, else the one on the path."""
+"""Run the command: ``python -m rdmawire`` starts the package's ``rdmawire``, or else the one on the path."""
 
 import os
 import shutil

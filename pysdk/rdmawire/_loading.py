@@ -17,7 +17,7 @@ def load_core() -> None:
             raise
         library = str(error).split(":")[0]
         raise ImportError(
-            f"rdmawire needs the shared library {library}, which this machine lacks: install it, or install the wheel, "
+            f"rdmawire requires the shared library {library}, which is missing on this host: install it, or the wheel, "
             "which contains it"
         ) from None
     # Without a module for this Python, the folder of the type stubs is imported as an empty package.

@@ -167,7 +167,7 @@ def open_capture(source: Source) -> Capture:
     """Open a capture: pcap or pcapng, plain or compressed with gzip or zstd.
 
     `source` is a path, ``-`` for standard input, the bytes of a file, a file object opened for reading bytes, or a URL
-    or file of fsspec (``s3://bucket/x.pcap``). The remaining contents of a file object and URLs are read into memory.
+    or file of fsspec (``s3://bucket/x.pcap``). URLs, and the remaining contents of a file object, are read into memory.
     Plain files are mapped into memory, and only requested parts are copied.
 
     Raises CaptureError if the file is missing, empty, or of another format.

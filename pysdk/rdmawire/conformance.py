@@ -226,7 +226,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether all results are expected: as known for the device, otherwise without deviation and error.
+        """Whether all results are as expected. Without a known result, a deviation or an error is unexpected.
 
         After a run of all cases, rules that are known to be violated must not pass.
         """

@@ -239,7 +239,7 @@ class Device(Closes):
         return self._core.lacking(needs_mask(needs)) or None
 
     def kernel_messages(self) -> list[str]:
-        """Return new warnings of the device's kernel since the last call."""
+        """Return the warnings of the device's kernel since the last call."""
         return self._core.kernel_messages()
 
     def gone(self) -> str | None:

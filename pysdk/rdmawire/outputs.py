@@ -1,4 +1,4 @@
-"""Output files that replace a file only by a complete one, and never a capture that is read."""
+"""Output files. A file is replaced only by a complete one, and never while it is read as a capture."""
 
 from __future__ import annotations
 

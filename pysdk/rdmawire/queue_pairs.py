@@ -45,7 +45,7 @@ class CompletionQueue(Closes):
     """The completion queue of a queue pair, or a shared one made by :meth:`Device.completion_queue`.
 
     The own queue of a queue pair is closed with it, and close() has no effect. A shared queue is destroyed at the
-    device when its last queue pair is closed.
+    device when it and all its queue pairs are closed.
     """
 
     def __init__(self, core: _core._CompletionQueue | _core._QueuePairPart) -> None:

@@ -64,7 +64,7 @@ class Report(JsonReport):
 
     @property
     def messages(self) -> Table:
-        """All messages, with the columns of ``messages.csv``. Reading the table reads the files."""
+        """All messages, with the columns of ``messages.csv``. The files are read when the rows are read."""
         return self._table("messages")
 
     @property

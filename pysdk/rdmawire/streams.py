@@ -160,7 +160,8 @@ class StreamQueuePair(QueuePairBase):
 
         Complete the frame with ``/``: ``frame() / DDPTagged(stag=…, to=…) / b"data"``. Without ``opcode``, the appended
         header determines the message: DDPTagged is an RDMA Write, RDMAPReadRequest an RDMA Read Request, Terminate a
-        Terminate, a header of RFC 7306 its message, all others are a Send. ``msn``: MSN instead of the next one.
+        Terminate, a header of RFC 7306 the message that it belongs to, all others a Send. ``msn``: MSN instead of the
+        next one.
         """
         choice = _MessageChoice(self.msns, msn)
         return choice.begin() if opcode is None else choice.headers(int(opcode))

@@ -157,7 +157,8 @@ void bind_analysis(py::module_& module) {
       .def("html", &AnalysisRun::html, py::arg("title"), "Return the page of `analyze --html`.")
       .def("csv", &AnalysisRun::csv, py::arg("directory"), py::arg("packets"), "Write the files of `analyze --csv`.")
       .def("table", &AnalysisRun::table, py::arg("kind"),
-           "Return the table 'messages', 'events', 'connections' or 'packets'. Reading it reads the files.");
+           "Return the table 'messages', 'events', 'connections' or 'packets'. The files are read when its rows are "
+           "read.");
   module.def(
       "analysis_text",
       [](const std::string& report, std::size_t width, bool colors, std::size_t rows, bool tables) {

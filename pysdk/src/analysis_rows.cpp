@@ -352,8 +352,8 @@ class RowSink : public tracking::Sink {
   std::vector<Seen> seen_;  ///< ring buffer, indexed by frame
 };
 
-/// Rows of an analysis that runs in its own thread. The thread writes each row into the reader's batch and waits until
-/// there is one, so at most one unread row is kept.
+/// Rows of an analysis that runs in its own thread. The thread waits until a reader provides a batch, and writes the
+/// row into it, so at most one unread row is kept.
 class AnalysisRows final : public Rows {
  public:
   AnalysisRows(std::shared_ptr<const AnalysisRequest> request, Kind kind)

@@ -1,5 +1,5 @@
-/// Rejection of arguments that C++ must not see, with readable errors. pybind11's own text lists all signatures and
-/// internal objects.
+/// Rejects invalid arguments before they reach C++, with readable errors. pybind11's error messages list all signatures
+/// and internal objects.
 
 #include <pybind11/pybind11.h>
 
@@ -103,7 +103,7 @@ void replace_error(PyObject* arguments, PyObject* keywords) {
 template <bool constructs>
 PyObject* dispatch(PyObject* self, PyObject* arguments, PyObject* keywords) {
   if (reject_unfinished(arguments, keywords, constructs ? 1 : 0)) return nullptr;
-  // Some methods accept `self` as any object.
+  // Some methods have a `self` of type py::object, which accepts any object.
   if (const auto* record = record_of(self);
       record && record->is_method && PyType_Check(record->scope.ptr()) && PyTuple_GET_SIZE(arguments) > 0 &&
       !PyObject_TypeCheck(PyTuple_GET_ITEM(arguments, 0), reinterpret_cast<PyTypeObject*>(record->scope.ptr()))) {

@@ -457,7 +457,8 @@ void bind_pair_device(py::class_<PairObject>& c) {
       [](const Pair& self, const Stimulus& bad) {
         static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.drops(bad), true; }));
       },
-      "Send a frame that the device must drop to a new queue pair with a receive request, then a valid one.",
+      "Send a frame that the device must drop, then a valid SEND, which must complete. Requires a new queue "
+      "pair with a receive request.",
       py::arg("bad"));
   does(
       "refuses",

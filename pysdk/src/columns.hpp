@@ -59,10 +59,9 @@ class Words {
 struct ColumnInfo {
   std::string name;
   ColumnType type = ColumnType::uint64;
-  bool optional = true;  ///< values can be missing
-  std::string meaning;   ///< one sentence. May be empty
-                         /// All names of an enumeration, if the values are such names. Null: any text.
-  std::shared_ptr<const Words> words{};
+  bool optional = true;                  ///< values can be missing
+  std::string meaning;                   ///< one sentence. May be empty
+  std::shared_ptr<const Words> words{};  ///< all names, if the values are names of an enumeration. Null: any text
 };
 
 /// Returns the bytes per value in columns of fixed width, 0 for text and bytes.

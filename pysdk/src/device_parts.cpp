@@ -293,7 +293,6 @@ py::dict dict_of(const peer::Completion& completion) {
 namespace {
 
 /// Polls until there are `count` completions or the time is over. Ctrl-C ends it. `request(count, slice)` polls once.
-/// polls.
 template <class Ask>
 py::list poll(bool virtual_time, std::size_t count, const py::object& timeout, const Ask& request) {
   std::chrono::milliseconds left = milliseconds_of(timeout);

@@ -37,7 +37,8 @@ class DevicePart {
   DevicePart(const DevicePart&) = delete;
   DevicePart& operator=(const DevicePart&) = delete;
   virtual ~DevicePart() = default;
-  /// Releases the object after waiting for its users in other threads. Call without the interpreter's lock.
+  /// Closes the object. A protection domain waits for its calls in other threads. A completion queue stays at the
+  /// device until its last user releases it. Call without the interpreter's lock.
   virtual void close() = 0;
 };
 

@@ -150,7 +150,7 @@ class Tracker {
   }
   [[nodiscard]] std::optional<Narrow> wanted() const { return wanted_; }
   [[nodiscard]] Table table(const std::string& name) const {
-    if (!rows_) raise(ErrorClass::usage, "the shard was tracked without rows");
+    if (!rows_) raise(ErrorClass::usage, "the shard has no rows; pass the kind of table to Tracker");
     return {rows_->table(), name};
   }
 

@@ -303,7 +303,7 @@ PyGetSetDef attributes[] = {
     {"findings", get<read_findings>, nullptr, "Errors of the encoded frame: a tuple of up to four ParseError objects.",
      nullptr},
     {"link", get<read_link>, write_link,
-     "Type of the first byte: 'ethernet', 'infiniband', 'raw_ip', 'linux_sll', … For bytes that start with an FPDU,\n"
+     "Type of the first header: 'ethernet', 'infiniband', 'raw_ip', 'linux_sll', … For bytes that start with an FPDU,\n"
      "an MPA frame or a BTH: 'fpdu', 'mpa' or 'bth'.",
      nullptr},
     {"link_type", get<read_link_type>, nullptr, "Link type number of `link` in capture files, or None.", nullptr},

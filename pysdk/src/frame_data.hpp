@@ -17,7 +17,7 @@ namespace rdmawire::python {
 
 namespace py = pybind11;
 
-/// Types of a frame's first byte in addition to the link types of captures: contents of a stream or a transport.
+/// Types of a frame's first header in addition to the link types of captures: contents of a stream or a transport.
 namespace begins {
 inline constexpr LinkType fpdu{0xfff0};  ///< an FPDU without markers
 inline constexpr LinkType mpa{0xfff1};   ///< an MPA Request or Reply Frame

@@ -88,7 +88,7 @@ void bind_field(py::module_& module) {
           "Whether the field is a part of another field, whose name precedes the dot in `name`.")
       .def_property_readonly(
           "conditional", [](const Attribute& a) { return a.field->present != nullptr; },
-          "Whether the field exists only for some values of other fields. It is None otherwise.")
+          "Whether the field exists only for some values of other fields. If it does not exist, its value is None.")
       .def_property_readonly(
           "read_only", [](const Attribute& a) { return a.field->is_decoded(); },
           "Whether the value is derived and cannot be set.")

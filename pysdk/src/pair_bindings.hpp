@@ -149,7 +149,7 @@ void bind_bench_steps(py::class_<B>& c) {
         if (below == 0) raise(ErrorClass::usage, "below=0: expected a number above 0");
         return self.with([&](auto& bench) { return bench.any(below); });
       },
-      py::arg("below"), "Return a random number of the case's seed.");
+      py::arg("below"), "Return a random number from 0 to `below` - 1. The case's seed determines it.");
   c.def(
       "counters", [](const B& self) { return self.with([](auto& bench) { return bench.counters(); }); },
       "Return the device's counters by name.");

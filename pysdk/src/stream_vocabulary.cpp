@@ -437,7 +437,8 @@ void bind_stream_bench(py::module_& part) {
         const iwarp::ConnectOptions options = stream_options(given);
         return CaseStream{self.handle, self.with([&](StreamBench& bench) { return &bench.connect(options); })};
       },
-      "Create a queue pair in Full Operation Phase with posted receive requests. Options: as for Device.stream().");
+      "Create a queue pair in Full Operation Phase. Posts `receives` receive requests (default: 0). Options: as for "
+      "Device.stream().");
   c.def(
       "make",
       [](const B& self, const py::kwargs& given) {

@@ -56,7 +56,7 @@ class SharedWire {
     std::optional<Arrival> arrival{};
     bool over = false;  ///< no frame arrived before the deadline. Virtual time: no frame will arrive
   };
-  /// Waits for a short time, or in virtual time until the deadline.
+  /// Waits for a requested frame: for a short time, or in virtual time until the deadline.
   replay::WireResult<Step> receive(std::int64_t deadline, const PendingRequest& wanted);
   /// Returns the number of accepted frames, which is smaller if the wire's queue is full.
   replay::WireResult<std::size_t> send(std::span<const replay::Outgoing> frames);

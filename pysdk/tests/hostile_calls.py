@@ -242,7 +242,7 @@ class Calls:
                 wanted = parameters(member)[1:]
                 values = [self.value(kind) for _, kind in wanted]
                 self.member(cls, name, member, subject, values)
-            if self.count % 2000 == 0:  # closed objects become few
+            if self.count % 2000 == 0:  # many objects are closed by now
                 self.objects = live_objects()
                 gc.collect()
 

@@ -131,7 +131,7 @@ def test_window_bind_keeps_other_completions(device):
             (one.qpn, 3, "recv"),
         ]
         for qp, its in ((one, window), (two, another)):
-            assert qp.wire.receive(timeout=1)[BTH].opcode == Opcode.RC_ACKNOWLEDGE  # of what it sent before
+            assert qp.wire.receive(timeout=1)[BTH].opcode == Opcode.RC_ACKNOWLEDGE  # of the frame that it sent before
             qp.wire.send(qp.frame() / RETH(va=qp.mr.addr, rkey=its.rkey, length=4) / b"seen")
             assert qp.wire.receive(timeout=1)[AETH].syndrome_kind.name == "ACK" and qp.mr.read(4) == b"seen"
         assert cq.poll(timeout=0.01) == []

@@ -114,7 +114,7 @@ def test_missing_library_is_reported_in_one_sentence(tmp_path):
     (empty / "libabsent.so").unlink()
     done = run(sys.executable, "-c", "import rdmawire", check=False, env={"PYTHONPATH": str(tmp_path)})
     assert done.stderr.splitlines()[-1] == (
-        "ImportError: rdmawire needs the shared library libabsent.so, which this machine lacks: install it, or install the "
+        "ImportError: rdmawire requires the shared library libabsent.so, which is missing on this host: install it, or the "
         "wheel, which contains it")
 
 
