@@ -375,7 +375,7 @@ def _settle(future: asyncio.Future[None]) -> None:
 
 
 def _listed(frames: Any) -> list[Any]:
-    # Objects with bytes are one frame, even if they are iterable. Other objects are rejected by the extension module.
+    # An object with __bytes__ is one frame, even if it is iterable. The extension module rejects invalid objects.
     if isinstance(frames, str) or hasattr(frames, "__bytes__"):
         return [frames]
     try:

@@ -1,7 +1,7 @@
 #pragma once
 /// The fault language: selects frames and the faults to inject.
 ///
-///     drop psn +3 try 1 from a                # first transmission of the fourth request of side a
+///     drop psn +3 try 1 from a                # first transmission of the fourth request packet of side a
 ///     delay 5ms every 10
 ///     mark ce where bth.opcode == "RC SEND Only"
 ///

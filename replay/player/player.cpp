@@ -216,7 +216,7 @@ class Player {
         (batch_lane_ != leaving.slot->lane || batch_.size() >= std::max<std::uint32_t>(can.batch, 1)))
       hand_over();
     if (!virtual_ && leaving.due != 0) {
-      // Pacing wires receive frames in advance.
+      // Wires that pace frames accept them in advance.
       const std::int64_t ahead = can.paces ? 5'000'000 : 0;
       if (leaving.due > wire.now() + ahead) {
         hand_over();

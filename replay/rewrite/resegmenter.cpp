@@ -156,7 +156,7 @@ struct Resegmenter::State {
     const std::int32_t ahead = psn - d.next;
     if (ahead < 0) return dropped("captured retransmission; a resegmented message is sent once");
     if (ahead > 0) {
-      // Missing packets cannot be sent. The following ones keep their distance.
+      // Missing packets cannot be sent. Later packets keep the gap in the PSNs.
       d.next_live += ahead;
       d.in_message = false;
     }

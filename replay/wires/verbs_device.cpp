@@ -96,7 +96,7 @@ std::string interface_in_sysfs(const std::filesystem::path& device, std::uint32_
     const std::string number = text_of(entry.path() / "dev_port");
     candidates.push_back({entry.path().filename().string(), number == std::to_string(port - 1)});
   }
-  // A function with one port may have another dev_port, for example its number on the card.
+  // The dev_port of a single port may differ from 0, for example if it is the port's number on the card.
   if (candidates.size() == 1) return candidates.front().name;
   for (const Candidate& candidate : candidates)
     if (candidate.has_port) return candidate.name;

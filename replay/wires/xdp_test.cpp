@@ -93,7 +93,6 @@ TEST_F(XdpWireTest, FrameIsSentAtItsTime) {
   }
 }
 
-// A lost carrier is an error, and waiting frames are not counted.
 TEST_F(XdpWireTest, FullRingAcceptsFewerFrames) {
   const auto near = open("xdp:near,frames=64,batch=4096,noreceive");
   const auto frame = frame_of(60, 1);

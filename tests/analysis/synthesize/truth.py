@@ -364,7 +364,7 @@ class _Deriver:
         return event
 
     def _stalls(self):
-        """Allow a stall on each connection that lasts 1 ms or more. Phases define the required stalls."""
+        """Allow a stall if the connection lasts 1 ms or more. Phases define the required stalls."""
         events = []
         first, last = self.captured[0], self.captured[-1]
         if last.time - first.time >= 1_000_000 and not any(injected.kind == "stall" for injected in self.c.injected):
