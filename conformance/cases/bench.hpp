@@ -22,7 +22,7 @@ class Bench;
 /// The GID that a queue pair uses. If the device lacks it, the case is "unsupported".
 enum class Over : std::uint8_t { ipv4, ipv6, vlan, roce_v1 };
 
-/// How a QP of the device is created and connected to the tester.
+/// Options for creating a QP of the device and connecting it to the tester.
 struct ConnectOptions {
   Transport transport = Transport::rc;
   std::uint32_t mtu = 1024;

@@ -1,5 +1,6 @@
 #pragma once
-/// The device side of a case for all families, through its agent: protection domains, memory, completions and events.
+/// The device side of a case, for both families. Uses the device's agent: protection domains, memory, completions and
+/// events.
 
 #include <chrono>
 #include <cstdint>
@@ -155,7 +156,7 @@ struct DeviceQueuePair {
   void is_notified(bool expected);
   /// Checks for a completion with an error other than "flushed", for errors whose status is not specified.
   peer::Completion fails(std::uint64_t wr_id);
-  /// Checks for a completion with any error, including "flushed". The device attributes the error to a request.
+  /// Checks for a completion with any error, including "flushed": the device chooses the request that fails.
   peer::Completion fails_or_is_flushed(std::uint64_t wr_id);
   /// Checks that these requests complete as flushed, in order.
   void flushes(std::uint64_t first, std::uint64_t last);

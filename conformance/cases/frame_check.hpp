@@ -4,7 +4,7 @@
 /// that both verify each other.
 ///
 /// Frames of the device's host are no violation: ARP, neighbor discovery, IGMP, mDNS, ICMP, TCP, and datagrams to other
-/// UDP ports. The values of pad bytes are not checked, because no clause that we know determines them.
+/// UDP ports. The values of pad bytes are not checked, because no known clause determines them.
 
 #include <cstdint>
 #include <set>

@@ -102,7 +102,7 @@ class Stream {
 
   /// Reads available bytes and keeps them for later.
   void hear(std::int64_t until);
-  /// Number of bytes received in Full Operation Phase, including markers.
+  /// Number of bytes of the complete FPDUs received so far, including markers.
   [[nodiscard]] std::uint64_t heard() const { return position_; }
   /// All bytes received in Full Operation Phase, unchanged.
   [[nodiscard]] const ByteVector& heard_bytes() const { return heard_; }
