@@ -31,7 +31,7 @@ struct Known {
 ///     {"format": 1, "device": "Linux rxe 6.1", "cases": {"rc.responder.…": {"verdict": "fail", "reason": "…", …}}}
 ///
 /// A key is the id of a case, or the id or alias of a rule for all of its cases. "RSP-009/as observed" is the result of
-/// the monitors for the rule in any case, with verdict "fail".
+/// the monitors for the rule, regardless of the case, with verdict "fail".
 class ExpectedResults {
  public:
   /// Returns the built-in results of a device from conformance/expected ("rxe-6.1"), or nullopt.

@@ -22,7 +22,7 @@ struct Attempt {
 struct CaseResult {
   const Case* of = nullptr;  ///< not nullptr
   Judgment judgment;
-  std::vector<WireViolation> wire{};  ///< rules that frames of the device violated in any case
+  std::vector<WireViolation> wire{};  ///< rules that frames of the device violated, independent of the tested rule
   Transcript transcript;
   Observation observed;  ///< results of the monitors for the device
   std::uint64_t seed = 0;
