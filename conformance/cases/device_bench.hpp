@@ -66,7 +66,7 @@ class DeviceBench {
   std::map<std::string, std::uint64_t> counters() { return take(device_.device->counters(), "the device's counters"); }
   /// Returns the sum of the named counters that the device has, or nullopt if it has none of them.
   std::optional<std::uint64_t> counter(std::initializer_list<const char*> names);
-  /// Repeats the attempt until it returns something other than a timeout. Ends the case after `for_ns`. Time passes
+  /// Repeats the attempt until it returns something other than a timeout. Ends the case after `within_ns`. Time passes
   /// between attempts, and frames are kept.
   template <class Attempt>
   auto wait_for(const std::string& event, std::int64_t within_ns, const Attempt& attempt) {

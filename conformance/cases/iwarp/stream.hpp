@@ -2,7 +2,7 @@
 /// The tester's endpoint of a stream. Sends FPDUs, or single bytes and TCP segments if they matter, and receives.
 ///
 ///     stream >> send(1, "hello");
-///     stream << a_terminate(1, 2, 0x03) << the_end();
+///     stream << a_terminate(1, 2, 0x03) << stream_closed();
 
 #include <cstdint>
 #include <deque>

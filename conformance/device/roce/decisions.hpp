@@ -210,7 +210,7 @@ bool discards_datagram(const Port& port, std::uint64_t bytes);
 std::uint32_t datagram_qkey(const QueuePair& qp, const SendRequest& request);
 
 // Received responses: requester_answers.cpp
-/// Return the decision of the state machine about a response. `message`: index in the send queue. 9.7.5.
+/// Return the decision of the state machine about a response. RcProgress::message is an index in the send queue. 9.7.5.
 machines::RcProgress judge_response(QueuePair& qp, const machines::RcResponse& response);
 /// Ignore a duplicate response, or a response to a PSN that is not outstanding. 9.7.5 (clause number not verified).
 void ignore_response(Core& core, QueuePair& qp, const Packet& packet);
