@@ -53,7 +53,7 @@ std::vector<Mutation> mutate_all(Breadth breadth, std::uint64_t seed, unsigned t
                                  const std::function<void(const Mutation&)>& progress = {},
                                  std::span<const std::string> names = {});
 
-/// One line for each fault, and the number of caught faults, missed faults, and faults without a case.
+/// One line for each fault, and the numbers of faults that were caught by cases, by monitors, and by neither.
 std::string table_of(std::span<const Mutation> mutations);
 /// The whole matrix of faults and cases: docs/reference/mutations.md.
 std::string document_of(std::span<const Mutation> mutations);

@@ -30,7 +30,7 @@ struct CaseResult {
   std::vector<Attempt> attempts;        ///< of a repeated case. The result is that of the worst run
   std::vector<std::string> complaints;  ///< kernel messages of the device during the case
   bool left_out = false;                ///< a slow or dangerous case that was skipped
-  bool blocked = false;                 ///< did not run, because the device violates a rule that every transfer needs
+  bool blocked = false;                 ///< did not run, because the transfer that opens the run failed
 
   /// Returns whether the verdicts of the attempts differ.
   [[nodiscard]] bool flaky() const;
