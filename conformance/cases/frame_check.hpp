@@ -27,7 +27,7 @@ struct FrameReport {
   };
   Kind kind = Kind::other;
   std::vector<WireViolation> violations{};
-  std::string text{};  ///< for icmp_error: "ICMP destination unreachable, code 3"
+  std::string text{};  ///< for icmp_error: "ICMP destination unreachable, code 3, for a packet of the tester"
 };
 
 class FrameCheck {

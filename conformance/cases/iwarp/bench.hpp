@@ -132,7 +132,7 @@ class IwarpBench : public CaseRecorder, public DeviceBench {
 
   /// Sets the negotiation parameters of QPs created from now on. Ends the case if this is not possible.
   void wish(const MpaWishes& wishes);
-  /// Disables RFC 7306, or ends the case.
+  /// Disables RFC 7306 if the device supports it, or ends the case.
   void without_extensions();
   [[nodiscard]] replay::TcpHost& host() { return host_; }
   [[nodiscard]] std::int64_t now() const override { return host_.now(); }

@@ -100,7 +100,7 @@ class Stream {
   /// Receives the segments of a message of this opcode up to the last one, without other segments between them.
   std::vector<Seen> message(RdmapOperation operation);
 
-  /// Reads available bytes and keeps them for later.
+  /// Receives bytes until an event is complete, but not after `until`. Keeps the event for later.
   void hear(std::int64_t until);
   /// Number of bytes of the complete FPDUs received so far, including markers.
   [[nodiscard]] std::uint64_t heard() const { return position_; }
