@@ -462,7 +462,7 @@ Result<void> CmId::connect() {
     if (auto done = make_ready(*qp); !done) return done;
   }
   limit_to_device();
-  // For iWARP, the kernel establishes TCP first. The peer may not respond.
+  // For iWARP, the kernel establishes TCP first, and waits if the peer does not respond.
   const auto make = [id = id_, with = wanted] {
     auto parameters = with.parameters();
     errno = 0;
@@ -824,7 +824,7 @@ std::span<const Command> cm_commands() {
        "and `qkey`, "
        "or "
        "`multicast_error`. Destroying the handle leaves the group.",
-       with({{"address", "text: the group"},
+       with({{"address", "text: the address of the multicast group"},
              {"qp", "optional handle: a UD QP, which is changed to RTS and attached"},
              {"send_only", "optional boolean"}},
             way),

@@ -347,8 +347,7 @@ std::span<const Command> device_commands() {
       {"open",
        "Opens a device. Its asynchronous events are reported as "
        "`{\"event\":\"async\",\"type\":\"port_active\",\"device\":1,\"port\":1}`, with `qp`, `cq` or `srq` if they "
-       "are "
-       "to one.",
+       "refer to one.",
        {{"name", "text: as in `devices`"}},
        {{"device", "handle"}, {"comp_vectors", "number of completion vectors"}},
        R"({"name":"rxe0"})",

@@ -147,8 +147,8 @@ void Process::read_some(Output& output) {
 Result<std::size_t> Process::feed(const std::vector<std::uint8_t>& bytes, bool last) {
   if (!in_ || input_ends_) return fail(EPIPE, "process: the standard input of process {} is closed", handle());
   if (input_.size() + bytes.size() > most_input) {
-    return fail(ENOBUFS, "data: {} bytes wait already, and process {} does not read; at most {} can", input_.size(),
-                handle(), most_input);
+    return fail(ENOBUFS, "data: {} bytes are already waiting, because process {} does not read; at most {} can wait",
+                input_.size(), handle(), most_input);
   }
   input_.append(bytes.begin(), bytes.end());
   input_ends_ = last;
@@ -351,14 +351,14 @@ std::span<const Command> process_commands() {
        "`process`: `{\"type\":\"stdout\",\"data\":…}`, or type `stderr`, then `{\"type\":\"exited\",\"status\":…}` or "
        "`{\"type\":\"killed\",\"signal\":…,\"name\":…,\"core_dumped\":…}`, both with `dropped`: output bytes "
        "after "
-       "`most_output`. A session has at most 32 processes, ended ones among them.",
+       "`most_output`. A session has at most 32 processes, including exited ones.",
        {{"argv", "list of texts: the program, searched in PATH, and its arguments"},
         {"env", "optional list of texts `NAME=VALUE`, which replace or extend the agent's environment"},
         {"directory", "optional text: working directory"},
         {"stdin", "optional bytes, at most 1 MiB: its standard input"},
         {"stdin_open", "optional boolean: keep standard input open for `stdin` (default false)"},
         {"most_output",
-         "optional number, at most 2^30: limit for reported output bytes of both streams (default 2^22)"}},
+         "optional number, at most 2^30: limit for the reported output bytes of both streams together (default 2^22)"}},
        {{"process", "handle"}, {"pid", "its process ID and process group ID"}},
        R"({"argv":["rping","-s","-C","1"]})",
        R"({"process":5,"pid":212})",

@@ -74,7 +74,7 @@ class Truth {
       default: return false;
     }
   }
-  /// The label of a transmission that did not arrive, or arrived late.
+  /// Returns the first label that describes the fate of this transmission.
   [[nodiscard]] static Label label_of(const Transmission& t) {
     for (const Label label : {Label::corrupted, Label::lost_before, Label::lost_after, Label::reordered_before,
                               Label::reordered_after, Label::lost_in_capture, Label::duplicated, Label::copied})
@@ -169,7 +169,7 @@ std::optional<Label> claim_of_recovery(const Event& event) {
   }
 }
 
-/// Recoveries distinguish the reason, not its place.
+/// Claims about recoveries state the reason, but not whether it occurred before or after the capture point.
 Label without_place(Label label) {
   if (label == Label::lost_after) return Label::lost_before;
   if (label == Label::reordered_after) return Label::reordered_before;
@@ -296,7 +296,6 @@ Score evaluate(const Scenario& scenario) {
     Label real = Label::none;
     const auto test = [&](std::size_t i) {
       const Transmission& t = traffic.transmissions[i];
-      // The event of a late packet names no place if the response proves the order.
       if (Truth::has(t, *claim)) {
         right = true;
         claimed[i] = *claim;

@@ -75,9 +75,9 @@ Way Bench::way(Over over) {
     return *way;
   };
   switch (over) {
-    case Over::ipv6: return other(device().ipv6, "of RoCEv2 of an IPv6 address");
-    case Over::vlan: return other(device().vlan, "of RoCEv2 of an IPv4 address in a VLAN");
-    case Over::roce_v1: return other(device().roce_v1, "of RoCEv1 of an IPv4 address");
+    case Over::ipv6: return other(device().ipv6, "of type RoCEv2 with an IPv6 address");
+    case Over::vlan: return other(device().vlan, "of type RoCEv2 with an IPv4 address in a VLAN");
+    case Over::roce_v1: return other(device().roce_v1, "of type RoCEv1 with an IPv4 address");
     case Over::ipv4: break;
   }
   return {device().path, device().gid_index};
@@ -187,7 +187,7 @@ nlohmann::json Connected::attributes_to(const std::string& state) const {
 peer::PeerResult<void> Connected::try_to_modify(const nlohmann::json& attributes) const {
   auto result = qp.modify(attributes);
   if (!result && result.error().number == ETIMEDOUT) {
-    // Address resolution of the tester's MAC: the wire responds only while it is read.
+    // The device resolves the tester's MAC address: the wire responds only while it is read.
     bench_->pass(bench_->patience().silence);
     result = qp.modify(attributes);
   }

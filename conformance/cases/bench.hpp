@@ -22,7 +22,7 @@ class Bench;
 /// The GID that a queue pair uses. If the device lacks it, the case is "unsupported".
 enum class Over : std::uint8_t { ipv4, ipv6, vlan, roce_v1 };
 
-/// How a QP of the device is created and connected to the tester.
+/// Options for creating a QP of the device and connecting it to the tester.
 struct ConnectOptions {
   Transport transport = Transport::rc;
   std::uint32_t mtu = 1024;
@@ -104,7 +104,7 @@ struct Connected : TesterQueuePair, DeviceQueuePair {
   /// Sends a frame that must be dropped, on a new QP, and checks that there is no response and that a SEND Only with
   /// PSN +0 is then executed.
   void drops(const Stimulus& bad);
-  /// Sends a SEND Only with PSN +0 on a new QP and checks that it is executed.
+  /// Sends `good`, a SEND Only with PSN +0, on a new QP, and checks that it is executed.
   void accepts(const Stimulus& good, const std::string& payload);
   /// Checks the reaction to a class C error: this NAK, then the Error state.
   void refuses(const Expectation& nak);

@@ -103,7 +103,7 @@ struct Case {
   Need needs = Need::nothing;
   Steps run{};
   RunPolicy caution = RunPolicy::none;
-  std::string_view possible_problems{};  ///< reasons for which a failure may be a false positive
+  std::string_view possible_problems{};  ///< reasons why a failure may be a false positive
 
   [[nodiscard]] Family family() const { return run.family(); }
   /// "rc.responder.psn.sequence-error", "rc.responder.psn.sequence-error/two packets missing"

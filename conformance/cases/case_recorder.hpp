@@ -49,7 +49,7 @@ class CaseRecorder {
   void deviates(Verdict verdict, const std::string& expected, const std::string& actual);
   [[nodiscard]] const std::optional<Judgment>& deviation() const { return deviation_; }
 
-  /// Records a rule that a frame or FPDU of the device violates in any case, and continues.
+  /// Records a rule that a frame or FPDU of the device violates, independent of the tested rule, and continues.
   void violates(WireViolation violation);
   /// The violated rules, each once, in the order of their first violation.
   [[nodiscard]] const std::vector<WireViolation>& wire_violations() const { return wire_violations_; }

@@ -90,7 +90,7 @@ void a_burst(Bench& bench) {
   bench.require(alone == 1, "one CNP for one mark", fmt::format("{}", alone));
   for (int i = 1; i <= marks; ++i) bench >> marked(qp.send_only(psn(i)));
   const std::vector<Seen> seen = notifications(bench, known);
-  bench.require(seen.size() <= marks, "as many CNPs as marks at most", fmt::format("{}", seen.size()));
+  bench.require(seen.size() <= marks, "at most one CNP for each mark", fmt::format("{}", seen.size()));
   const std::int64_t span = seen.back().time - seen.front().time;
   end_case(Verdict::may, fmt::format("{} CNPs for {} marks within {} us", seen.size(), marks, span / 1000));
 }
@@ -255,7 +255,7 @@ void counters_are_true(Bench& bench) {
   bench.congestion_management(true);
   Connected& qp = bench.rc({.receives = marks});
   const auto sent = bench.counter({"np_cnp_sent"}), seen_marks = bench.counter({"np_ecn_marked_roce_packets"});
-  if (!sent && !seen_marks) end_case(Verdict::unsupported, "the device has no counters of congestion");
+  if (!sent && !seen_marks) end_case(Verdict::unsupported, "the device has no congestion counters");
   for (std::uint64_t i = 0; i < marks; ++i) bench >> marked(qp.send_only(psn(static_cast<std::int32_t>(i))));
   const std::size_t on_the_wire = cnps(bench).size();
   if (sent) {

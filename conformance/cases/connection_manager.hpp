@@ -33,8 +33,8 @@ class TesterCm {
     return bench_.expect_event(connection, type, within_ns);
   }
 
-  // Messages of the tester. A case changes fields as needed: req().with<CmReq, "primary_local_lid">(7, "LID
-  // 7")
+  // Messages of the tester. A case changes fields as needed:
+  //     req().with<CmReq, "primary_local_lid">(7, "LID 7")
   [[nodiscard]] Stimulus req(std::uint16_t port) const;
   [[nodiscard]] Stimulus rep() const;
   [[nodiscard]] Stimulus rtu() const;

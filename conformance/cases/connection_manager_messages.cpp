@@ -149,12 +149,13 @@ void lid_of_a_group(Bench& bench) { lids_are_ignored(bench, 0xc001); }
 
 // CA17-35: a REJ never has a LID reason.
 void rejects(Bench& bench, TesterCm& cm, std::uint16_t reason) {
-  const Seen seen = cm.hears<CmRej>(
-      fmt::format("to the REQ, id {:#x}, no reason of LIDs (13, 19)", cm.local_id()), [&](const View<CmRej>& rej) {
-        return rej.get<"remote_comm_id">() == cm.local_id() && rej.get<"message">() == 0 &&
-               rej.get<"reason">() != cm_reason::primary_lid_rejected &&
-               rej.get<"reason">() != cm_reason::alternate_lid_rejected;
-      });
+  const Seen seen =
+      cm.hears<CmRej>(fmt::format("to the REQ, id {:#x}, with a reason other than 13 and 19 (LIDs)", cm.local_id()),
+                      [&](const View<CmRej>& rej) {
+                        return rej.get<"remote_comm_id">() == cm.local_id() && rej.get<"message">() == 0 &&
+                               rej.get<"reason">() != cm_reason::primary_lid_rejected &&
+                               rej.get<"reason">() != cm_reason::alternate_lid_rejected;
+                      });
   const std::uint16_t found = seen.stack.get<CmRej>()->get<"reason">();
   bench.require(found == reason, fmt::format("reason {}", reason), fmt::format("reason {}", found),
                 Verdict::fail_wrong_code);
@@ -181,7 +182,7 @@ void an_alternate_path_of_lids(Bench& bench) {
   const std::int64_t until = bench.now() + bench.patience().answer / 4;
   while (const auto seen = bench.next(std::max<std::int64_t>(until - bench.now(), 1))) {
     const auto apr = seen->stack.get<CmApr>();
-    if (apr) bench.require(apr->get<"status">() != 7, "an APR with another status than 7, or none", "status 7");
+    if (apr) bench.require(apr->get<"status">() != 7, "an APR with a status other than 7, or no APR", "status 7");
   }
   cm.ends(connection);
 }

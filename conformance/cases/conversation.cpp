@@ -42,7 +42,7 @@ void Conversation::inspect(const HeaderStack& stack, std::int64_t time) {
   if (report.kind == FrameReport::Kind::other && !report.violations.empty())
     record_at(time, Step::Kind::received, "a frame that is no valid RoCE packet", stack.bytes);
   for (WireViolation& violation : report.violations) {
-    // A case that takes all packets receives this one.
+    // A case that receives the packets to all QPs does not miss this one.
     violation.lost = violation.lost && !(to_all_ && report.kind == FrameReport::Kind::packet);
     violates(std::move(violation));
   }

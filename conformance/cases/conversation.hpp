@@ -23,8 +23,8 @@ namespace rdmawire::conformance {
 /// CaseRecorder::wire_violations().
 class Conversation : public CaseRecorder {
  public:
-  /// `wire` returns only frames for the tester (see replay/host). `check`: of all received frames. `earlier`: QP
-  /// numbers of the tester in earlier cases. Those of this case are added. `wire` and `earlier` must outlive this
+  /// `wire` returns only frames for the tester (see replay/host). `check`: applied to all received frames. `earlier`:
+  /// QP numbers of the tester in earlier cases. Those of this case are added. `wire` and `earlier` must outlive this
   /// object.
   Conversation(replay::Wire& wire, const Timeouts& patience, FrameCheck check, std::set<std::uint32_t>& earlier)
       : CaseRecorder(patience), wire_(wire), check_(std::move(check)), earlier_(earlier) {}

@@ -147,7 +147,7 @@ peer::CmEvent DeviceBench::expect_event(const peer::CmConnection& connection, co
 }
 
 void DeviceBench::no_sooner(std::int64_t earlier, std::int64_t later, std::int64_t least, const std::string& what) {
-  story_.require(later - earlier >= least, fmt::format("{} no earlier than after {:.3f} ms", what, milliseconds(least)),
+  story_.require(later - earlier >= least, fmt::format("{} after {:.3f} ms at the earliest", what, milliseconds(least)),
                  fmt::format("after {:.3f} ms", milliseconds(later - earlier)));
 }
 
@@ -186,7 +186,8 @@ peer::Completion DeviceQueuePair::completes_badly(std::uint64_t wr_id, bool or_f
   const bool as_expected = !found.empty() && found.front().wr_id == wr_id && !found.front().good() &&
                            (or_flushed || found.front().status != "wr_flush_err");
   device_->story().require(
-      as_expected, fmt::format("completion of {} with {}", wr_id, or_flushed ? "an error" : "an error of its own"),
+      as_expected,
+      fmt::format("completion of {} with {}", wr_id, or_flushed ? "an error" : "an error other than flushed"),
       found.empty() ? "no completion" : text_of(found.front()));
   device_->story().note(text_of(found.front()));
   return found.front();

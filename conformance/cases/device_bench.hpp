@@ -1,5 +1,6 @@
 #pragma once
-/// The device side of a case for all families, through its agent: protection domains, memory, completions and events.
+/// The device side of a case, for both families. Uses the device's agent: protection domains, memory, completions and
+/// events.
 
 #include <chrono>
 #include <cstdint>
@@ -65,7 +66,7 @@ class DeviceBench {
   std::map<std::string, std::uint64_t> counters() { return take(device_.device->counters(), "the device's counters"); }
   /// Returns the sum of the named counters that the device has, or nullopt if it has none of them.
   std::optional<std::uint64_t> counter(std::initializer_list<const char*> names);
-  /// Repeats the attempt until it returns something other than a timeout. Ends the case after `for_ns`. Time passes
+  /// Repeats the attempt until it returns something other than a timeout. Ends the case after `within_ns`. Time passes
   /// between attempts, and frames are kept.
   template <class Attempt>
   auto wait_for(const std::string& event, std::int64_t within_ns, const Attempt& attempt) {
@@ -155,7 +156,7 @@ struct DeviceQueuePair {
   void is_notified(bool expected);
   /// Checks for a completion with an error other than "flushed", for errors whose status is not specified.
   peer::Completion fails(std::uint64_t wr_id);
-  /// Checks for a completion with any error, including "flushed". The device attributes the error to a request.
+  /// Checks for a completion with any error, including "flushed": the device chooses the request that fails.
   peer::Completion fails_or_is_flushed(std::uint64_t wr_id);
   /// Checks that these requests complete as flushed, in order.
   void flushes(std::uint64_t first, std::uint64_t last);

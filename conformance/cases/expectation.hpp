@@ -109,7 +109,7 @@ Expectation a_read(psn at, std::uint32_t length, std::uint64_t va);
 inline Expectation a_fetch_add(psn at) { return request(Operation::fetch_add, Position::only, at); }
 Expectation cnp();
 
-/// No frame for some time. See Bench.
+/// No frame for some time. See Conversation.
 struct Silence {
   std::int64_t nanoseconds = 0;  ///< 0: the default timeout
 };

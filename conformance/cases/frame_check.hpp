@@ -4,7 +4,7 @@
 /// that both verify each other.
 ///
 /// Frames of the device's host are no violation: ARP, neighbor discovery, IGMP, mDNS, ICMP, TCP, and datagrams to other
-/// UDP ports. The values of pad bytes are not checked, because no clause that we know determines them.
+/// UDP ports. The values of pad bytes are not checked, because no known clause determines them.
 
 #include <cstdint>
 #include <set>
@@ -27,7 +27,7 @@ struct FrameReport {
   };
   Kind kind = Kind::other;
   std::vector<WireViolation> violations{};
-  std::string text{};  ///< for icmp_error: "ICMP destination unreachable, code 3"
+  std::string text{};  ///< for icmp_error: "ICMP destination unreachable, code 3, for a packet of the tester"
 };
 
 class FrameCheck {

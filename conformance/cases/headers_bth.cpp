@@ -115,7 +115,7 @@ void uc_to_rc(Bench& bench) { opcode_of(bench, 0x24, "as UC SEND Only"); }
 void ud_to_rc(Bench& bench) { opcode_of(bench, 0x64, "as UD SEND Only"); }
 void rd_to_rc(Bench& bench) { opcode_of(bench, 0x44, "as RD SEND Only"); }
 void xrc_to_rc(Bench& bench) { opcode_of(bench, 0xa4, "as XRC SEND Only"); }
-void vendors_to_rc(Bench& bench) { opcode_of(bench, 0xc4, "with an opcode of a vendor's"); }
+void vendors_to_rc(Bench& bench) { opcode_of(bench, 0xc4, "with a vendor-specific opcode"); }
 void rc_to_uc(Bench& bench) {
   Connected& qp = bench.uc({.receives = 1});
   bench >> qp.send_only(psn(+0), payload).with<Bth, "opcode">(0x04, "as RC SEND Only");
@@ -150,7 +150,7 @@ void three_pad_bytes_in_a_write(Bench& bench) {
   qp.holds(0, pattern_bytes(5) + std::string(3, '\x44'));
 }
 
-// Every packet names the QP and the partition of the connection: a response, and a request of the device.
+// Every packet contains the QP number and the P_Key of the connection: a response, and a request of the device.
 void each_names(Bench& bench, std::uint64_t (*field)(const View<Bth>&), std::uint64_t (*expected)(const Connected&)) {
   Connected& qp = bench.rc({.receives = 1});
   bench.listen_to_all();

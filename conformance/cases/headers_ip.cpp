@@ -77,7 +77,7 @@ void ecn_of_ipv6(Bench& bench) { ecn_is_clear(bench, Over::ipv6, field_of<Ipv6, 
 // The mark "congestion experienced" is reserved for the network. RFC 3168, 5
 void never_marked(Bench& bench) {
   for (const Seen& seen : some_frames(bench, {.traffic_class = 3}))
-    bench.require(field_of<Ipv4, "tos.ecn">(seen) != 3, "another ECN than 11", "11 in " + seen.text());
+    bench.require(field_of<Ipv4, "tos.ecn">(seen) != 3, "an ECN field other than 11", "11 in " + seen.text());
 }
 
 // IP and UDP lengths include all bytes up to the end of the ICRC. CA17-6, CA17-15, CA17-21

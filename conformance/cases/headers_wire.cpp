@@ -1,6 +1,6 @@
 /// Active tests of rules that also apply to captures: frames that may not be recognized as RoCE, the order of headers,
-/// and complete messages of every service. IBTA vol 1, CA17-10, CA17-16, CA17-20, 5.2 with Table 38, 9.7.7.2. Numbers
-/// of the requester's statements unverified.
+/// and complete messages of every service. IBTA vol 1, CA17-10, CA17-16, CA17-20, 5.2 with Table 38, 9.7.7.2. The
+/// clause numbers of the requester's rules are not verified.
 
 #include <fmt/format.h>
 
@@ -53,7 +53,7 @@ void each_datagram(Bench& bench, const std::function<void(Datagram)>& judge) {
 void protocol_is_udp(Bench& bench) {
   each_datagram(bench, [&](Datagram ip) { bench.require(ip[9] == 17, "IP protocol 17", fmt::format("{}", ip[9])); });
 }
-// CA17-20. The port is in bytes 2 and 3 after the IP header.
+// CA17-20. The destination port is in bytes 2 and 3 of the UDP header.
 void port_is_4791(Bench& bench) {
   each_datagram(bench, [&](Datagram ip) {
     const std::size_t udp = (ip[0] & 15U) * std::size_t{4};

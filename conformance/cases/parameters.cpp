@@ -79,13 +79,13 @@ class Builder {
     }
   }
 
-  /// The number of combinations left that a row contains.
+  /// Returns the number of uncovered combinations that a row contains.
   [[nodiscard]] std::size_t gain(const ParameterRow& row) const {
     return static_cast<std::size_t>(
         std::count_if(left_.begin(), left_.end(), [&](const Combination& one) { return contains(row, one); }));
   }
 
-  /// Sets the unset parameters, so that the row contains many of the combinations left. Returns false if it is
+  /// Sets the unset parameters, so that the row contains many of the uncovered combinations. Returns false if it is
   /// impossible.
   bool complete(ParameterRow& row) const {
     if (!allowed(row)) return false;

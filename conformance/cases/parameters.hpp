@@ -8,8 +8,8 @@
 /// file of such cases.
 ///
 /// To add a parameter: add its values to the declaration, its field to the row's structure, and its effect to the steps
-/// that set up the connection. A value that not every device supports belongs to rows of their own, as `given` permits:
-/// all other pairs are then tested on every device. An expectation that depends on a parameter is computed in the case,
+/// that set up the connection. Values that not every device supports belong in separate rows after those in `given`, so
+/// that all other pairs are tested on every device. An expectation that depends on a parameter is computed in the case,
 /// from the clause.
 ///
 /// The number of rows increases with the product of the two largest parameters and with the logarithm of their number,
@@ -30,8 +30,8 @@ inline constexpr std::size_t unset_parameter = std::numeric_limits<std::size_t>:
 struct CoveringOptions {
   std::vector<std::size_t> values{};  ///< the number of values of each parameter
   unsigned strength = 2;              ///< size of the combinations that occur: 2 for pairs
-  /// Returns whether a row is possible. Some parameters may be unset: then whether values exist for them. Empty: every
-  /// row is possible.
+  /// Returns whether a row is possible. If some parameters are unset: whether possible values exist for them. Empty:
+  /// every row is possible.
   std::function<bool(const ParameterRow&)> allowed{};
   std::vector<ParameterRow> given{};  ///< rows that exist already. They are the first rows of the result
 };
@@ -43,7 +43,7 @@ std::vector<ParameterRow> covering_rows(const CoveringOptions& options);
 struct CombinationCounts {
   std::size_t existing = 0;  ///< without constraints
   std::size_t possible = 0;  ///< with constraints
-  std::size_t covered = 0;   ///< by the rows
+  std::size_t covered = 0;   ///< contained in the rows
 };
 CombinationCounts count_combinations(const CoveringOptions& options, const std::vector<ParameterRow>& rows);
 

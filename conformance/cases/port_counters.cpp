@@ -44,7 +44,7 @@ void saturates(Bench& bench, const Stimulus& bad, const char* name) {
   for (int attempt = 0; attempt < attempts && value < all_ones; ++attempt) {
     const std::uint64_t now = count_up(bench, bad, name, all_ones - value);
     bench.require(now >= value, fmt::format("{} no lower than {}", name, value), fmt::format("{}", now));
-    if (now == value) end_case(Verdict::inconclusive, fmt::format("{} counts no more, from {} on", name, value));
+    if (now == value) end_case(Verdict::inconclusive, fmt::format("{} stopped counting at {}", name, value));
     value = now;
   }
   bench.require(value == all_ones, fmt::format("{} at all ones, {}", name, all_ones), fmt::format("{}", value),

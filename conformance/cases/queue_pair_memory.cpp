@@ -30,7 +30,7 @@ peer::SendRequest bind(const peer::MemoryWindow& window, const peer::Region& reg
 // An invalid bind is rejected immediately or completes in error, and has no effect.
 void is_not_bound(Bench& bench, Connected& qp, const peer::SendRequest& request, const std::string& what) {
   const auto posted = qp.qp.post_send({request});
-  if (!posted) return bench.note(what + " is refused at once: " + posted.error().message);
+  if (!posted) return bench.note(what + " is rejected immediately: " + posted.error().message);
   qp.fails(0);
 }
 peer::MemoryWindow window_of(Bench& bench, std::size_t domain = 0) {
@@ -74,7 +74,8 @@ void bound_already(Bench& bench) {
   is_not_bound(bench, qp, bind(window, qp.region), "a window that is bound");
 }
 
-/// Checks that the device invalidates a window of type 2, so that the refusal of another invalidate has another reason.
+/// Checks that the device invalidates a window of type 2, so that a rejected invalidate of another window has another
+/// reason.
 void invalidates_type_2(Bench& bench) {
   if (!bench.domain().memory_window(2)) return bench.note("the device has no memory windows of type 2");
   Connected& qp = bench.rc({.region_access = bindable});
@@ -194,7 +195,7 @@ void its_queue_pair_can_go(Bench& bench) {
   bench.bound_window(qp, 0, 64, {"remote_read"});
   const std::string what = "the QP destroyed while a type 2B window is bound to it";
   auto destroyed = qp.qp.release();
-  // A device that waits for the release of the window waits indefinitely.
+  // A device that waits for the release of the window would wait indefinitely.
   if (!destroyed && destroyed.error().kind == peer::PeerError::Kind::timeout)
     bench.require(false, what, "no reply: " + destroyed.error().message);
   bench.take(std::move(destroyed), what);

@@ -116,7 +116,7 @@ void an_operation_of_another_service(Bench& bench) {
   if (posted)
     qp.fails(0);
   else
-    bench.note("refused at once: " + posted.error().message);
+    bench.note("rejected immediately: " + posted.error().message);
   bench << silence();
 }
 

@@ -7,7 +7,7 @@ namespace rdmawire::conformance::rc_requester_reads_cases {
 namespace {
 
 constexpr std::uint8_t patient = 20;        ///< a timeout of 4.3 s. Earlier retransmissions have another cause
-constexpr std::uint8_t short_timeout = 14;  ///< one of 67 ms
+constexpr std::uint8_t short_timeout = 14;  ///< a timeout of 67 ms
 
 /// A READ of the device with three response packets, which has been sent.
 Connected& three_packets_requested(Bench& bench, std::uint8_t timeout) {

@@ -82,8 +82,8 @@ void duplicate_read_after_a_send(Bench& bench) {
   bench << read_response(Position::only, psn(+0)).carrying(pattern_bytes(8)) << silence();
 }
 
-// A part of an earlier READ: only that part. 9.4.4. The response may start with a First or continue with a Middle
-// packet.
+// A duplicate READ of a part returns only that part. 9.4.4. The response may start with a First or continue with a
+// Middle packet.
 void part_of_a_read(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
   const std::string memory = pattern_bytes(768);
@@ -153,7 +153,7 @@ void nothing_but(Bench& bench, Connected& qp, const Operands& operands) {
   bench >> qp.read(psn(+0), operands);
   for (const Seen& seen : bench.all_until_silence()) {
     const std::string got(seen.payload.begin(), seen.payload.end());
-    bench.require(first.starts_with(got), "no byte that the first READ did not bring",
+    bench.require(first.starts_with(got), "no byte that the first READ did not return",
                   fmt::format("{}, starting with {:#04x}", seen.text(), seen.payload.empty() ? 0 : seen.payload[0]));
     if (nak_remote_access(psn(+0)).judge(seen) == Match::yes) return qp.is_in("err");
   }

@@ -72,7 +72,7 @@ void invalidated(Bench& bench, bool long_message) {
                       {.payload = pattern_bytes(8), .invalidated_rkey = rkey});
   bench << acknowledged(at).msn(2);
   const peer::Completion completion = qp.completes(0);
-  if (completion.invalidated_rkey != rkey) bench.note("the completion does not name the key that was invalidated");
+  if (completion.invalidated_rkey != rkey) bench.note("the completion does not contain the key that was invalidated");
   bench >> qp.read(at + 1, with_key(qp.at(0, 8), rkey));
   qp.refuses(nak_remote_access(at + 1));
 }

@@ -17,10 +17,10 @@ void one_more_than_allowed(Bench& bench) {
   if (all.empty()) end_case(Verdict::fail, "no response");
   const Seen& last = all.back();
   if (read_response(Position::only, psn(packets)).judge(last) == Match::yes)
-    end_case(Verdict::may, "both READs were served, though max_dest_rd_atomic is 1");
+    end_case(Verdict::may, "both READs were executed, although max_dest_rd_atomic is 1");
   if (nak_invalid_request(psn(packets)).judge(last) == Match::yes)
-    end_case(Verdict::may, "the second READ drew a NAK for an invalid request");
-  bench.require(false, "both READs served, or the second refused as an invalid request", last.text());
+    end_case(Verdict::may, "the second READ was rejected with a NAK (invalid request)");
+  bench.require(false, "both READs executed, or the second rejected with a NAK (invalid request)", last.text());
 }
 
 // The region is deregistered during the responses: they end with a NAK that has the PSN of the failed packet, and no
@@ -59,7 +59,7 @@ void no_stale_data(Bench& bench) {
   const std::vector<Seen> all = read_during_deregistration(bench, qp, doomed, long_read);
   for (const Seen& seen : all)
     bench.require(std::all_of(seen.payload.begin(), seen.payload.end(), [](std::uint8_t o) { return o == 0x5a; }),
-                  "no byte that is not the region's", seen.text());
+                  "only bytes of the region", seen.text());
   ends_with_an_error(all);
   const Expectation expected("NAK remote access error after the data that was read", [](const Seen& seen) {
     if (seen.op->operation != Operation::acknowledge || seen.kind() != syndrome_kind::nak) return Match::no;

@@ -43,7 +43,8 @@ struct Transfer {
 // ---- the parameters and their values
 
 constexpr std::array<std::uint32_t, 5> mtus{256, 512, 1024, 2048, 4096};
-constexpr std::size_t usual_mtus = 3;  ///< the first ones, which every port on an Ethernet with MTU 1500 supports
+/// Every port on an Ethernet with MTU 1500 supports this number of the first MTUs.
+constexpr std::size_t usual_mtus = 3;
 struct Length {
   const char* text;
   std::uint32_t mtus;  ///< the length is this number of MTUs, plus `more`

@@ -391,8 +391,7 @@ std::span<const Case> all() {
        .role = Role::verbs,
        .needs = Need::ud,
        .run = privileged_of_its_own,
-       .possible_problems =
-           "where the administrator has switched privileged Q_Keys on for everybody, the system grants it"},
+       .possible_problems = "the system permits it if the administrator enabled privileged Q_Keys for all users"},
       {.rule = "ud.receiver.qkey.of-qp1",
        .variant = "another privileged one",
        .needs = manager,

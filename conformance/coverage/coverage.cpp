@@ -64,7 +64,7 @@ std::string gaps(std::span<const Coverage> all) {
                           : one.rule->mode == Mode::unit    ? "unit check"
                                                             : "case or monitor");
     if (one.complete() && one.without)
-      text += fmt::format("{} {}: listed as an exception without need\n", one.rule->alias, one.rule->id);
+      text += fmt::format("{} {}: listed as an exception, but has all checks\n", one.rule->alias, one.rule->id);
   }
   return text;
 }

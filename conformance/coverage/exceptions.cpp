@@ -19,7 +19,7 @@ constexpr std::array monitors{
     UndetectingMonitor{"rc.responder.credits.encoding", "Packets do not show the number of posted receives."},
     UndetectingMonitor{"rc.responder.rnr.no-receive", "Packets do not show whether a receive is posted."},
     UndetectingMonitor{"rc.requester.ack-request.on-last",
-                       "A lost or still following retransmission of the last packet may have AckReq set."},
+                       "A retransmission of the last packet that was lost or is captured later may have AckReq set."},
     UndetectingMonitor{"ud.receiver.psn.unchecked", "Packets do not show whether a datagram is received."},
     UndetectingMonitor{"xrc.responder.operations.as-reliable-connection",
                        "A violation is reported under the rule of RC that it breaks."},
@@ -29,8 +29,9 @@ constexpr std::array monitors{
                        "Packets do not show whether an administrator disabled CRCs."},
     UndetectingMonitor{"fpdu.tester.stream.begins-in-the-middle", "It is a rule for the tester."},
     UndetectingMonitor{"ddp.endpoint.order.as-submitted", "Packets do not show the order of submission."},
-    UndetectingMonitor{"rdmap.endpoint.write.format",
-                       "A wrong model or opcode is reported under DDP-001, and delivery is not visible in packets."},
+    UndetectingMonitor{
+        "rdmap.endpoint.write.format",
+        "A wrong buffer model or opcode is reported under DDP-001, and delivery is not visible in packets."},
     UndetectingMonitor{"rdmap.receiver.send.zero-length", "Packets do not show the delivery to the application."},
 };
 

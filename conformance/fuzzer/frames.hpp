@@ -27,7 +27,7 @@ inline constexpr std::uint32_t tester_key = 0x77;
 /// Return the tester's port for a device with reference_options().
 device::Port tester_port(const device::Port& device);
 
-/// Base values of relative packet fields.
+/// Base values of relative packet fields, and the address type of the QP.
 struct Bases {
   Psn request{}, answer{};
   bool ipv6 = false, roce_v1 = false;  ///< address type of the connected queue pair

@@ -15,10 +15,11 @@ namespace rdmawire::fuzzer {
 /// completions and states are not visible in frames.
 std::vector<std::string> broken_rules(std::span<const Exchanged> frames);
 
-/// Return the faults of the reference device that explain a finding. The minimized script and the
-/// original script cause the same alarm, at the last step. The frames are equal if both devices are the same program.
-/// The scripts in `quiet`, which cause no alarm in the device, cause none. Empty: no fault, or the oracle does not
-/// depend on faults.
+/// Return the faults that explain a finding. A reference device with such a fault raises the same alarm, at the last
+/// step, for the minimized and for the original script. It raises none for the scripts in `quiet`, which raise none in
+/// the device. Its frames for the minimized script equal those of the finding if the target is exact. Otherwise, RoCE
+/// frames of the last step have equal summaries. Empty if no fault explains the finding, if it was not reproduced, or
+/// if the oracle is `gone`, `kernel` or `custom`.
 std::vector<FaultyReference> broken_likewise(const Finding& finding, const std::deque<Script>& quiet,
                                              const Target& target);
 

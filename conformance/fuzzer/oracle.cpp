@@ -83,7 +83,7 @@ FrameSummary summarize(Bytes frame) {
 
 std::string_view result_name(int result) { return result == 0 ? "done" : "refused"; }
 
-/// RoCE only. Computed fields are ignored because they depend on others.
+/// RoCE only. Computed fields outside the BTH are ignored because they depend on others.
 std::string difference(Bytes expected, Bytes actual) {
   const std::string names = fields_that_differ(
       decode(expected), decode(actual),

@@ -38,7 +38,7 @@ struct Alarm {
 
 /// Differences that two conforming devices may have.
 struct Tolerance {
-  bool exact = true;        ///< none: both are the same program
+  bool exact = true;        ///< no differences: both are the same program
   bool memory = true;       ///< compare memory
   bool completions = true;  ///< compare completions, except time-dependent ones
   bool verbs = true;        ///< compare results of verbs calls
@@ -55,7 +55,7 @@ std::string fields_that_differ(const HeaderStack& expected, const HeaderStack& a
 /// Compares sent frames. Returns nothing if they are equivalent. The signature describes only the difference.
 using AnswerComparison = std::optional<Alarm> (*)(const Outcome& expected, const Outcome& actual,
                                                   const Tolerance& tolerance);
-/// AnswerJudge for RoCE frames.
+/// The AnswerComparison of RoCE frames.
 std::optional<Alarm> compare_roce_answers(const Outcome& expected, const Outcome& actual, const Tolerance& tolerance);
 
 /// Return the first alarm, or nothing. The device's memory may be empty if it was not read.

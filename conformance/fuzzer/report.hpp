@@ -10,9 +10,10 @@
 
 namespace rdmawire::fuzzer {
 
-/// {"format": 1, "program": …, "target": …, "seed": …, "statistics": {…}, "findings": [{"oracle": …, "signature": …,
-/// "expected": …, "actual": …, "rules": […], "shown": […], "like": […], "execution": …, "times": …, "reproduced": …,
-/// "minimized": {"trials": …, "restarts": …, "whole": …}, "directory": …, "steps": [text], "script": {…}}]}
+/// {"format": 1, "program": …, "target": …, "seed": …, "plain": …, "feedback": {…}, "statistics": {…}, "rules": {…},
+/// "findings": [{"oracle": …, "signature": …, "expected": …, "actual": …, "rules": […], "shown": […], "like": […],
+/// "execution": …, "times": …, "reproduced": …, "minimized": {"trials": …, "restarts": …, "whole": …}, "directory": …,
+/// "steps": [text], "script": {…}}]}
 nlohmann::ordered_json to_json(const Session& session, const std::string& target);
 /// Text for the terminal.
 std::string to_text(const Session& session, const std::string& target);

@@ -18,7 +18,7 @@ namespace rdmawire::fuzzer {
 enum class Family : std::uint8_t { roce, iwarp };
 std::string_view to_string(Family family);
 
-/// Action of a step. A different meaning for iWARP follows after the semicolon.
+/// Action of a step. A different meaning for iWARP follows after "iWARP:".
 enum class StepKind : std::uint8_t {
   connect,  ///< create a queue pair in its slot and move it to a state. iWARP: open a stream over TCP and negotiate MPA
   request,  ///< send a packet to the device's responder

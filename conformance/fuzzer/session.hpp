@@ -93,7 +93,7 @@ struct Budget {
 };
 
 struct Statistics {
-  std::uint64_t executions = 0;  ///< mutated steps that were compared, on a live connection
+  std::uint64_t executions = 0;  ///< mutated steps, without those of scripts from the corpus
   std::uint64_t steps = 0;       ///< all steps
   std::uint64_t lives = 0;
   std::uint64_t connections = 0;
@@ -176,7 +176,8 @@ Replayed replay(const Script& script, Target& target, bool with_frames = false,
 
 /// Minimize a script that causes an alarm with this signature: remove steps first, then mutations and numbers. For
 /// crashes, try the last connection with the last steps first, because each success costs a restart. A lost device and
-/// a kernel message count as the same alarm. Obeys the target's limits and `seconds`.
+/// a kernel message of the same or an unknown cause count as the same alarm, except for warnings. Obeys the target's
+/// limits and `seconds`.
 Minimized minimize(Script script, const std::string& signature, Target& target,
                    const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle = {},
                    double seconds = std::numeric_limits<double>::infinity());

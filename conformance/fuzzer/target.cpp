@@ -32,7 +32,7 @@ class ReferenceTarget final : public Target {
   [[nodiscard]] std::uint64_t code() const override { return traced_build_number(); }
   void perform(const Step& step, ReferenceModel& model, Outcome& outcome) override {
     auto& made = static_cast<RoceReferenceModel&>(model);
-    // The object numbers equal those of the model unless a fault changes the random numbers. Then its frames can be
+    // Unless a fault changes the random numbers, the object numbers equal those of the model, and its frames can be
     // reused.
     if (is_packet(step.kind) && fixture_->objects() != made.objects()) {
       maker_->make(step, fixture_->objects(), made.bases(), own_);

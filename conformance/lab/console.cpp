@@ -107,7 +107,8 @@ void ConsoleWatch::line(std::string text) {
   const bool cut_here = bare.substr(0, 12) == "------------" && bare.find("cut here") != bare.npos;
   if (const auto kind = kind_of(bare)) {
     panicked_ = panicked_ || *kind == ReportKind::panic;
-    // An oops prints "BUG: …", "Oops: …" and possibly a panic. They are one report with the most severe kind.
+    // An oops prints "BUG: …", "Oops: …" and possibly a panic. They are combined into one report of the most severe
+    // kind.
     const bool same = open_ && !complaints_.empty() && complaints_.back().lines.size() < most_lines &&
                       (*kind == ReportKind::oops || *kind == ReportKind::panic) &&
                       complaints_.back().kind >= ReportKind::oops;

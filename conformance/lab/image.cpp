@@ -42,7 +42,7 @@ std::string first_line(const fs::path& path) {
   return line;
 }
 
-// FNV-1a hash of the scripts, used in names of cached layers.
+// FNV-1a hash of the parts, truncated to 40 bits. Used in names of cached layers.
 std::string fingerprint(std::initializer_list<std::string_view> parts) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const std::string_view part : parts)

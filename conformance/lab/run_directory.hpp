@@ -11,8 +11,8 @@
 
 namespace rdmawire::lab {
 
-/// $XDG_RUNTIME_DIR/rdmawire/lab, or /tmp/rdmawire-UID/lab if it is unset or too long for Unix sockets. Created with
-/// permissions for this user. An error if it belongs to another user.
+/// $XDG_RUNTIME_DIR/rdmawire/lab, or /tmp/rdmawire-UID/lab if it is unset, not writable or too long for Unix sockets.
+/// Created with permissions for this user. An error if it belongs to another user.
 Result<std::filesystem::path> runtime_folder();
 
 class RunDirectory {

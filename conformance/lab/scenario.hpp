@@ -67,7 +67,7 @@ struct RecordingPlan {
 /// supported devices (or with the specified one). Kind::usage describes an error.
 Result<std::vector<RecordingPlan>> parse_plan(std::string_view text, const RecordingPlan& plan,
                                               std::optional<bool> siw = {});
-/// "write-siw-ipv6": the file name, without differences from the scenario's numbers.
+/// The file name: "write-siw-ipv6". Contains only the options that differ from the defaults.
 std::string name_of(const RecordingPlan& plan);
 
 /// Values of the placeholders.

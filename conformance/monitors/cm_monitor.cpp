@@ -115,7 +115,7 @@ void CmMonitor::request(const Message& m) {
   constexpr std::uint32_t largest_mtu_code = 5;
   const bool legal = mtu >= 1 && mtu <= largest_mtu_code && qp > 1 && m.cm.local_id != 0;
   report(m, "cm.endpoint.messages.fields", RuleResult::of(legal), [&] {
-    return Statement{"path MTU code 1 to 5, a QP number and a communication ID",
+    return Statement{"path MTU code 1 to 5, a QP number above 1 and a nonzero communication ID",
                      fmt::format("path MTU code {}, QP {:#x}, communication ID {:#x}", mtu, qp, m.cm.local_id),
                      {}};
   });
@@ -148,10 +148,12 @@ void CmMonitor::reply(const Message& m) {
   const std::uint32_t qp = rep.get<"local_qpn">();
   const bool legal = m.cm.remote_id == exchange.active_id && m.cm.local_id == exchange.passive_id && qp > 1;
   report(m, "cm.endpoint.messages.fields", RuleResult::of(legal), [&] {
-    return Statement{fmt::format("the REQ's communication ID {:#x}, a local communication ID, {:#x}, and a QP number",
-                                 exchange.active_id, exchange.passive_id),
-                     fmt::format("{:#x}, {:#x}, QP {:#x}", m.cm.remote_id, m.cm.local_id, qp),
-                     {exchange.request_frame}};
+    return Statement{
+        fmt::format("remote communication ID {:#x} (of the REQ), local communication ID {:#x} and a QP number above 1",
+                    exchange.active_id, exchange.passive_id),
+        fmt::format("remote communication ID {:#x}, local communication ID {:#x}, QP {:#x}", m.cm.remote_id,
+                    m.cm.local_id, qp),
+        {exchange.request_frame}};
   });
   if (exchange.reply_frame == 0) exchange.reply_frame = m.packet.number;
 }
@@ -171,7 +173,7 @@ void CmMonitor::ready(const Message& m) {
   });
 }
 
-// After a timeout, a REJ contains the peer's communication ID if it is known from a REP or an MRA.
+// A REJ with the timeout reason contains the peer's communication ID if an MRA of the peer was received.
 void CmMonitor::reject(const Message& m) {
   const std::uint32_t reason = m.cm.as<CmRej>().get<"reason">();
   if (m.packet.stack.wire == Wire::roce_v2)

@@ -23,7 +23,8 @@ class CmMonitor {
   void add(const tracking::Packet& packet);
   /// Monitors::management_state.
   [[nodiscard]] std::uint64_t state() const { return state_; }
-  /// Returns whether an alternate path was negotiated between these two ports (number 0), in either direction.
+  /// Returns whether a REQ or LAP between these two ports requested an alternate path, in either direction. Ignores
+  /// `ports.number`.
   [[nodiscard]] bool has_alternate_path(const tracking::FlowKey& ports) const {
     return !alternate_paths_.empty() && alternate_paths_.contains(pair_hash(ports));
   }

@@ -91,7 +91,8 @@ void ConnectionMonitor::packet(Evaluator& evaluator, const CaptureAssumptions& a
   const bool sure = connection.confidence == tracking::Confidence::certain ||
                     (connection.confidence == tracking::Confidence::high && connection.contradicting == 0 &&
                      connection.agreeing >= 8);
-  // A complete capture contains no duplicates. A sender that numbers its packets gives a retransmission a new number.
+  // A complete capture contains no duplicates. A sender that numbers its packets sends a retransmission with a new IP
+  // identification.
   tracking::SendOrder& order = orders_[static_cast<std::size_t>(from)][t.is_response() ? 1 : 0];
   const TransportPacketTrace* earlier =
       assumptions.covers(connection.at(from).address) ? nullptr : find_identical(from, t);
@@ -120,7 +121,7 @@ void ConnectionMonitor::packet(Evaluator& evaluator, const CaptureAssumptions& a
     attach_sequence(violation);
   }
   if (connection.service == Service::vendor || connection.service == Service::rd) return;
-  // A packet with a damaged QP number is the first one of a connection that does not exist.
+  // A packet with a damaged QP number seems to start a connection that does not exist.
   constexpr std::uint32_t first_packets = 3;
   if (t.crc_bad && !assumptions.everywhere && noted_ <= first_packets) return;
   check_state_after_error(watch);

@@ -29,7 +29,7 @@ namespace limits {
 inline constexpr std::int64_t reorder_ns = 10'000'000;
 /// Maximum delay of a duplicate made by the network or the capture.
 inline constexpr std::int64_t duplicate_ns = 1'000'000;
-/// An endpoint knows a packet that was captured at least this long before its own packet.
+/// A packet that was captured at least this long before an endpoint's own packet had reached the endpoint.
 inline constexpr std::int64_t in_flight_ns = 10'000'000;
 /// Tolerance between the clocks of capture and device over a time span: 0.1 % plus 1 µs.
 constexpr std::int64_t clock_error(std::int64_t ns) { return ns / 1000 + 1000; }
@@ -62,15 +62,16 @@ struct MonitoredPacket {
   Side from;         ///< its sender
   bool paired;       ///< both directions are paired with enough confidence to report violations
   bool complete[2];  ///< by endpoint: all packets that it sent and received are in the capture
-  bool duplicate;    ///< the same packet was captured before
-  bool identical;    ///< a packet with the same contents was captured before, but later ones can be retransmissions
-  bool numbered;     ///< the IP identifications show in which order `from` sent its requests, or its responses
+  bool duplicate;    ///< a duplicate made by the network or the capture
+  bool identical;    ///< an identical packet was captured before: a duplicate or a retransmission
+  bool numbered;     ///< the IP identifications show the order in which `from` sent its requests (for a response: its
+                     ///< responses)
   bool bench;        ///< applications do not change posted buffers, and only the devices cause delays
 
   [[nodiscard]] bool sees_all_of(Side end) const { return complete[static_cast<std::size_t>(end)]; }
   [[nodiscard]] Place place(Side checked) const;
-  /// True if the sender sent this packet after the earlier captured request, or response. The order
-  /// of capture can differ.
+  /// Returns whether the sender sent this packet after `earlier`, another of its requests (for a response: of its
+  /// responses). The capture may contain them in another order.
   [[nodiscard]] bool sent_after(const SentMoment& earlier) const;
   void pass(RuleId rule) const { evaluator.record(rule, RuleResult::pass()); }
   void inconclusive(RuleId rule, Reason why) const { evaluator.record(rule, RuleResult::inconclusive(why)); }

@@ -68,7 +68,7 @@ class RuleSet {
   [[nodiscard]] bool has(RuleId rule) const { return chosen_[rule.index()]; }
   [[nodiscard]] bool has(std::size_t index) const { return chosen_[index]; }
   /// Selects rules by the patterns of select_rules(). A pattern that starts with ! removes rules. If the first pattern
-  /// does, the set starts with all rules. Returns the first pattern without match, or an empty text.
+  /// starts with !, all rules are selected first. Returns the first pattern without match, or an empty text.
   std::string choose(const std::vector<std::string>& patterns);
   /// Removes rules with a weaker level than `level`.
   void at_least(Level level);

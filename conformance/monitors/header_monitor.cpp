@@ -113,8 +113,8 @@ void HeaderMonitor::add(const tracking::Packet& packet) {
   if (op.operation == Operation::congestion_notification) check_cnp(here);
 }
 
-// Compares the IP length with the UDP length. Both must end at the same byte. A shorter frame is truncated. A longer
-// frame has Ethernet padding or a frame check sequence.
+// Compares the IP length with the UDP length: both datagrams must end at the same byte. A shorter frame is truncated. A
+// longer frame has Ethernet padding or a frame check sequence.
 void HeaderMonitor::check_total(const HeaderPacketContext& here, RuleId rule, const char* name, std::uint32_t length,
                                 std::uint32_t counted_from) {
   const Layer* udp = here.below_bth();
@@ -182,7 +182,7 @@ void HeaderMonitor::check_udp(const HeaderPacketContext& here) {
   const std::uint32_t length = udp.get<"length">(), wanted = here.end - layer->offset;
   const bool ip_is_wrong = layer->offset + length == here.stack.wire_length && here.end < here.stack.wire_length;
   here.check("roce.sender.udp.length", length == wanted || ip_is_wrong, [&] {
-    return Statement{fmt::format("UDP Length {}, up to the end of the IP datagram and its ICRC", wanted),
+    return Statement{fmt::format("UDP Length {}, up to the end of the IP datagram including the ICRC", wanted),
                      fmt::format("UDP Length {}", length),
                      {}};
   });

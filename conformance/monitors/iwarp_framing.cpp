@@ -174,7 +174,7 @@ void IwarpMonitor::check_length(const IwarpPacketContext& here, const Segment& s
   const IwarpDirection& peer = direction(tracking::other(here.place.end));
   const std::uint32_t length = s.ddp.bytes + machines::ddp_header_bytes(s.ddp.tagged);
   const std::uint32_t emss = here.packet.tcp.emss;
-  // The maximum for any EMSS, because the EMSS is unknown without the SYN.
+  // Without a captured SYN, the EMSS is unknown, and the maximum for any EMSS applies.
   const bool markers = peer.setup && peer.setup->frame.markers;
   const std::uint32_t most = emss == 0 ? machines::longest_ulpdu : machines::mulpdu(emss, markers);
   if (emss == 0 && length <= most) {
@@ -185,7 +185,7 @@ void IwarpMonitor::check_length(const IwarpPacketContext& here, const Segment& s
   const auto describe = [&] {
     return Statement{emss == 0 ? fmt::format("a ULPDU of at most {} bytes", most)
                                : fmt::format("a ULPDU of at most {} bytes, the MULPDU of an EMSS of {}", most, emss),
-                     fmt::format("one of {} bytes", length),
+                     fmt::format("a ULPDU of {} bytes", length),
                      {}};
   };
   here.check("fpdu.sender.length.within-mulpdu", length <= most, describe);

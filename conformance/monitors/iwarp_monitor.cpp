@@ -160,7 +160,7 @@ void IwarpMonitor::states(std::vector<std::uint64_t>& states) const {
 }
 
 void IwarpMonitor::finish(Evaluator& evaluator) {
-  // An endpoint that sent bytes without a recognizable PDU.
+  // Handles endpoints that sent bytes without a recognizable PDU.
   for (const Side end : {Side::a, Side::b}) {
     if (direction(end).parsed || !direction(end).data) continue;
     evaluator.record("fpdu.tester.stream.begins-in-the-middle", RuleResult::inconclusive(Reason::start_not_seen), end);

@@ -25,18 +25,19 @@ struct IwarpDirection {
   struct Setup {
     machines::MpaSetupFrame frame{};  ///< `enhanced` if S is set and the enhanced data is present
     bool request = false;             ///< the key is that of a request
-    bool answers = false;             ///< the peer's frame came first
-    std::uint32_t private_data = 0;   ///< PD_Length
-    std::uint64_t end = 0;            ///< offset after the frame
-    std::uint64_t number = 0;         ///< number of its packet in the capture
+    bool answers = false;            ///< the frame answers the peer's request (with the key of a reply or of a request)
+    std::uint32_t private_data = 0;  ///< PD_Length
+    std::uint64_t end = 0;           ///< offset after the frame
+    std::uint64_t number = 0;        ///< number of its packet in the capture
   };
   /// A message on an untagged queue.
   struct Queue {
-    std::uint32_t next = 1;            ///< MSN
-    bool known = false;                ///< whether `next` is known
-    bool open = false, ended = false;  ///< `ended`: the segments below belong to the last message
-    bool unsure = false;               ///< bytes of the open message are missing
-    std::uint8_t control = 0;          ///< RDMAP control byte
+    std::uint32_t next = 1;  ///< MSN
+    bool known = false;      ///< whether `next` is known
+    bool open = false,
+         ended = false;        ///< `ended`: the last message is complete, and the fields below still describe it
+    bool unsure = false;       ///< bytes of the open message are missing
+    std::uint8_t control = 0;  ///< RDMAP control byte
     std::uint32_t invalidate = 0;
     std::uint64_t bytes = 0;  ///< so far
     std::uint32_t segments = 0;
@@ -57,7 +58,7 @@ struct IwarpDirection {
   /// A pending Read or atomic.
   struct PendingRequest {
     bool atomic = false;
-    bool stale = false;                                 ///< bytes were lost after it, possibly including its response
+    bool stale = false;  ///< bytes after it are missing from the capture, possibly its response
     std::uint32_t stag = 0, size = 0, msn = 0, id = 0;  ///< data sink. id: the atomic's identifier
     std::uint64_t to = 0, received = 0;
     bool ended_early = false;        ///< its response ended before it was complete
@@ -78,10 +79,10 @@ struct IwarpDirection {
   std::uint64_t first = 0, parsed_to = 0;  ///< offsets: of the first PDU, after the last PDU
   std::uint64_t acknowledged = 0;          ///< highest offset that the peer acknowledged
   bool chained = false;                    ///< all FPDUs from the negotiation frame on were captured and valid
-  bool guessed = false;                    ///< the marker positions differ from the negotiation
-  bool framed = false;                     ///< an FPDU with a valid CRC ends where this one starts
-  bool contiguous = false;                 ///< the FPDUs are contiguous from the negotiation frame on, valid or not
-  bool data = false;                       ///< it sent bytes
+  bool guessed = false;     ///< the negotiated first marker is missing, so the marker positions are uncertain
+  bool framed = false;      ///< the last FPDU had a valid CRC, so the next one starts at its end
+  bool contiguous = false;  ///< the FPDUs are contiguous from the negotiation frame on, valid or not
+  bool data = false;        ///< it sent bytes
   bool fin = false, reset = false;
   std::uint64_t fpdus = 0, good_crcs = 0, bad_crcs = 0, bad_in_a_row = 0;
   bool markers_wrapped = false;           ///< its markers were right after a wrap of the sequence number

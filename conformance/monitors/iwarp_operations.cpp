@@ -23,7 +23,7 @@ void IwarpMonitor::check_version(const IwarpPacketContext& here, const Segment& 
     here.report("rdmap.sender.version.one", result, describe);
     return;
   }
-  if (version != 1 && mine.old_rdmap) return;  // like all its messages
+  if (version != 1 && mine.old_rdmap) return;  // like the sender's messages of RFC 5040
   here.report("rdmap.endpoint.extension.version",
               s.ddp.invalidate_stag == 0 || s.ddp.tagged ? result : RuleResult::violation(), [&] {
                 return Statement{"RDMAP version 1 and an Invalidate STag of 0",
@@ -34,7 +34,7 @@ void IwarpMonitor::check_version(const IwarpPacketContext& here, const Segment& 
 
 void IwarpMonitor::check_message(const IwarpPacketContext& here, const Segment& s) {
   const auto& ddp = s.ddp;
-  // Messages that consist of a header only have a fixed queue and length, and one segment.
+  // A message whose content is only a header has a fixed queue, a fixed length and one segment.
   const auto fixed = [&](RuleId rule, std::uint32_t bytes, bool more = true, std::string_view other = {}) {
     const RdmapOpcode& op = *s.opcode;
     here.check(rule, ddp.qn == op.queue && ddp.last && ddp.bytes == bytes && more, [&] {
@@ -124,7 +124,7 @@ void IwarpMonitor::check_depth(const IwarpPacketContext& here) {
   }
   const bool agreed = mine.setup && peer.setup && mine.setup->frame.enhanced && peer.setup->frame.enhanced;
   std::uint32_t most = mpa::no_negotiation;
-  // An initiator sends at most as many as the reply's IRD, a responder as many as its reply's ORD. RFC 6581, 9.1
+  // The limit of the initiator is the reply's IRD, that of the responder its own reply's ORD. RFC 6581, 9.1
   if (agreed) most = mine.setup->answers ? mine.setup->frame.data.ord : peer.setup->frame.data.ird;
   const bool known = agreed && most != mpa::no_negotiation;
   const RuleResult result =
@@ -145,7 +145,7 @@ void IwarpMonitor::check_depth(const IwarpPacketContext& here) {
 void IwarpMonitor::answered(const IwarpPacketContext& here, const Segment& s, bool begins) {
   IwarpDirection &mine = direction(here.place.end), &peer = direction(tracking::other(here.place.end));
   auto& pending = peer.pending;
-  // The request is missing in the capture, or comes later.
+  // The capture may lack the request, or contain it later.
   const bool unseen = peer.gaps != 0 || !peer.chained || unseen_before(here.place.end, here.packet);
   const auto fits = [&](const IwarpDirection::PendingRequest& each) {
     if (each.atomic) return false;
@@ -157,7 +157,7 @@ void IwarpMonitor::answered(const IwarpPacketContext& here, const Segment& s, bo
     if (oldest.stag == s.ddp.stag && oldest.to + oldest.received == s.ddp.to) {
       here.violation("ddp.data-source.message.last-flag", [&] {
         return Statement{"the last flag only in the last segment of the response",
-                         fmt::format("it continues at {} of {} bytes", oldest.received, oldest.size),
+                         fmt::format("the response continues at {} of {} bytes", oldest.received, oldest.size),
                          {oldest.frame}};
       });
       pending.front().ended_early = false;

@@ -103,7 +103,8 @@ void IwarpMonitor::check_control(const IwarpPacketContext& here, const Segment& 
   check_version(here, s);
 }
 
-// Checks for a second segment in the FPDU, which shows at the end of the first one or in its effect on the offsets.
+// Returns whether this FPDU or the preceding one contains a second segment. The evidence is a header of the same
+// message in the payload, or an offset that lacks the bytes of one header.
 bool IwarpMonitor::contains_second_segment(const IwarpPacketContext& here, const Segment& s) {
   const IwarpDirection& mine = direction(here.place.end);
   const std::uint32_t header = ddp_header_bytes(s.ddp.tagged);
@@ -181,8 +182,8 @@ bool IwarpMonitor::untagged(const IwarpPacketContext& here, const Segment& s) {
       here.check("ddp.data-source.message.last-flag",
                  queue.control == s.ddp.control && queue.invalidate == s.ddp.invalidate_stag, [&] {
                    return Statement{"the same RsvdULP in all segments of a message",
-                                    fmt::format("RDMAP's bytes {:#04x} {:#x}, {:#04x} {:#x} before", s.ddp.control,
-                                                s.ddp.invalidate_stag, queue.control, queue.invalidate),
+                                    fmt::format("RsvdULP {:#04x} {:#x}, {:#04x} {:#x} in the preceding segment",
+                                                s.ddp.control, s.ddp.invalidate_stag, queue.control, queue.invalidate),
                                     {before}};
                  });
       here.check("ddp.data-source.untagged.offset", s.ddp.mo == queue.bytes, [&] {
@@ -199,7 +200,7 @@ bool IwarpMonitor::untagged(const IwarpPacketContext& here, const Segment& s) {
   if (queue.open && queue.known && !queue.unsure)
     here.violation("ddp.data-source.message.last-flag", [&] {
       return Statement{fmt::format("the last flag in the last segment of MSN {}", queue.next),
-                       fmt::format("MSN {} before it", s.ddp.msn),
+                       fmt::format("MSN {} starts before it", s.ddp.msn),
                        {before}};
     });
   const std::uint32_t expected = queue.open ? queue.next + 1 : queue.next;
@@ -219,7 +220,7 @@ bool IwarpMonitor::untagged(const IwarpPacketContext& here, const Segment& s) {
   queue.ended = false;
   queue.empty_before = false;
   queue.next = s.ddp.msn;
-  // If the start of a message was missed, its MO is not 0. A message without payload ends with its header.
+  // The MO is not 0 if the capture lacks the start of the message. A message without payload ends in its first segment.
   queue.unsure = (!known && s.ddp.mo != 0) || (queue.open && !s.opcode->payload);
   queue.known = true;
   queue.control = s.ddp.control;
@@ -242,7 +243,8 @@ bool IwarpMonitor::tagged(const IwarpPacketContext& here, const Segment& s) {
   if (open.open) {
     const bool same = open.control == s.ddp.control && open.stag == s.ddp.stag;
     const bool next = same && s.ddp.to == open.next;
-    // The TO of the first segment is repeated, so it does not increase. After further segments it is another message.
+    // The sender repeats the TO of the first segment instead of increasing it. After segments with increasing TO, the
+    // segment belongs to another message.
     const bool constant_offset = same && s.ddp.to == open.first && (open.constant_offset || open.segments == 1);
     if (open.unsure) {
       begins = !next;
@@ -258,9 +260,10 @@ bool IwarpMonitor::tagged(const IwarpPacketContext& here, const Segment& s) {
     } else {
       begins = true;
       here.violation("ddp.data-source.message.not-begun-inside", [&] {
-        return Statement{fmt::format("STag {:#x} at TO {:#x}, or the last flag before", open.stag, open.next),
-                         fmt::format("STag {:#x} at TO {:#x}", s.ddp.stag, s.ddp.to),
-                         {before}};
+        return Statement{
+            fmt::format("STag {:#x} at TO {:#x}, or the last flag in the preceding segment", open.stag, open.next),
+            fmt::format("STag {:#x} at TO {:#x}", s.ddp.stag, s.ddp.to),
+            {before}};
       });
     }
   } else {

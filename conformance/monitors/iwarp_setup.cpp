@@ -122,7 +122,7 @@ void IwarpMonitor::first_fpdu(const IwarpPacketContext& here, const tracking::Pd
   IwarpDirection &mine = direction(here.place.end), &peer = direction(tracking::other(here.place.end));
   if (!mine.setup || mine.fpdus != 0 || pdu.stream_offset != mine.setup->end) return;
   if (peer.setup && mine.setup->answers) {
-    // The acknowledgement number shows which bytes it had received.
+    // The acknowledgement number shows which bytes the responder had received.
     const bool knows_none =
         carried_ && here.packet.tcp.has_acknowledged && here.packet.tcp.acknowledged <= peer.setup->end;
     here.report("mpa.responder.fpdu.waits-for-initiator",

@@ -134,7 +134,7 @@ void IwarpMonitor::check_quotation(const IwarpPacketContext& here, Bytes message
     const bool of_known = !quoted || zeros || is_of(RdmapOperation::read_request) ||
                           is_of(RdmapOperation::send_invalidate) || is_of(RdmapOperation::send_se_invalidate) ||
                           is_of(RdmapOperation::atomic_request) ||
-                          // DDP has no code for a missing access right, so a Write may report either error.
+                          // DDP has no code for a missing access right, so RDMAP may report the error of a Write.
                           is_of(RdmapOperation::rdma_write);
     figure("terminate.sender.protection.headers", d && of_known,
            "the DDP header of an RDMA Read Request, an atomic or a Send with Invalidate quoted");
@@ -158,7 +158,7 @@ void IwarpMonitor::check_quotation(const IwarpPacketContext& here, Bytes message
                });
   }
   if (!quoted) return;
-  // The segment with the error.
+  // The captured segment whose header is quoted.
   const std::size_t remembered = std::min<std::uint64_t>(peer.segments, IwarpDirection::quotables);
   const IwarpDirection::Quotable* original = nullptr;
   for (std::size_t i = 0; i < remembered && !original; ++i) {
@@ -219,7 +219,7 @@ void IwarpMonitor::closing(const IwarpPacketContext& here) {
   mine.terminate->checked = true;
   here.pass("rdmap.sender.terminate.then-silence");
   const tracking::TcpSegment& tcp = here.packet.tcp;
-  // A FIN consumes a sequence number, so it is detected even if it was not captured.
+  // A FIN consumes a sequence number, so the reset reveals a FIN that was not captured.
   const bool after_fin = tcp.reset && tcp.offset > mine.terminate->end;
   here.check("terminate.sender.close.graceful", tcp.fin || after_fin || peer.reset, [&] {
     return Statement{"a FIN after the Terminate, so that the peer receives it", "a reset", {mine.terminate->frame}};

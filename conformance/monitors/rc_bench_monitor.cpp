@@ -22,7 +22,7 @@ RuleId rule_of_duplicate(const Opcode& op) {
 
 }  // namespace
 
-// Sets the PSNs of the READ once the path MTU is known from its response.
+// Once the path MTU is known from a response, moves `next` after the last PSN of the READ.
 void RcExchange::Bench::settle(std::uint32_t mtu) {
   if (read_length == 0 || mtu == 0) return;
   next = next + (machines::psns_of_read(read_length, mtu) - 1);

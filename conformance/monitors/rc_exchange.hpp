@@ -37,14 +37,14 @@ struct SeenRequest {
   std::uint8_t times = 1;  ///< number of transmissions, without duplicates
   bool payload_known = false, ack_request = false, solicited = false;
   bool psns_unknown = false;   ///< a READ with an unknown number of PSNs
-  bool psns_inferred = false;  ///< a READ whose number of PSNs follows from an inferred path MTU: may be fewer
-  bool doubtful = false;       ///< retransmitted with other content. The responder accepted one of the two
+  bool psns_inferred = false;  ///< a READ whose number of PSNs follows from an inferred path MTU, and may be lower
+  bool doubtful = false;       ///< retransmitted with other content. The responder may have accepted either
 
   // The message up to and including this packet
   bool sequence_known = false;  ///< whether `after` is known
   bool bytes_known = false;     ///< all packets of the message from its first one were captured
   machines::MessageSequence after;
-  std::uint32_t done = 0, announced = 0;  ///< bytes so far, or DMA length of a WRITE
+  std::uint32_t done = 0, announced = 0;  ///< bytes so far, and the DMA length of a WRITE
   std::optional<machines::InvalidRequest> invalid;
   bool checked = false;  ///< whether the transition from the preceding packet was checked
 
@@ -204,8 +204,8 @@ class RcExchange {
     Psn start, next;
     std::uint64_t frame = 0;
     std::int64_t time = 0;
-    std::uint32_t at_start = 0;      // recoveries that started at this PSN
-    std::uint32_t rnr_at_start = 0;  // those after an RNR NAK for this PSN
+    std::uint32_t at_start = 0;      // number of recoveries that started at `start`
+    std::uint32_t rnr_at_start = 0;  // number of these that follow an RNR NAK for `start`
   };
   Recovery recovery_;
 };

@@ -45,7 +45,7 @@ void RcExchange::check_chain(const MonitoredPacket& watch, std::size_t at) {
   const bool known = begins || (before && before->sequence_known);
   const machines::MessageSequence sequence = before ? before->after : machines::MessageSequence{};
 
-  // The state machine reports what the responder must reject. Only the open message of its state matters here.
+  // The responder's state machine decides which requests are invalid. It only needs the state of the open message.
   thread_local machines::RcResponder responder;
   responder.sequence = sequence;
   const bool bytes = op.begins_message() || (before && before->bytes_known && known);
@@ -67,8 +67,9 @@ void RcExchange::check_chain(const MonitoredPacket& watch, std::size_t at) {
   if (known) {
     const bool allowed = sequence.allows(op);
     watch.report("rc.requester.order.as-posted", RuleResult::of(allowed), watch.from, [&] {
-      return Statement{sequence.inside ? fmt::format("the open {} continues", to_string(sequence.operation))
-                                       : std::string("a packet that starts a message"),
+      return Statement{sequence.inside
+                           ? fmt::format("a packet that continues the open {}", to_string(sequence.operation))
+                           : std::string("a packet that starts a message"),
                        name_of(r.opcode), before ? std::vector{before->frame} : std::vector<std::uint64_t>{}};
     });
     if (!allowed) {
@@ -143,8 +144,8 @@ void RcExchange::check_retransmission(const MonitoredPacket& watch, SeenRequest&
   const auto describe = [&](const std::string& what) {
     return Statement{fmt::format("a retransmission of frame {}", known.frame), what, {known.frame}};
   };
-  // A READ may be retried for its missing part, which is never only its start. Operands other than the payload have a
-  // rule of their own.
+  // A retry with the first PSN of a READ requests the whole READ. Operands other than the payload have a rule of their
+  // own.
   const bool loses = known.op().operation == now.op().operation &&
                      (known.op().immediate != now.op().immediate || known.op().invalidate != now.op().invalidate);
   watch.report(loses ? RuleId("rc.requester.retry.same-operands") : RuleId("rc.requester.retry.identical"), same,
@@ -185,7 +186,7 @@ void RcExchange::check_part_of_read(const MonitoredPacket& watch, SeenRequest& k
                  RuleResult::violation().unless(!watch.connection.mtu_negotiated || known.psns_unknown,
                                                 Reason::negotiation_not_seen),
                  watch.from, [&] {
-                   return Statement{fmt::format("PSNs from {}, because the READ of frame {} covers {}",
+                   return Statement{fmt::format("relative PSN {} or later, because the READ of frame {} covers {} PSNs",
                                                 (known.end() - first_), known.frame, known.psns),
                                     fmt::format("{} within the READ's PSNs", t.op->name),
                                     {known.frame}};
@@ -337,11 +338,12 @@ void RcExchange::check_recovery_start(const MonitoredPacket& watch, const SeenRe
       const RuleResult result = RuleResult::of(t.time - since >= timeout - limits::clock_error(timeout))
                                     .unless(!complete, Reason::capture_lost);
       const auto statement = [&] {
-        return Statement{fmt::format("no earlier than {:.3f} ms", static_cast<double>(timeout) / 1e6),
-                         fmt::format("after {:.3f} ms, without a NAK", static_cast<double>(t.time - since) / 1e6),
-                         {known->last_frame}};
+        return Statement{
+            fmt::format("no retransmission earlier than after {:.3f} ms", static_cast<double>(timeout) / 1e6),
+            fmt::format("retransmitted after {:.3f} ms, without a NAK", static_cast<double>(t.time - since) / 1e6),
+            {known->last_frame}};
       };
-      // The timeout of the CM message is the QP's timeout.
+      // The timeout in the CM message applies to the QP.
       if (watch.negotiated->by == tracking::JoinedBy::connection_manager)
         watch.report("cm.endpoint.timeout.as-announced", result, watch.from, statement);
       watch.report("rc.requester.timeout.window", result, watch.from, statement);
@@ -388,7 +390,7 @@ void RcExchange::end_recovery(const MonitoredPacket& watch) {
                RuleResult::violation().unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from, [&] {
                  return Statement{
                      fmt::format("a recovery up to relative PSN {}, the last one sent", next_ - first_ - 1),
-                     fmt::format("the recovery ends before relative PSN {}", recovery_.next - first_),
+                     fmt::format("a recovery that ends before relative PSN {}", recovery_.next - first_),
                      {recovery_.frame}};
                });
 }

@@ -94,7 +94,7 @@ void RcExchange::response(const MonitoredPacket& watch) {
 void RcExchange::prove(const MonitoredPacket& watch, Psn executed) {
   if (proven_known_ && executed - proven_ <= 0) return;
   check_invalid(watch, executed);
-  // The READs and atomics after it were answered, captured or not.
+  // READs and atomics before `executed` were answered, even if no response was captured.
   std::size_t at = proven_known_ ? before_or_at(proven_) : 0;
   for (at = at == nowhere ? 0 : at; at < sent_.size() && sent_[at].end() - executed <= 0; ++at) {
     SeenRequest& r = sent_[at];
@@ -181,7 +181,7 @@ void RcExchange::check_acknowledgement(const MonitoredPacket& watch, SeenRequest
     return;
   }
   if (request && request->is_read()) {
-    // The response answers a READ. An ACK of a later request carries the later PSN.
+    // A READ is acknowledged by its response. An ACK of a later request has the PSN of that request.
     watch.report_paired(
         "rc.responder.duplicate.newest-psn-acknowledged",
         RuleResult::violation().unless(
@@ -386,7 +386,7 @@ void RcExchange::check_read_response(const MonitoredPacket& watch, SeenRequest* 
   }
   if (watch.connection.service == tracking::Service::xrc) watch.pass("xrc.responder.operations.as-reliable-connection");
   if (request->skipped && request->times == 1 && at + 1 == request->responses) {
-    // Its first response, after a response to a later request.
+    // The READ's first response, captured after a response to a later request.
     const bool sure = t.time - request->skipped_time >= limits::reorder_ns || watch.sees_all_of(watch.from);
     watch.report_paired("rc.responder.order.behind-read",
                         RuleResult::violation()
@@ -501,13 +501,13 @@ void RcExchange::check_msn(const MonitoredPacket& watch, const SeenRequest* requ
         {request ? request->frame : 0}};
   };
   if (above < 0) {
-    // An overtaken response carries the MSN and the PSN of the time when it was sent.
+    // Reordering is no excuse: MSN and PSN of a response are from the time when it was sent.
     watch.report_paired(rule, RuleResult::violation(), watch.from, describe);
     msn_known_ = false;
     return;
   }
   if (below < 0) {
-    // Requests missing from the capture after the last one may explain it. The next request decides.
+    // Requests that the capture lacks may explain the MSN. The PSN of the next request shows whether there are any.
     if (!watch.paired) {
       watch.inconclusive(rule, Reason::paired_by_inference);
     } else if (watch.sees_all_of(watch.from)) {

@@ -43,7 +43,7 @@ const auto examples = std::vector<Example>{
        w.sends(2);
        w.acks(2, 2);
      },
-     // The counted message may be missing from the capture.
+     // The message that the MSN counts may be missing from the capture.
      [](Watched& w) {
        write_of_two(w, 76);
        w.acks(1, 2);

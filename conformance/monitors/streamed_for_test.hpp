@@ -69,7 +69,7 @@ class Streamed {
     next[from] = kept;
     return frame;
   }
-  /// The next packet of `end` does not acknowledge bytes that the peer sends before this call.
+  /// The next packet of `end` does not acknowledge bytes that the peer sends after this call.
   void forget(Side end) { known_[static_cast<int>(end)] = next[1 - static_cast<int>(end)]; }
 
   const ResultCounters& counts(std::string_view rule) {

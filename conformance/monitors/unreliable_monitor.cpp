@@ -32,12 +32,12 @@ void UnreliableSender::packet(const MonitoredPacket& watch) {
     }
     const bool before = seen_ >> back & 1;
     seen_ |= std::uint64_t{1} << back;
-    // An uncaptured packet arrived late. A captured one is retransmitted.
+    // If the PSN was not captured before, the packet is late. Otherwise it is a retransmission.
     if (!before) {
       watch.inconclusive("uc.requester.psn.increments", Reason::order_unknown);
       return;
     }
-    // The next packet of the message with the same PSN is not a retransmission.
+    // A continuation of the message with the last PSN is not a retransmission: the PSN was not incremented.
     const bool continues = back == 0 && sequence_.inside && !t.op->begins_message();
     watch.report(continues ? RuleId("uc.requester.psn.increments") : RuleId("uc.requester.completion.when-sent"),
                  RuleResult::violation().unless(watch.identical, Reason::order_unknown), watch.from, [&] {
@@ -51,7 +51,7 @@ void UnreliableSender::packet(const MonitoredPacket& watch) {
     watch.report("uc.requester.psn.increments",
                  RuleResult::violation().unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from, [&] {
                    return Statement{fmt::format("relative PSN {}", next_ - first_),
-                                    fmt::format("relative PSN {}: PSNs are skipped", t.psn - first_),
+                                    fmt::format("relative PSN {}, after skipped PSNs", t.psn - first_),
                                     {last_frame_}};
                  });
     sequence_known_ = false;

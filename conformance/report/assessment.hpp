@@ -93,9 +93,11 @@ class Assessment {
   [[nodiscard]] bool is_unexpected() const { return !unexpected.empty() || !basic.empty() || !unlike_them.empty(); }
 };
 
-/// Returns why none of these cases can detect one of the injected faults. Empty if each fault can be detected.
+/// Returns why one of the injected faults cannot be tested: wrong device, unknown fault, or no case of its family.
+/// Empty if all can.
 std::string in_vain(const TargetOptions& target, std::span<const Case* const> cases);
-/// Returns whether a pattern (with `*` and `?`) matches the case's id or its rule's id or alias. True without patterns.
+/// Returns whether a pattern (with `*` and `?`) matches the id or alias of the case's rule, or equals the case's id.
+/// True without patterns.
 bool is_chosen(const Case& which, std::span<const std::string> patterns);
 
 }  // namespace rdmawire::conformance

@@ -26,8 +26,8 @@ class Journal {
   /// Starts a journal. Creates the directory, and removes an older journal and its captures. The error contains the
   /// cause.
   static tl::expected<Journal, std::string> begin(const std::filesystem::path& directory, const RunIdentity& identity);
-  /// Resumes a journal. results() returns its results. Fails if there is none, or if device, version, seed or number of
-  /// repeats differ.
+  /// Resumes a journal. results() returns its results. Fails if there is none, if device, details, seed or number of
+  /// repeats differ, or if a line is not a result of a known case.
   static tl::expected<Journal, std::string> resume(const std::filesystem::path& directory, const RunIdentity& identity);
   /// Reads the seed of an existing journal.
   static tl::expected<std::uint64_t, std::string> seed_of(const std::filesystem::path& directory);

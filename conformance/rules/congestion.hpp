@@ -36,8 +36,8 @@ inline constexpr auto congestion_rules = std::to_array<Rule>({
      .level = Level::may,
      .services = Services::connected,
      .clauses = {ib("CA17-44")},
-     .sentence = "The notification point may send one CNP for several ECN-marked packets of a QP, from one CNP for a "
-                 "burst to one for each packet, and the report contains the interval.",
+     .sentence = "The notification point may send a CNP for each ECN-marked packet of a QP or one for a burst of them, "
+                 "and the report contains the interval.",
      .stimulus = "a burst of marked packets",
      .applies = "the device has congestion management"},
     {.id = "congestion.notification-point.pacing.scope",
@@ -115,7 +115,8 @@ inline constexpr auto congestion_rules = std::to_array<Rule>({
      .mode = Mode::active,  // the counters are internal to the device
      .services = Services::connected,
      .clauses = {practice("Lumina, counter checks")},
-     .sentence = "The endpoint should count CNPs sent, ECN-marked packets and CNPs handled as they occur on the wire.",
+     .sentence = "The endpoint should report counts of sent CNPs, ECN-marked packets and handled CNPs that equal the "
+                 "numbers on the wire.",
      .stimulus = "ECN-marked packets and CNPs, counted",
      .applies = "the device has these counters"},
 });

@@ -47,7 +47,7 @@ inline constexpr auto ddp_rules = std::to_array<Rule>({
      .clauses = {rfc("RFC 5041", "4.1"), rfc("RFC 5041", "4.2"), rfc("RFC 5041", "4.3")},
      .sentence =
          "The data source shall set the last flag in the last segment of each message and in no other segment, and "
-         "shall use the same RsvdULP and the same STag (tagged) or QN and MSN (untagged) in all its segments.",
+         "shall use the same RsvdULP and the same STag (tagged) or QN and MSN (untagged) in all segments of a message.",
      .stimulus = "a message with several segments"},
     {.id = "ddp.data-source.tagged.offset",
      .alias = "DDP-007",
@@ -60,8 +60,8 @@ inline constexpr auto ddp_rules = std::to_array<Rule>({
      .alias = "DDP-008",
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5041", "4.1"), rfc("RFC 5041", "4.3"), rfc("RFC 5041", "5.2")},
-     .sentence = "The data source shall set the MO of a segment to the number of preceding message bytes, 0 in the "
-                 "first segment and the highest in the segment with the last flag.",
+     .sentence = "The data source shall set the MO of a segment to the number of preceding message bytes, so that it "
+                 "is 0 in the first segment and highest in the segment with the last flag.",
      .stimulus = "a Send with several segments"},
     {.id = "ddp.data-source.msn.counts",
      .alias = "DDP-009",
@@ -153,7 +153,7 @@ inline constexpr auto ddp_rules = std::to_array<Rule>({
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5041", "7.1"), rfc("RFC 5041", "7.2")},
      .sentence = "The data sink shall report a segment whose MO is outside the buffer as a DDP error of type 2, code "
-                 "4, and shall use the same error if it rejects an MO that is not the message's next.",
+                 "4, and shall use the same error if it rejects an MO that does not continue the message.",
      .stimulus = "an MO after the buffer, an MO that skips bytes"},
     {.id = "ddp.data-sink.length.buffer-too-small",
      .alias = "DDP-021",

@@ -69,7 +69,7 @@ inline constexpr auto fpdu_rules = std::to_array<Rule>({
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5044", "5.2"), rfc("RFC 5044", "6")},
      .sentence = "The receiver shall deliver the same data regardless of the segmentation of the TCP stream.",
-     .stimulus = "an FPDU in two segments at every byte, several in one segment"},
+     .stimulus = "an FPDU split into two segments at every byte; several FPDUs in one segment"},
     {.id = "fpdu.receiver.length.shorter-than-header",
      .alias = "FPD-009",
      .mode = Mode::active,
@@ -127,7 +127,7 @@ inline constexpr auto fpdu_rules = std::to_array<Rule>({
      .alias = "FPD-016",
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5044", "4.3")},
-     .sentence = "The sender shall let all markers of one FPDU point to its ULPDU_Length.",
+     .sentence = "The sender shall make all markers of one FPDU point to its ULPDU_Length.",
      .stimulus = "an FPDU of more than 1024 bytes",
      .applies = "markers are used"},
     {.id = "fpdu.sender.markers.between-fpdus",
@@ -144,8 +144,8 @@ inline constexpr auto fpdu_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5044", "8", "code 3")},
-     .sentence = "The receiver should report a marker that disagrees with the chain of ULPDU_Length with a Terminate "
-                 "of layer 2, type 0, code 3.",
+     .sentence = "The receiver should report a marker that disagrees with the chain of ULPDU_Length fields with a "
+                 "Terminate of layer 2, type 0, code 3.",
      .stimulus = "a marker with another FPDUPTR and a valid CRC",
      .applies = "markers are used"},
     {.id = "fpdu.sender.markers.across-wrap",
@@ -176,7 +176,7 @@ inline constexpr auto fpdu_rules = std::to_array<Rule>({
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5044", "6"), our_own("packets that were not captured completely")},
      .sentence = "The tester shall start its evaluation of a stream without a captured start where markers or CRCs "
-                 "prove an FPDU, and otherwise report it as inconclusive.",
+                 "prove an FPDU, and otherwise report the stream as inconclusive.",
      .stimulus = "a capture that starts within the stream"},
 });
 

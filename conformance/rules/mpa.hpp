@@ -172,8 +172,8 @@ inline constexpr auto mpa_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5044", "7.1"), rfc("RFC 5044", "7.1.2", "rule 3")},
-     .sentence =
-         "The initiator should process an FPDU in the TCP segment of the reply, which ends where PD_Length indicates.",
+     .sentence = "The initiator should process an FPDU that follows the reply in the same TCP segment, after the end "
+                 "that PD_Length indicates.",
      .stimulus = "a reply and an FPDU in one segment"},
     {.id = "mpa.responder.enhanced.answered-enhanced",
      .alias = "MPA-024",
@@ -273,8 +273,8 @@ inline constexpr auto mpa_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 6581", "9.3")},
-     .sentence = "The endpoint shall report a local error of enhanced negotiation without a code of its own with a "
-                 "Terminate of layer 2, type 0, code 5.",
+     .sentence = "The endpoint shall report a local error of the enhanced negotiation that has no code of its own with "
+                 "a Terminate of layer 2, type 0, code 5.",
      .stimulus = "a device that lacks a resource during negotiation",
      .applies = "the device supports revision 2"},
     {.id = "mpa.responder.close.before-rtr",

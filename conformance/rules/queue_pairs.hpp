@@ -83,8 +83,8 @@ inline constexpr auto queue_pair_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::infiniband,
      .clauses = {ib("C9-218", "requester class F"), ib("11.6.3.1"), ib("10.10.2.3")},
-     .sentence = "The device shall raise the error event of a completion queue on overflow and move only its QPs to "
-                 "the Error state.",
+     .sentence = "The device shall raise an error event when a completion queue overflows, and move only the QPs of "
+                 "this queue to the Error state.",
      .stimulus = "more completions than the queue holds"},
     {.id = "qp.verbs.cq.destroy-in-use",
      .alias = "QPS-012",
@@ -98,8 +98,8 @@ inline constexpr auto queue_pair_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::infiniband,
      .clauses = {ib("C11-31"), ib("C11-32")},
-     .sentence = "The device shall raise one event for the next or next solicited completion when notification is "
-                 "requested, and treat a completion in error as solicited.",
+     .sentence = "The device shall raise one event for the next completion or the next solicited completion when "
+                 "notification is requested, and treat a completion in error as solicited.",
      .stimulus = "each kind of completion after each request"},
     {.id = "memory.verbs.window.bind-refused",
      .alias = "QPS-014",

@@ -106,7 +106,7 @@ inline constexpr auto rc_requester_rules = std::to_array<Rule>({
      .clauses = {ib_unverified("order of response opcodes")},
      .sentence = "The requester shall drop a READ response that starts with a Middle packet or fail the READ, and "
                  "shall not complete the READ with success.",
-     .stimulus = "READ response Middle first"},
+     .stimulus = "a READ response that starts with a Middle packet"},
     {.id = "rc.requester.read.response-short",
      .alias = "REQ-015",
      .mode = Mode::active,
@@ -326,7 +326,7 @@ inline constexpr auto rc_requester_rules = std::to_array<Rule>({
      .services = Services::reliable,
      .clauses = {ib_unverified("end-to-end credits", "9.7.7.2"), practice("Linux, drivers of ipath, qib and hfi1")},
      .sentence =
-         "The requester shall send at most one message that needs a receive beyond the credits that it received.",
+         "The requester shall send, beyond the credits that it received, at most one message that needs a receive.",
      .stimulus = "ACKs with credits of 0, 1, 2",
      .applies = "the responder reports credits"},
 });

@@ -484,8 +484,8 @@ inline constexpr auto rc_responder_rules = std::to_array<Rule>({
      .alias = "RSP-065",
      .services = Services::rc,
      .clauses = {ib("oA19-1"), ib("oA19-2"), ib("oA19-5"), ib("oA19-6")},
-     .sentence = "The responder shall answer a FLUSH, one packet without payload or solicited event, with an RDMA READ "
-                 "response Only without payload once the data has the requested placement.",
+     .sentence = "The responder shall respond to a FLUSH (one packet without payload and solicited event) with an RDMA "
+                 "READ response Only without payload once the data has the requested placement.",
      .stimulus = "WRITE, then FLUSH",
      .applies = "the device supports FLUSH"},
     {.id = "rc.responder.flush.placement-not-granted",
@@ -503,7 +503,7 @@ inline constexpr auto rc_responder_rules = std::to_array<Rule>({
      .services = Services::rc,
      .clauses = {ib("oA19-13"), ib("A19.4.1.2")},
      .sentence = "The responder shall validate the region for a FLUSH of a whole region and ignore address and length.",
-     .stimulus = "selectivity region with an invalid address and length",
+     .stimulus = "FLUSH of a whole region with an invalid address and length",
      .applies = "the device supports FLUSH"},
     {.id = "rc.responder.flush.duplicate",
      .alias = "RSP-068",

@@ -114,8 +114,8 @@ inline constexpr auto rdmap_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5040", "4.8", "figures 9 and 10"), rfc("RFC 5040", "7.2")},
-     .sentence = "The responder shall reject an invalid RDMA Read with a Terminate of layer 0, type 1, with R and code "
-                 "0 (STag), 1 (bounds), 2 (rights), 3 (stream) or 4 (TO wrap).",
+     .sentence = "The responder shall reject an invalid RDMA Read with a Terminate of layer 0, type 1, with R set and "
+                 "code 0 (STag), 1 (bounds), 2 (rights), 3 (stream) or 4 (TO wrap).",
      .stimulus = "an RDMA Read with each of these errors"},
     {.id = "rdmap.responder.read.in-order",
      .alias = "RDM-016",
@@ -192,7 +192,7 @@ inline constexpr auto rdmap_rules = std::to_array<Rule>({
      .clauses = {rfc("RFC 5040", "5.3")},
      .sentence =
          "The receiver may raise an event for a Send with Solicited Event if the application requested notification.",
-     .stimulus = "a Send with Solicited Event, the completion queue armed for solicited ones"},
+     .stimulus = "a Send with Solicited Event, the completion queue armed for solicited completions"},
     {.id = "rdmap.receiver.invalidate.associated",
      .alias = "RDM-026",
      .mode = Mode::active,
@@ -222,7 +222,7 @@ inline constexpr auto rdmap_rules = std::to_array<Rule>({
      .clauses = {rfc("RFC 5040", "5.5", "rules 14, 15 and 19")},
      .sentence = "The device shall complete work requests in posting order, and an RDMA Read only after its response "
                  "is delivered.",
-     .stimulus = "an RDMA Write, an RDMA Read and a Send, the response delayed"},
+     .stimulus = "an RDMA Write, an RDMA Read with a delayed response, and a Send"},
     {.id = "rdmap.sender.terminate.then-silence",
      .alias = "RDM-030",
      .services = Services::iwarp,

@@ -17,15 +17,17 @@
 ///   - `initiator` and `responder`: of the MPA negotiation
 ///   - `data-source` and `data-sink`: of DDP
 ///   - `verbs`: the device toward its application
-///   - `tester`
-/// - TOPIC: the field, object or behavior, in the specification's word: `psn`, `msn`, `ack`, `nak`, `rnr`, `length`,
+///   - `tester`: rdmawire, in rules of level `tool`
+/// - TOPIC: the field, object or behavior, as the specification names it: `psn`, `msn`, `ack`, `nak`, `rnr`, `length`,
 ///   `access`, `duplicate`, `read`, `retry`, `timeout`.
 /// - STATEMENT: the situation (`out-of-bounds`, `no-receive`) if the topic or the service implies the reaction,
-///   otherwise the required property (`starts-at-zero`). Silent drops by a receiver end in `-dropped`.
+///   otherwise the required property (`starts-at-zero`). Most silent drops by a receiver end in `-dropped`; the others
+///   name the situation (`none-posted`, `receive-too-small`).
 ///
 /// Useful selections are `rc.responder.*`, `*.length.*` and `*-dropped`.
 ///
-/// A rule's sentence has the form `The <actor> shall|should|may <verb> ...`. Its modal verb follows from the level.
+/// A rule's sentence has the form `The <actor> shall|should|may <verb> ...` or `If <condition>, the <actor>
+/// shall|should|may <verb> ...`. Its modal verb follows from the level.
 
 #include <array>
 #include <cstddef>
@@ -76,7 +78,7 @@ constexpr bool contains(Services set, Services any) {
 /// table is identified by its title.
 struct Clause {
   std::string_view document;  ///< "IBTA vol 1" (with its annexes A14, A17, A19), "RFC 5044", "practice", "rdmawire"
-  std::string_view number;    ///< "C9-148", "9.7.5.2.8". If not verified, the probable neighborhood, or empty
+  std::string_view number;    ///< "C9-148", "9.7.5.2.8". If not verified, a number that is probably near, or empty
   std::string_view title;     ///< paraphrased title of the section or statement. Empty if the number is sufficient
   bool verified = true;       ///< whether the number is verified
 

@@ -24,8 +24,8 @@ inline constexpr auto terminate_rules = std::to_array<Rule>({
      .alias = "TRM-003",
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5040", "4.8"), rfc("RFC 5040", "7.1", "rules 2 and 3")},
-     .sentence = "The sender shall, if D is set, include the segment's DDP header of 14 or 18 bytes and its length, "
-                 "which shall be that of header and payload if M is set.",
+     .sentence = "If D is set, the sender shall include the segment's DDP header of 14 or 18 bytes and the segment's "
+                 "length, which shall count header and payload if M is set.",
      .stimulus = "an error of a DDP segment"},
     {.id = "terminate.sender.read-request.present",
      .alias = "TRM-004",

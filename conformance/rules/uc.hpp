@@ -17,8 +17,8 @@ inline constexpr auto uc_rules = std::to_array<Rule>({
      .mode = Mode::active,  // loss and delivery are known only to the receiver. UC-001 covers the missing responses
      .services = Services::uc,
      .clauses = {ib_unverified("PSN of UC", "9.8.2")},
-     .sentence = "The responder shall discard the whole message on a PSN gap within it, and accept the next First or "
-                 "Only packet with its PSN.",
+     .sentence = "The responder shall discard the whole message on a PSN gap within it, and continue with the PSN of "
+                 "the next First or Only packet.",
      .stimulus = "a Middle lost"},
     {.id = "uc.responder.psn.gap-between-messages",
      .alias = "UC-003",
@@ -73,8 +73,8 @@ inline constexpr auto uc_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::uc,
      .clauses = {ib_unverified("classes D and E")},
-     .sentence = "The responder shall silently drop a SEND longer than the receive buffer, and complete a receive of a "
-                 "shared receive queue in error.",
+     .sentence = "The responder shall silently drop a SEND longer than the receive buffer, and complete the receive in "
+                 "error if it is from a shared receive queue.",
      .stimulus = "a SEND one byte longer than the receive buffer"},
     {.id = "uc.responder.access.zero-length-unchecked",
      .alias = "UC-010",

@@ -11,8 +11,8 @@ inline constexpr auto ud_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::ud,
      .clauses = {ib("A17.4.5.2"), ib("11.4.1.2")},
-     .sentence = "The receiver shall deliver a datagram with a valid Q_Key, preceded by 40 bytes with its network "
-                 "header, of which an IPv4 header fills the last 20.",
+     .sentence = "The receiver shall deliver a datagram with a valid Q_Key after 40 bytes for the network header, of "
+                 "which an IPv4 header occupies the last 20.",
      .stimulus = "SEND Only with a valid Q_Key, over IPv4 and IPv6",
      .applies = "RoCEv2"},
     {.id = "ud.receiver.completion.of-receive",

@@ -163,7 +163,7 @@ class Work {
       const auto is_of = [&](const Case* one) { return one->family() == family; };
       if (std::none_of(which_.begin(), which_.end(), is_of)) continue;
       if (!options_.fresh) {
-        // Another device is lost if its transfer fails for another reason.
+        // A shared device whose transfer fails for a reason other than a rule counts as lost: work() detects that.
         if (!first || first->device().family() != family) continue;
         const Judgment works = sanity(first->device(), options_.seed);
         // A frame may be lost once.
@@ -309,8 +309,8 @@ class Work {
     return ended && !target ? left(*run, thread, {}) : judged(*run, thread, late, target);
   }
 
-  /// Creates a thread for one run. Retries for some time, because other workers release their threads soon, before it
-  /// throws std::system_error.
+  /// Creates a thread for one run. Retries for some time before it throws std::system_error, because other workers
+  /// release their threads soon.
   std::thread begun(const std::shared_ptr<Run>& run) {
     for (auto waited = 0ms; waited < grace && over().empty(); waited += glance) {
       try {

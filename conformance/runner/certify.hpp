@@ -23,15 +23,15 @@ inline constexpr unsigned most_jobs = 64;
 
 struct CertifyOptions {
   std::uint64_t seed = 1;
-  /// Opens a device for cases of a family. Called once for each worker and after each device loss, by one thread at a
-  /// time.
+  /// Opens a device for cases of a family. Called by one thread at a time: for each worker, after each device loss, and
+  /// for each run of a case if `fresh`.
   OpenTarget open;
   bool fresh = false;  ///< open a new device for each case, so that results are independent of earlier cases
   unsigned jobs = 1;   ///< number of workers. Limited by most_jobs, the number of cases and the system
   unsigned repeat = 1;
   std::chrono::milliseconds case_timeout{60'000};  ///< real time for a case and the transfer after it
   std::chrono::milliseconds timeout{0};            ///< real time for all cases. 0: none
-  unsigned most_losses = 5;                        ///< maximum number of consecutive device losses
+  unsigned most_losses = 5;                        ///< the run ends after this number of consecutive device losses
   int stop = -1;                                   ///< file descriptor. When readable, running cases are stopped
   /// Called for each result, in any order, by one thread at a time.
   std::function<void(const CaseResult&)> on_end;
@@ -53,8 +53,8 @@ struct Certification {
 /// Runs the cases. `first`: an open device, or nullptr.
 ///
 /// A transfer before the first case on a device and after each case checks device, agent and wire. The device is
-/// reopened if the transfer fails, objects of the case remain, the case exceeds its time, or the device is lost. The
-/// case then ends with Verdict::error, or with Verdict::fail if the device itself crashed.
+/// reopened if the transfer fails twice, objects of the case remain, the case exceeds its time, or the device is lost.
+/// The case then ends with Verdict::error, with Verdict::fail if the device itself crashed, or with its own failure.
 ///
 /// If the transfer that opens the run violates a rule that every transfer needs, only the cases of this rule run. The
 /// others are inconclusive.

@@ -196,7 +196,7 @@ std::vector<const Rule*> ExpectedResults::held_unexpectedly(std::span<const Case
 
 bool ExpectedResults::expects(const CaseResult& result, const std::string& today, bool strict) const {
   const Verdict verdict = result.judgment.verdict;
-  // A violation of another rule in the frames is expected if it is known as observed.
+  // A violation of another rule in the frames is expected if it is known as "RULE/as observed".
   const Rule* other = result.judgment.rule;
   const Known* known = other ? find_observed(*other, today) : find(*result.of, today);
   const auto weighs = [&](const Rule& rule) { return strict || rule.level != Level::should; };

@@ -22,7 +22,7 @@ struct Known {
   std::optional<Verdict> instead{};  ///< alternative verdict, if the result depends on timing
   std::string reason;                ///< the device's behavior
   std::string evidence;              ///< a capture or a source line of the device
-  std::string right;                 ///< the conforming party: "specification", "device", "unclear"
+  std::string right;                 ///< who is right: "specification", "device", "unclear"
   std::string until;                 ///< last day of a waiver, YYYY-MM-DD. Empty: no limit
 };
 
@@ -31,7 +31,7 @@ struct Known {
 ///     {"format": 1, "device": "Linux rxe 6.1", "cases": {"rc.responder.…": {"verdict": "fail", "reason": "…", …}}}
 ///
 /// A key is the id of a case, or the id or alias of a rule for all of its cases. "RSP-009/as observed" is the result of
-/// the monitors for the rule in any case, with verdict "fail".
+/// the monitors for the rule, regardless of the case, with verdict "fail".
 class ExpectedResults {
  public:
   /// Returns the built-in results of a device from conformance/expected ("rxe-6.1"), or nullopt.
@@ -58,8 +58,8 @@ class ExpectedResults {
   /// Returns whether the result is expected: the known verdict, otherwise neither failure nor error, and only known
   /// monitor violations. Violations of "should" rules count only if `strict`. A skipped case is always expected.
   [[nodiscard]] bool expects(const CaseResult& result, const std::string& today, bool strict = false) const;
-  /// Returns the rules that are known to be violated but passed in all these cases. Meaningful only if the results are
-  /// those of all cases.
+  /// Returns the rules that monitors are known to report as violated, but that only passed in these cases. Meaningful
+  /// only if the results are those of all cases.
   [[nodiscard]] std::vector<const Rule*> held_unexpectedly(std::span<const CaseResult> results,
                                                            const std::string& today) const;
 

@@ -47,12 +47,13 @@ CleanRun clean_run(std::uint64_t seed);
 /// of Level::may, which never fails, counts as failed if its report differs from that without the fault.
 Mutation mutate(const SeededFault& fault, Breadth breadth, std::uint64_t seed, const CleanRun& clean);
 
-/// Runs all faults, or those in `names`, in several threads. `progress`: called after each fault by any thread.
+/// Runs all faults, or those in `names`, in several threads. `progress`: called after each fault, possibly by several
+/// threads concurrently.
 std::vector<Mutation> mutate_all(Breadth breadth, std::uint64_t seed, unsigned threads,
                                  const std::function<void(const Mutation&)>& progress = {},
                                  std::span<const std::string> names = {});
 
-/// One line for each fault, and the number of caught faults, missed faults, and faults without a case.
+/// One line for each fault, and the numbers of faults that were caught by cases, by monitors, and by neither.
 std::string table_of(std::span<const Mutation> mutations);
 /// The whole matrix of faults and cases: docs/reference/mutations.md.
 std::string document_of(std::span<const Mutation> mutations);

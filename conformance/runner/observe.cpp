@@ -57,7 +57,7 @@ std::vector<Event> in_order(const Transcript& transcript, std::int64_t delay) {
     const std::int64_t shift = step.kind == Step::Kind::sent ? delay : step.kind == Step::Kind::received ? -delay : 0;
     if (step.pairing || !step.frame.empty()) events.push_back({step.time + shift, &step});
   }
-  // A frame that the device sends at the arrival time of another one is sent with knowledge of it.
+  // A frame that the device sends at the time when another one arrives counts as sent after that arrival.
   const auto order = [](const Event& event) { return std::pair(event.time, event.step->kind == Step::Kind::received); };
   std::stable_sort(events.begin(), events.end(), [&](const Event& x, const Event& y) { return order(x) < order(y); });
   return events;

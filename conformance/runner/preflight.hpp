@@ -23,12 +23,12 @@ std::string_view to_string(Finding::Status status);
 
 struct PreflightOptions {
   std::uint64_t seed = 1;
-  std::int64_t listening = 300'000'000;  ///< nanoseconds for which the wire must be quiet. The tester sends nothing
+  std::int64_t listening = 300'000'000;  ///< nanoseconds for which the wire is checked for RDMA traffic of others
   std::int64_t clocks = 300'000'000;     ///< nanoseconds over which the two clocks are compared
 };
 
-/// Runs the checks in this order: agent, device and port, tables, clocks, wire, access rights, a transfer. Releases all
-/// objects at the device.
+/// Runs the checks in this order: agent, port, GID and P_Key tables, wire, clocks, other RDMA traffic, access rights, a
+/// transfer. Releases all objects at the device.
 std::vector<Finding> preflight(Target& target, const PreflightOptions& options = {});
 /// The result for a target that could not be opened.
 Finding unreachable(const TargetError& error);

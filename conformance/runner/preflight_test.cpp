@@ -32,7 +32,7 @@ TEST(Preflight, ReferenceDevicePassesAndKeepsNoObjects) {
   EXPECT_EQ(objects(), before);
 }
 
-// Faults that a bench may have, too.
+// Errors that also occur on a real test bench.
 TEST(Preflight, WrongAddressFailsWithAdvice) {
   const auto target = Target::open({});
   ASSERT_TRUE(target);

@@ -18,8 +18,8 @@ void drain(replay::Wire& wire, std::int64_t quiet) {
   }
 }
 
-/// Makes the rules that frames violate part of the verdict: no case passes with an invalid frame. The case's own
-/// failure is kept, unless a lost frame explains it.
+/// Makes the rules that frames violate part of the verdict: no case passes with a frame that violates a "shall" rule.
+/// The case's own failure is kept, unless a lost frame explains it.
 void conclude(CaseResult& result) {
   const bool passed = result.judgment.verdict == Verdict::pass || result.judgment.verdict == Verdict::may;
   const bool may_be_explained = passed || is_failure(result.judgment.verdict);

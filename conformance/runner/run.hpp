@@ -22,7 +22,7 @@ struct Attempt {
 struct CaseResult {
   const Case* of = nullptr;  ///< not nullptr
   Judgment judgment;
-  std::vector<WireViolation> wire{};  ///< rules that frames of the device violated in any case
+  std::vector<WireViolation> wire{};  ///< rules that frames of the device violated, independent of the tested rule
   Transcript transcript;
   Observation observed;  ///< results of the monitors for the device
   std::uint64_t seed = 0;
@@ -30,7 +30,7 @@ struct CaseResult {
   std::vector<Attempt> attempts;        ///< of a repeated case. The result is that of the worst run
   std::vector<std::string> complaints;  ///< kernel messages of the device during the case
   bool left_out = false;                ///< a slow or dangerous case that was skipped
-  bool blocked = false;                 ///< did not run, because the device violates a rule that every transfer needs
+  bool blocked = false;                 ///< did not run, because the transfer that opens the run failed
 
   /// Returns whether the verdicts of the attempts differ.
   [[nodiscard]] bool flaky() const;

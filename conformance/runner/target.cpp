@@ -368,7 +368,7 @@ class LabTarget final : public AgentTarget {
     streams_.reset();
   }
 
-  // The first two numbers of a version like "6.1.0-56-amd64".
+  // The device and the first two numbers of the kernel version: "rxe-6.1" for "6.1.0-56-amd64".
   [[nodiscard]] std::string known_as() const override {
     const std::string kernel = peer_->hello().value("kernel", "");
     const std::size_t dot = kernel.find('.');

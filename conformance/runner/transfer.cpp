@@ -33,7 +33,8 @@ const std::string payload = pattern_bytes(16);
 void cover_reserved_byte(std::vector<std::uint8_t>& frame) {
   HeaderStack stack = decode(frame);
   if (stack.icrc.length == 0) return;
-  // The CRC is linear: the byte 0 instead of 0xff changes it as in the CRC of the bytes from there on.
+  // The CRC is linear: a change of this byte from 0xff to 0 changes the ICRC by a value that depends only on the number
+  // of following bytes.
   const std::uint32_t at = stack.layers()[stack.transport].offset + 4;
   const std::vector<std::uint8_t> zeros(stack.icrc.offset - at, 0);
   std::vector<std::uint8_t> ones = zeros;

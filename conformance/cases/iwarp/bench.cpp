@@ -79,8 +79,7 @@ void IwarpBench::without_extensions() {
 }
 
 void IwarpBench::wish(const MpaWishes& wishes) {
-  if (!device().wish)
-    end_case(Verdict::unsupported, "how this device sets its streams up cannot be chosen from outside");
+  if (!device().wish) end_case(Verdict::unsupported, "the negotiation parameters of this device cannot be set");
   device().wish(wishes);
   wished_ = true;
 }
@@ -146,7 +145,7 @@ void IwarpBench::answers(Connected& of) {
   of.setup = of.wait(a_request());
   const View<MpaFrame> asked(of.setup->bytes.data());
   if (asked.get<"enhanced">() != 0 && asked.get<"revision">() >= 2 && !of.options.enhanced) {
-    require(of.setup->bytes.size() >= MpaFrame::size + MpaEnhanced::size, "four bytes of enhanced data at least",
+    require(of.setup->bytes.size() >= MpaFrame::size + MpaEnhanced::size, "at least four bytes of enhanced data",
             of.setup->text());
     const View<MpaEnhanced> data(of.setup->bytes.data() + MpaFrame::size);
     const bool a = data.get<"peer_to_peer">() != 0;

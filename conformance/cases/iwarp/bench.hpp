@@ -16,7 +16,7 @@
 
 namespace rdmawire::conformance::iwarp {
 
-/// How a QP of the device is created and its stream established.
+/// Options for creating a QP of the device and establishing its stream.
 struct ConnectOptions {
   bool device_initiates = false;  ///< the device is the initiator. Otherwise the tester is
   // The tester's MPA frame
@@ -106,7 +106,7 @@ class IwarpBench : public CaseRecorder, public DeviceBench {
   IwarpBench(const IwarpBench&) = delete;
   IwarpBench& operator=(const IwarpBench&) = delete;
 
-  /// Returns a QP whose stream is in Full Operation Phase, with posted receives.
+  /// Returns a QP whose stream is in Full Operation Phase, with `options.receives` posted receives.
   Connected& connect(const ConnectOptions& options = {});
   /// Returns a QP without a stream.
   Connected& make(const ConnectOptions& options = {});
@@ -120,8 +120,8 @@ class IwarpBench : public CaseRecorder, public DeviceBench {
   void device_dials(Connected& from);
   /// The tester's MPA frame according to the options.
   [[nodiscard]] static ByteVector frame_of(const ConnectOptions& options);
-  /// Waits for the device's request and sends the reply of the options. Unless set, the reply to an enhanced request
-  /// is enhanced and grants the request.
+  /// Waits for the device's request and sends the reply according to the options. Unless set, the reply to an enhanced
+  /// request is enhanced and grants the request.
   void answers(Connected& of);
   /// The device's application is notified of the request, and accepts.
   void accepts(Connected& of);
@@ -132,7 +132,7 @@ class IwarpBench : public CaseRecorder, public DeviceBench {
 
   /// Sets the negotiation parameters of QPs created from now on. Ends the case if this is not possible.
   void wish(const MpaWishes& wishes);
-  /// Disables RFC 7306, or ends the case.
+  /// Disables RFC 7306 if the device supports it, or ends the case.
   void without_extensions();
   [[nodiscard]] replay::TcpHost& host() { return host_; }
   [[nodiscard]] std::int64_t now() const override { return host_.now(); }

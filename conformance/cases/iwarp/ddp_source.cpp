@@ -232,12 +232,12 @@ void of_536(IwarpBench& bench) { within_mulpdu(bench, {.mss = 536}); }
 void of_1460_with_markers(IwarpBench& bench) { within_mulpdu(bench, {.markers = true}); }
 void of_1458_with_markers(IwarpBench& bench) { within_mulpdu(bench, {.markers = true, .mss = 1458}); }
 
-// 5.2: exactly one segment, which is the last.
+// 5.2: exactly one segment, with the last flag.
 void one_segment(IwarpBench& bench, Message message) {
   Connected& qp = ready(bench);
   const auto segments = message(qp, 0);
   bench.require(segments.front().payload().empty() && segments.front().get<Ddp, "last">() == 1,
-                "a segment of no bytes, the last", segments.front().text());
+                "a segment without payload, with the last flag", segments.front().text());
   qp << silence();
 }
 void a_send_of_nothing(IwarpBench& bench) { one_segment(bench, a_send_of); }

@@ -141,7 +141,8 @@ void another_streams_window(IwarpBench& bench) {
   other.holds(0, untouched(64));
 }
 
-// Layer 1, type 1, code 1. A segment that crosses a bound is not placed at all, because 7.1 requires the check before.
+// Layer 1, type 1, code 1. A segment that crosses a bound is not placed at all, because 7.1 requires the check before
+// placement.
 void below_the_base(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   refused(qp, write(qp.stag(), qp.to() - 8, pattern_bytes(8)), a_terminate(1, 1, 0x01));
@@ -238,11 +239,11 @@ std::span<const Case> all() {
       {.rule = "ddp.data-sink.access.to-wrap",
        .variant = "16 bytes",
        .run = around_the_end_of_all,
-       .possible_problems = "the TO is out of bounds as well, which is another code"},
+       .possible_problems = "the TO is out of bounds as well, which has another code"},
       {.rule = "ddp.data-sink.access.to-wrap",
        .variant = "the last byte of all, and more",
        .run = around_into_the_buffer,
-       .possible_problems = "the TO is out of bounds as well, which is another code"},
+       .possible_problems = "the TO is out of bounds as well, which has another code"},
   };
   return cases;
 }

@@ -225,7 +225,7 @@ void nothing_as_the_last(IwarpBench& bench) {
 bool refuses_the_order(IwarpBench& bench, Connected& qp) {
   const auto seen = qp.wait_or_silence(a_refusal());
   if (!seen) return false;
-  bench.note("segments out of the order of their MO are refused");
+  bench.note("the device rejects segments that are not in MO order");
   qp.is_refused_by(*seen);
   qp.fails_or_is_flushed(0);
   return true;

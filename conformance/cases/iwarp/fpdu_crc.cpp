@@ -112,7 +112,7 @@ void in_the_ddp_header(IwarpBench& bench) {
 void in_the_control_field(IwarpBench& bench) {
   is_not_delivered(bench, {}, flipped(send(1, pattern_bytes(40)), 2, "the control field"));
 }
-// 16 bytes less, so that the FPDU seems to end earlier.
+// A length that is 16 bytes too small, so that the FPDU seems to end earlier.
 void in_the_length(IwarpBench& bench) {
   is_not_delivered(bench, {}, flipped(send(1, pattern_bytes(40)), 1, "the length"));
 }
@@ -177,7 +177,7 @@ void a_later_segment_of_a_write(IwarpBench& bench) {
   ends_with_an_error(qp);
   qp.holds(100, pattern_bytes(512, 0x11).substr(100));
 }
-// The FPDU arrives in two TCP segments: data placed early is placed without a CRC check.
+// The FPDU arrives in two TCP segments: a device that places the first one immediately has not checked the CRC.
 void a_write_in_two_segments(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp.fill(0, pattern_bytes(512, 0x11));
@@ -189,7 +189,7 @@ void a_write_in_two_segments(IwarpBench& bench) {
 
 // 4.1, 7.1.1 (C): the field is present with any value.
 Stimulus with_crc(const Stimulus& of, std::uint32_t value) {
-  return of.changed([value](Frame& frame) { frame.mpa_crc = value; }, fmt::format("with {:#x} for a CRC", value));
+  return of.changed([value](Frame& frame) { frame.mpa_crc = value; }, fmt::format("with {:#x} as CRC", value));
 }
 void any_crc_is_taken(IwarpBench& bench, bool device_initiates) {
   wish_if_possible(bench, {.crc = false});

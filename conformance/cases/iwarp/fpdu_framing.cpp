@@ -62,7 +62,7 @@ void sends_without_crc_have_the_format(IwarpBench& bench) {
 // 5 and 6: TCP segment boundaries are not significant.
 
 void divided_at_every_byte(IwarpBench& bench, const ConnectOptions& options) {
-  constexpr std::size_t whole = 36;  // 2, 18, 9 bytes of payload, 3 of pad, 4
+  constexpr std::size_t whole = 36;  // length 2, DDP header 18, payload 9, pad 3, CRC 4
   ConnectOptions with_receives = options;
   with_receives.receives = whole;
   Connected& qp = bench.connect(with_receives);
@@ -220,7 +220,7 @@ void is_within(IwarpBench& bench, std::uint32_t mss, bool markers, Message messa
   qp.opens();
   const std::uint32_t most = longest(qp, message, 1);
   bench.require(most <= mulpdu, fmt::format("ULPDUs of at most {} bytes, with TCP segments of {}", mulpdu, mss),
-                fmt::format("one of {}", most));
+                fmt::format("a ULPDU of {} bytes", most));
   bench.note(fmt::format("the longest ULPDU has {} bytes", most));
 }
 template <std::uint32_t mss, std::uint32_t mulpdu, Message message = Message::write>

@@ -43,7 +43,8 @@ void first_bytes_without_crc(IwarpBench& bench) {
   first_a_marker(bench, {.crc = false});
 }
 
-// 4.2 and 4.3, for each received marker: RESERVED 0, FPDUPTR the distance from the length field, or 0 before it.
+// 4.2 and 4.3, for each received marker: RESERVED is 0. FPDUPTR is the distance from the length field, or 0 if the
+// marker precedes it.
 void is_right(IwarpBench& bench, const Seen& seen) {
   for (const auto& marker : seen.markers) {
     const std::uint64_t length_at = seen.position + (seen.position % 512 == 0 ? 4 : 0);
@@ -198,7 +199,7 @@ void of_each_direction(IwarpBench& bench, bool device_initiates, bool towards_te
   Connected& qp = towards_tester ? connect_with_markers(bench, options) : bench.connect(options);
   const bool asked = frame_in(*qp.setup).get<"markers">() != 0;
   if (asked != towards_device)
-    end_case(Verdict::unsupported, fmt::format("the device's frame has M = {:d}, and cannot be chosen", asked));
+    end_case(Verdict::unsupported, fmt::format("the device's frame has M = {:d}, which cannot be set", asked));
   qp.fill(0, pattern_bytes(1200));
   qp >> send(1, pattern_bytes(1200, 5));
   qp.completes(0);

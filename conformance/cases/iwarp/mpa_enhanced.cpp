@@ -139,7 +139,7 @@ void reads_keep_to_the_depth(IwarpBench& bench) {
   qp << a_read_request(1, 8) << a_read_request(2, 8) << silence();
 }
 
-// An IRD of all ones is answered by an ORD of all ones, and vice versa.
+// If the request contains an IRD of all ones, the reply contains an ORD of all ones, and vice versa.
 void no_depth_is_negotiated(IwarpBench& bench, const Enhanced& asked) {
   Connected& qp = dialled(bench, {.enhanced = asked, .reads_at_once = 2, .own_reads = 2});
   const View<MpaEnhanced> data = agreed(bench, qp);
@@ -228,7 +228,7 @@ View<MpaEnhanced> agreed_as_peers(IwarpBench& bench, Connected& qp) {
   const View<MpaEnhanced> data = agreed(bench, qp);
   bench.require(data.get<"peer_to_peer">() == 1, "A 1", "A 0");
   bench.require(names(data, Rtr::send) || names(data, Rtr::write) || names(data, Rtr::read),
-                "B, C or D 1: one of them at least", "none");
+                "at least one of B, C and D is 1", "none");
   return data;
 }
 void a_reply_names_an_option(IwarpBench& bench, const Enhanced& asked) {
@@ -262,7 +262,7 @@ void an_indication_is_taken(IwarpBench& bench, Rtr kind) {
   const View<MpaEnhanced> data = agreed_as_peers(bench, qp);
   if (!names(data, kind)) {
     indicate_as_named(bench, qp, data);
-    end_case(Verdict::unsupported, "the device does not take this indication");
+    end_case(Verdict::unsupported, "the device does not support this indication");
   }
   indicate(bench, qp, kind);
   qp.device_sends(1, 8);

@@ -15,7 +15,7 @@ Stimulus with_another_crc(const Stimulus& of) {
   return of.damaged([](ByteVector& bytes) { bytes.back() ^= 0x01; }, "with another CRC");
 }
 Stimulus with_crc(const Stimulus& of, std::uint32_t value) {
-  return of.changed([value](Frame& frame) { frame.mpa_crc = value; }, fmt::format("with {:#x} for a CRC", value));
+  return of.changed([value](Frame& frame) { frame.mpa_crc = value; }, fmt::format("with {:#x} as CRC", value));
 }
 
 // 4.1: if neither side requested CRCs, the field "MUST NOT be checked".

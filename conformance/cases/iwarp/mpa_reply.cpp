@@ -195,7 +195,7 @@ void together_with_its_reply(IwarpBench& bench, const std::string& private_data,
   const peer::CmEvent event = outcome_of(bench, qp);
   if (event.type != "established") {
     is_given_up(qp);
-    end_case(Verdict::may, "it gives the stream up: by rule 4 no responder sends FPDUs so early");
+    end_case(Verdict::may, "the device ends the stream: rule 4 forbids a responder to send FPDUs this early");
   }
   for (std::uint32_t i = 0; i < sends; ++i) {
     qp.completes(i);

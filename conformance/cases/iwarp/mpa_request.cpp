@@ -73,7 +73,7 @@ void revision_255(IwarpBench& bench) {
 void private_data_of_513_bytes(IwarpBench& bench) {
   is_closed_on(bench, mpa_request(mpa_flag::crc, 1, pattern_bytes(513)), "a request with 513 bytes of private data");
 }
-// The length is sufficient for the rejection, so the announced data is not awaited.
+// The length alone is a reason to reject, so the device need not wait for the announced data.
 void a_private_data_length_of_65535(IwarpBench& bench) {
   is_closed_on(bench, mpa_request(mpa_flag::crc, 1, pattern_bytes(512), 65535), "a request with a PD_Length of 65535");
 }
@@ -88,7 +88,7 @@ void less_private_data_than_announced(IwarpBench& bench, bool at_once) {
   expect_no_connect_request(bench, qp);
 }
 void less_and_a_fin_later(IwarpBench& bench) { less_private_data_than_announced(bench, false); }
-// Before the device may have processed its new TCP connection.
+// The FIN may arrive before the device has processed its new TCP connection.
 void less_and_a_fin_at_once(IwarpBench& bench) { less_private_data_than_announced(bench, true); }
 // No data may follow a request before its reply.
 void more_private_data_than_announced(IwarpBench& bench) {

@@ -35,7 +35,7 @@ void are_hard_to_predict(IwarpBench& bench, const std::vector<std::uint32_t>& st
   bench.require(small <= few, fmt::format("no more than {} STags close to the one before", few),
                 fmt::format("{} of {}", small, stags.size()));
   const auto half = static_cast<int>(stags.size() / 2), quarter = half / 2;
-  bench.require(up > half - quarter && up < half + quarter, "about as many that rise as fall",
+  bench.require(up > half - quarter && up < half + quarter, "about as many rising as falling steps",
                 fmt::format("{} of {} rise", up, stags.size()));
 }
 void while_they_are_held(IwarpBench& bench) {

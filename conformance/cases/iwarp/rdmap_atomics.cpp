@@ -206,9 +206,9 @@ void misaligned(IwarpBench& bench) {
 }
 
 Expectation refused(std::uint8_t code) {
-  return a_terminate(0, 1, code).where("with no Read Request Header but zeros", [](const Seen& seen) {
+  return a_terminate(0, 1, code).where("with zeros or nothing as Read Request Header", [](const Seen& seen) {
     if (seen.get<Terminate, "rdma_header_included">() == 0U) return true;
-    // Twenty-eight zero bytes are equivalent. RFC 7306, 8.1.
+    // 28 zero bytes are equivalent to an absent header. RFC 7306, 8.1.
     constexpr std::size_t header = 28;
     const std::size_t end = 2 + seen.ulpdu_bytes();
     return end >= header && std::all_of(seen.bytes.begin() + static_cast<std::ptrdiff_t>(end - header),

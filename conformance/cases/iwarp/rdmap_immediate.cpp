@@ -74,7 +74,7 @@ void wrong_length(IwarpBench& bench) {
   refuses_length(bench, Length);
 }
 
-// ---- EXT-004, EXT-005: it consumes a receive, in order with Sends, after the preceding Write
+// ---- EXT-004, EXT-005: Immediate Data consumes a receive, in order with Sends, after the preceding Write
 
 void in_order_with_sends(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 3});

@@ -49,7 +49,7 @@ void format_of_a_write(IwarpBench& bench) {
   const Seen seen = qp.wait(a_write(tester_stag, tester_memory).carrying(pattern_bytes(40)));
   has<Rdmap, "opcode">(bench, seen, "opcode", 0);
   has<Ddp, "tagged">(bench, seen, "tagged flag", 1);
-  bench.require(seen.ulpdu_bytes() == 14 + 40, "a DDP header of 14 bytes, and 40 bytes",
+  bench.require(seen.ulpdu_bytes() == 14 + 40, "a DDP header of 14 bytes, and 40 bytes of payload",
                 fmt::format("{} bytes", seen.ulpdu_bytes()));
 }
 void writes_are_not_delivered(IwarpBench& bench) {
@@ -78,7 +78,7 @@ void format_of_a_read_request(IwarpBench& bench) {
   has<DdpUntagged, "mo">(bench, seen, "MO", 0);
   has<RdmapReadRequest, "src_stag">(bench, seen, "Data Source STag", tester_stag);
   has<RdmapReadRequest, "src_to">(bench, seen, "Data Source TO", tester_memory);
-  bench.require(seen.ulpdu_bytes() == 18 + 28, "a DDP header of 18 bytes, and 28 bytes",
+  bench.require(seen.ulpdu_bytes() == 18 + 28, "a DDP header of 18 bytes, and a Read Request header of 28 bytes",
                 fmt::format("{} bytes", seen.ulpdu_bytes()));
   // The destination is the requested sink.
   qp >> response_to(seen, pattern_bytes(24));
@@ -103,7 +103,7 @@ void format_of_a_read_response(IwarpBench& bench, std::uint32_t size) {
     has<Ddp, "last">(bench, seen, "last flag", come.size() < size ? 0 : 1);
   } while (come.size() < size);
   bench.require(come == pattern_bytes(8192).substr(16, size), fmt::format("the {} requested bytes", size),
-                fmt::format("{} bytes, or others", come.size()));
+                fmt::format("{} bytes, or other content", come.size()));
   qp << silence();
 }
 void format_of_a_short_response(IwarpBench& bench) { format_of_a_read_response(bench, 8); }

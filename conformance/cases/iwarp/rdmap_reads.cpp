@@ -172,7 +172,7 @@ void answers_in_order(IwarpBench& bench, const std::vector<std::uint32_t>& sizes
     } while (come.size() < sizes[i]);
     bench.require(come == pattern_bytes(8192).substr(16 * i, sizes[i]),
                   fmt::format("the {} bytes of request {}", sizes[i], i + 1),
-                  fmt::format("{} bytes, or others", come.size()));
+                  fmt::format("{} bytes, or other content", come.size()));
   }
 }
 void four_short_ones(IwarpBench& bench) { answers_in_order(bench, {8, 8, 8, 8}); }
@@ -283,7 +283,7 @@ void a_write_after_a_read(IwarpBench& bench) {
   bench.require(come.size() == 32, "32 bytes", fmt::format("{}", come.size()));
   end_case(Verdict::may, old     ? "an RDMA Read returns the data before a later RDMA Write"
                          : later ? "an RDMA Read returns the data of a later RDMA Write"
-                                 : "an RDMA Read returns something of both");
+                                 : "an RDMA Read returns a mix of both");
 }
 
 // The device as the requester, with a sink that is not remotely accessible.
@@ -305,7 +305,8 @@ void ends_in_error(Connected& qp) {
   qp.fails_or_is_flushed(7);
 }
 
-// 5.2.2: the check against the request is optional for the data sink. 5041, 7.1: the check of the access right is not.
+// 5.2.2: the check against the request is optional for the data sink. RFC 5041, 7.1: the check of the access right is
+// not.
 void to_memory_that_is_not_open(IwarpBench& bench) {
   const peer::Region other = bench.region(4096, closed);
   auto [qp, request] = own_read(bench);
@@ -354,7 +355,7 @@ void too_short(IwarpBench& bench) {
     qp.is_refused_by(*seen);
     qp.fails_or_is_flushed(7);
   } else {
-    bench.note("a response that is too short is taken");
+    bench.note("the device accepts a response that is too short");
     qp.completes(7);
   }
   qp.holds(72, untouched());
@@ -447,7 +448,7 @@ std::span<const Case> all() {
       {.rule = "rdmap.responder.read.access",
        .variant = "TO wraps",
        .run = around_the_end_of_all,
-       .possible_problems = "the TO is out of bounds as well, which is another code"},
+       .possible_problems = "the TO is out of bounds as well, which has another code"},
       {.rule = "rdmap.responder.read.in-order", .variant = "four short ones", .run = four_short_ones},
       {.rule = "rdmap.responder.read.in-order", .variant = "a long one first", .run = a_long_one_first},
       {.rule = "rdmap.responder.read.beyond-depth", .variant = "one more than 2", .run = one_more_than_2},

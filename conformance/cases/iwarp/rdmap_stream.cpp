@@ -203,7 +203,8 @@ void flushed_by(IwarpBench& bench, const Stimulus& stimulus) {
     read = read || one.wr_id == 0x10;
     sent = sent || one.wr_id == 0x11;
   }
-  bench.require(receives[0] && receives[1] && read && sent, "each of the four once", "others");
+  bench.require(receives[0] && receives[1] && read && sent, "one completion of each of the four requests",
+                "other completions");
 }
 void by_a_terminate_of_ddp(IwarpBench& bench) { flushed_by(bench, terminate(1, 2, 0x03)); }
 void by_a_terminate_of_a_read(IwarpBench& bench) { flushed_by(bench, terminate(0, 1, 0x00)); }

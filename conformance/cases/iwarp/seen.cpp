@@ -72,7 +72,7 @@ std::string Seen::text() const {
   }
   const HeaderStack decoded = stack();
   const auto rdmap = decoded.get<Rdmap>();
-  std::string text = !rdmap ? fmt::format("an FPDU of {} bytes that holds no DDP segment", bytes.size())
+  std::string text = !rdmap ? fmt::format("an FPDU of {} bytes that contains no DDP segment", bytes.size())
                      : is(RdmapOperation::terminate) ? terminate_text(*this)
                                                      : name_of(rdmap->get<"opcode">());
   if (const auto untagged = decoded.get<DdpUntagged>())

@@ -10,7 +10,7 @@ namespace rdmawire::conformance::iwarp {
 View<MpaEnhanced> enhanced_in(IwarpBench& bench, const Seen& setup) {
   const View<MpaFrame> frame = frame_in(setup);
   bench.require(frame.get<"revision">() == 2 && frame.get<"enhanced">() == 1 && frame.get<"private_data_length">() >= 4,
-                "revision 2, S 1, and four bytes of enhanced data at least", setup.text());
+                "revision 2, S 1, and at least four bytes of enhanced data", setup.text());
   const View<MpaEnhanced> data(setup.bytes.data() + MpaFrame::size);
   bench.note(fmt::format("enhanced data: A {}, B {}, IRD {}, C {}, D {}, ORD {}", data.get<"peer_to_peer">(),
                          data.get<"rtr_send">(), data.get<"ird">(), data.get<"rtr_write">(), data.get<"rtr_read">(),

@@ -17,7 +17,7 @@ std::string private_data_in(const Seen& setup);
 
 /// Returns a listening QP with an established TCP connection, before any frame.
 Connected& dialled(IwarpBench& bench, const ConnectOptions& options = {});
-/// Sends the request of the options, lets the application accept, and receives the accepting reply.
+/// Sends the request according to the options, lets the application accept, and receives the accepting reply.
 void agree(IwarpBench& bench, Connected& qp);
 /// Returns a QP that requests a stream, with an established TCP connection, before any frame is received.
 Connected& asking(IwarpBench& bench, const ConnectOptions& options = {});
@@ -31,14 +31,14 @@ peer::CmEvent attempt_fails(IwarpBench& bench, const Connected& qp);
 /// Checks that the stream works: a Send with this MSN, the tester's next, completes this receive request.
 void arrives(Connected& qp, std::uint32_t msn, std::uint64_t receive);
 
-/// Sets these negotiation parameters if the device supports it. Otherwise its frames determine the case.
+/// Sets these negotiation parameters if the device supports it. Otherwise the case depends on the device's own frames.
 void wish_if_possible(IwarpBench& bench, const MpaWishes& wishes);
 /// Requires that the device's frame requests no CRCs. Otherwise the case is unsupported.
 void without_crc(const Seen& setup);
 /// Requires that the device's frame requests markers. Otherwise the case is unsupported.
 void with_markers(const Seen& setup);
-/// Sends the request of the options and lets the application accept. A device without marker support rejects the
-/// request without notifying its application: returns this reply, or nullopt if the reply is still pending.
+/// Sends the request according to the options and lets the application accept. A device without marker support rejects
+/// the request without notifying its application: returns this reply, or nullopt if the reply is still pending.
 std::optional<Seen> markers_refused(IwarpBench& bench, Connected& qp);
 /// Like connect(). Unsupported if the device rejects markers, which mpa.sender.markers.inserted-if-asked tests.
 Connected& connect_with_markers(IwarpBench& bench, ConnectOptions options = {});

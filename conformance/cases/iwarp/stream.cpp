@@ -66,7 +66,7 @@ void Stream::tell_frames() {
 void Stream::sent(const replay::WireResult<void>& result) {
   tell_frames();
   if (result) return;
-  // The next event is the device's end of the connection.
+  // The device has closed the connection, which the next event reports.
   if (result.error().kind == replay::WireError::Kind::down) return story_.note("not sent: the connection is over");
   const bool forbidden = result.error().kind == replay::WireError::Kind::forbidden;
   end_case(forbidden ? Verdict::unsupported : Verdict::error, "the tester could not send: " + result.error().message);

@@ -2,7 +2,7 @@
 /// The tester's endpoint of a stream. Sends FPDUs, or single bytes and TCP segments if they matter, and receives.
 ///
 ///     stream >> send(1, "hello");
-///     stream << a_terminate(1, 2, 0x03) << the_end();
+///     stream << a_terminate(1, 2, 0x03) << stream_closed();
 
 #include <cstdint>
 #include <deque>
@@ -100,9 +100,9 @@ class Stream {
   /// Receives the segments of a message of this opcode up to the last one, without other segments between them.
   std::vector<Seen> message(RdmapOperation operation);
 
-  /// Reads available bytes and keeps them for later.
+  /// Receives bytes until an event is complete, but not after `until`. Keeps the event for later.
   void hear(std::int64_t until);
-  /// Number of bytes received in Full Operation Phase, including markers.
+  /// Number of bytes of the complete FPDUs received so far, including markers.
   [[nodiscard]] std::uint64_t heard() const { return position_; }
   /// All bytes received in Full Operation Phase, unchanged.
   [[nodiscard]] const ByteVector& heard_bytes() const { return heard_; }

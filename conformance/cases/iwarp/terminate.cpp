@@ -104,7 +104,7 @@ void defined_triples(IwarpBench& bench) {
   const auto provoke = [&](const std::function<Stimulus(const Connected&)>& wrong) {
     Connected& qp = bench.connect({.receives = 1});
     qp >> wrong(qp);
-    qp << any_terminate().where("of a triple that is defined for this", is_one);
+    qp << any_terminate().where("with a defined layer, type and code for this error", is_one);
   };
   provoke([](const Connected& qp) { return write(qp.stag() ^ 0x40000, qp.to(), pattern_bytes(8)); });
   provoke([](const Connected& qp) { return write(qp.stag(), qp.to() - 1, pattern_bytes(8)); });

@@ -19,7 +19,8 @@ class Overridable<Result(Arguments...)> {
  public:
   using Conforming = Result (*)(Arguments...);
 
-  /// The decision without one override. An override that changes only some cases calls it for the others.
+  /// The decision without the override that is being called. An override that changes only some cases calls it for the
+  /// others.
   class Next {
    public:
     Next(const Overridable& decision, std::size_t overrides) : decision_(decision), overrides_(overrides) {}

@@ -77,8 +77,8 @@ class Adapter final : public device::Verbs, public TcpUser {
 
   /// Return EINVAL for services other than RC.
   device::Result<std::uint32_t> create_qp(const device::QueuePairOptions& options);
-  /// ERR terminates the stream and loses outstanding requests. SQD closes the stream gracefully. SQE has the effect of
-  /// ERR.
+  /// ERR terminates the stream and flushes outstanding requests. SQD closes the stream gracefully. SQE has the effect
+  /// of ERR.
   device::Result<void> modify_qp(std::uint32_t qp, device::QpState state);
   device::Result<void> set_rights(std::uint32_t qp, std::uint32_t rights);
   device::Result<void> destroy_qp(std::uint32_t qp) override;

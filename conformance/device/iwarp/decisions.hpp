@@ -64,7 +64,7 @@ machines::MpaReplyVerdict judge_reply(const machines::MpaSettings& own, const ma
                                       const machines::MpaSetupFrame& reply);
 /// Return the bytes after the reply that belong to FPDUs: all. RFC 5044, 7.1.2 rule 3.
 std::vector<std::uint8_t> bytes_after_reply(std::vector<std::uint8_t> following);
-/// True if the first FPDU of the initiator is the RTR indication: if one was negotiated. RFC 6581, 9.2.
+/// True if the first FPDU of the initiator is the RTR indication, because one was negotiated. RFC 6581, 9.2.
 bool sends_rtr(const machines::MpaAgreement& agreement);
 
 // FPDUs: fpdu.cpp
@@ -123,7 +123,7 @@ void deliver(Stream& stream, const machines::DdpSegment& message);
 device::Completion receive_completion(Stream& stream, const machines::DdpSegment& message);
 /// Consume the receive of a Send or Immediate Data. RFC 5040, 5.3, RFC 7306, 6.3. Return its ID.
 std::uint64_t consume_receive(Stream& stream, RdmapOperation operation);
-/// True if the completion causes a solicited event: if the opcode requests it. RFC 5040, 5.3.
+/// True if the completion causes a solicited event, because the opcode requests it. RFC 5040, 5.3.
 bool is_solicited(RdmapOperation operation);
 /// Return the error of the source of an RDMA Read. It is checked only if bytes are read. RFC 5040, 5.2.1 and 7.2.
 std::optional<machines::IwarpError> judge_read(const Stream& stream, Bytes header);
@@ -164,7 +164,7 @@ bool completes_when_sent(RdmapOperation operation);
 // Responses of the peer: requester_answers.cpp
 /// Return the error of an RDMA Read Response that the oldest RDMA Read did not request. RFC 5040, 5.2.2.
 std::optional<machines::IwarpError> judge_response(const Stream& stream, const machines::DdpSegment& segment);
-/// Place an RDMA Read Response in the buffer of the oldest RDMA Read. Return false if its memory is gone.
+/// Place an RDMA Read Response in the buffer of the oldest RDMA Read. Return false if that buffer is not accessible.
 bool place_response(Stream& stream, const machines::DdpSegment& segment, Bytes payload);
 
 // Transmission: transmit.cpp
@@ -188,8 +188,8 @@ void end_message(Stream& stream);
 std::vector<std::uint8_t> terminate_message(machines::IwarpError error, const machines::TerminateCause& cause);
 /// End the stream after the peer's Terminate. It needs no receive of the application: RFC 5040, 5.4.
 void handle_terminate(Stream& stream, machines::IwarpError error);
-/// Complete the RDMA Read that a Terminate quotes with its error: the oldest one, because responses are in order. RFC
-/// 5040, 6.2.1.
+/// Complete the RDMA Read that a Terminate quotes, with the error of the Terminate. It is the oldest RDMA Read, because
+/// responses are in order. RFC 5040, 6.2.1.
 void fail_quoted_read(Stream& stream, machines::IwarpError error);
 
 // States of the stream: stream_states.cpp

@@ -135,10 +135,10 @@ TEST_P(SiwNegotiated, RpingServerInGuestCompletesWithEndpointAsClient) {
     memory.fill(Rping::source_at, ping);
     endpoint->send({memory.buffer + Rping::source_at, memory.stag, bytes});
     nudged = (round == 0 && nudge(*endpoint)) || nudged;
-    ASSERT_TRUE(endpoint->received()) << (nudged ? "not even after an RDMA Write" : "");  // it has read the source
+    ASSERT_TRUE(endpoint->received()) << (nudged ? "not even after an RDMA Write" : "");  // rping has read the source
     endpoint->post_receive();
     endpoint->send({memory.buffer + Rping::sink_at, memory.stag, bytes});
-    ASSERT_TRUE(endpoint->received());  // it has written the sink
+    ASSERT_TRUE(endpoint->received());  // rping has written the sink
     endpoint->post_receive();
     EXPECT_TRUE(memory.text(Rping::sink_at, bytes) == ping) << round;
   }

@@ -70,7 +70,7 @@ struct Outgoing {
   std::uint64_t to = 0;
   std::uint32_t queue = 0, msn = 0;
   std::uint64_t bytes = 0, done = 0;
-  std::vector<std::uint8_t> content{};           ///< message that consists of a header
+  std::vector<std::uint8_t> content{};           ///< for a message that consists only of a header
   std::optional<device::SendRequest> request{};  ///< provides the payload
   std::optional<std::uint64_t> work{};           ///< request to complete at the end of the message
   std::optional<Answer> answer{};                ///< RDMA Read Response

@@ -161,7 +161,8 @@ std::optional<std::vector<std::uint8_t>> bytes_of_read(Core& core, const QueuePa
 Psn read_error_psn(const Response& response);
 
 // Sent requests: requester.cpp
-/// Return what the state of the queue pair sends. SQD only finishes started messages: 10.3.1.5.
+/// Return which messages the state of the queue pair permits to send. In SQD, only started messages are finished:
+/// 10.3.1.5.
 machines::Sending sending(const QueuePair& qp);
 /// Start the oldest request that has not started. False if it has to wait. 9.5.
 bool start_request(Core& core, QueuePair& qp);
@@ -209,7 +210,7 @@ bool discards_datagram(const Port& port, std::uint64_t bytes);
 std::uint32_t datagram_qkey(const QueuePair& qp, const SendRequest& request);
 
 // Received responses: requester_answers.cpp
-/// Return the decision of the state machine about a response. `message`: index in the send queue. 9.7.5.
+/// Return the decision of the state machine about a response. RcProgress::message is an index in the send queue. 9.7.5.
 machines::RcProgress judge_response(QueuePair& qp, const machines::RcResponse& response);
 /// Ignore a duplicate response, or a response to a PSN that is not outstanding. 9.7.5 (clause number not verified).
 void ignore_response(Core& core, QueuePair& qp, const Packet& packet);
@@ -294,7 +295,7 @@ bool reports(const QueuePair& qp, const SendRequest& request, Status status);
 machines::ModifyDecision judge_modify(const QueuePair& qp, QpState to, machines::QueuePairAttributes given);
 /// True if the application may set the Q_Key. 10.2.5.
 bool may_set_qkey(const QueuePair& qp, std::uint32_t qkey);
-/// Return to the initial state.
+/// Set the initial state.
 void reset(QueuePair& qp);
 /// Become ready to receive: the expected PSN is known.
 void begin_receiving(QueuePair& qp);
@@ -337,7 +338,7 @@ void end_queue_pair(Core& core, QueuePair& qp);
 std::vector<std::uint8_t> reply(const CmConnection& at, const CmSettings& settings);
 /// Return the Remote Communication ID of a REJ: the ID of the peer, as far as it is known.
 std::uint32_t rejected_id(const CmConnection& at, std::uint16_t reason);
-/// Change a retransmitted message: it is identical to the first.
+/// Prepare the retransmission of a message. Unchanged: a retransmission is identical to the first transmission.
 void repeat(machines::CmMessage message, std::vector<std::uint8_t>& mad);
 /// Return the reason for rejecting a REQ without notifying the application (12.6.7.2), or 0. LIDs are ignored: CA17-35.
 std::uint8_t rejection_reason(const Core& core, const Packet& packet, const CmRequest& request,

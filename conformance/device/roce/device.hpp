@@ -37,7 +37,7 @@ class Device final : public replay::SimulatedHost, public Verbs {
   /// Return the name of the type of a GID, and the P_Key table, as the application sees them.
   [[nodiscard]] std::string_view gid_type(const GidEntry& entry) const;
   [[nodiscard]] std::vector<std::uint16_t> pkeys() const;
-  /// Enable or disable congestion management, which is optional: A17.9.
+  /// Enable or disable XRC (A14) or congestion management (A17.9), which are optional.
   void set_xrc(bool on) { core_.options.xrc = on; }
   void set_congestion_control(bool on) { core_.options.congestion_control = on; }
   /// Set the start values of the counters.

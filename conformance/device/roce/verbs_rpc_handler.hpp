@@ -36,7 +36,7 @@ class VerbsRpcHandler {
 
   using Command = std::function<Result<Json>(ArgumentReader&)>;
   using Commands = std::map<std::string, Command, std::less<>>;
-  /// Add or replace commands of the transport.
+  /// Add the commands of the transport. A command that exists already is kept.
   void add_commands(Commands own);
   /// Wrap a member function as a command.
   template <class Of>

@@ -20,7 +20,7 @@ struct Error {
 };
 template <class T>
 using Result = tl::expected<T, Error>;
-/// A call that fails with this error number and message.
+/// Return the result of a call that fails with this error number and message.
 inline tl::unexpected<Error> refuse(int number, std::string message) {
   return tl::unexpected(Error{number, std::move(message)});
 }
@@ -59,7 +59,7 @@ enum class WorkOpcode : std::uint8_t {
   atomic_write,
   unknown,  ///< undefined number
 };
-/// Whether the request concerns only the device's own memory: nothing is sent.
+/// True if the request concerns only the device's own memory, so that nothing is sent.
 constexpr bool is_local(WorkOpcode opcode) {
   return opcode == WorkOpcode::local_inv || opcode == WorkOpcode::bind_mw || opcode == WorkOpcode::reg_mr;
 }

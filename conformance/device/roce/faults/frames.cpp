@@ -53,7 +53,7 @@ std::size_t network_offset(Frame& frame) {
   return frame.find(info<Vlan>) ? Ethernet::size + Vlan::size : Ethernet::size;
 }
 
-/// Omit the ICRC from a length field. `header_bytes`: bytes of the headers that the field does not count.
+/// Omit the ICRC from a length field. `not_counted` returns the size of the headers that the field does not count.
 template <class Header, FixedString field, std::size_t (*not_counted)(Frame&)>
 std::vector<std::uint8_t> encode_short(const Encode& next, const Frame& frame) {
   Frame wrong = frame;
