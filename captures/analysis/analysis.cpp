@@ -40,7 +40,7 @@ std::uint64_t payload_of(const tracking::Packet& packet) {
     return bytes;
   }
   std::uint64_t bytes = stack.payload.length;
-  // Count the truncated part as payload, except for the ICRC.
+  // Count the bytes that the capture truncated as payload, except for the ICRC.
   if (stack.cut && stack.icrc.length == 0 && stack.wire_length > stack.bytes.size()) {
     const std::uint64_t missing = stack.wire_length - stack.bytes.size();
     bytes += missing - std::min<std::uint64_t>(missing, 4);
@@ -159,7 +159,7 @@ void Incast::add(const PortAddress& sender, const PortAddress& receiver, std::in
 
 void Incast::merge(const Incast& other) {
   rows_.merge(other.rows_);
-  // Close open windows too: merged parts get no further packets.
+  // Close the open windows of `other`, too, because it gets no further packets.
   for (const auto& [key, row] : other.receivers_.rows()) close(key.address, row, rows_);
 }
 
@@ -202,7 +202,7 @@ void Analysis::add(const tracking::Packet& packet) {
   const HeaderStack& stack = packet.stack;
   ++packets;
   bytes += stack.wire_length;
-  // The payload identifies iWARP within TCP.
+  // TCP headers do not identify iWARP, but its PDUs do.
   ++wires[static_cast<std::size_t>(packet.pdus.empty() ? stack.wire : Wire::iwarp)];
   truncated_packets += stack.cut;
   first_time = std::min(first_time, packet.time_ns);
@@ -419,7 +419,7 @@ void Analysis::event(const Connection* connection, const Event& event) {
       break;
     default: break;
   }
-  // Notes and idle periods are counted above and form no group.
+  // Notes and idle periods are counted above, but not grouped.
   if (tracking::event_rows[static_cast<std::size_t>(event.kind)].severity == Severity::note) return;
   if (event.kind == EventKind::stall && event.cause == Cause::nothing_outstanding) return;
   ConnectionEvents& affected = *events_of_connection(connection);
@@ -437,7 +437,8 @@ void Analysis::event(const Connection* connection, const Event& event) {
   group.add(event);
 }
 
-// Reassigns the events of a single direction, whose endpoint a is endpoint b of the connection.
+// Assigns the events of a direction to the connection into which it was merged. Endpoint a of the direction is endpoint
+// b of the connection.
 void Analysis::merged(const Connection& connection, std::uint64_t id) {
   for (auto& kind : events_)
     kind.change([&](Event& event) {
@@ -492,8 +493,9 @@ void Analysis::connection(const Connection& connection, tracking::CloseReason cl
   if (reliable && a.packets + b.packets != 0 && connection.opened_frame == 0) opened_before.add(connection);
   if (reliable) {
     if ((a.packets == 0) != (b.packets == 0)) {
-      // A requester without responses retransmits for long. Shorter connections are truncated by the start or end of
-      // the capture. If the capture has the connection's establishment, a retransmission is sufficient.
+      // Without responses, a requester retransmits for a long time. A short connection may have only one direction
+      // because the capture starts or ends within it. If the capture contains the connection's establishment, one
+      // retransmission is sufficient.
       constexpr std::int64_t long_enough = 10'000'000;
       const bool is_long = connection.opened_frame
                                ? a.retransmitted_packets + b.retransmitted_packets != 0

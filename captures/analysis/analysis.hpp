@@ -33,7 +33,7 @@ using tracking::PortAddress;
 using tracking::Severity;
 using tracking::Side;
 
-/// Measured latency, from the first packet of a request.
+/// Kind of a measured latency. All start at the first packet of the request.
 enum class Phase : std::uint8_t { request_to_acknowledgement, request_to_first_response, request_to_last_response };
 inline constexpr std::size_t phases = 3;
 std::string_view to_string(Phase phase);
@@ -54,7 +54,7 @@ constexpr std::uint64_t size_to(std::size_t size_class) {
 }
 
 struct AnalysisOptions {
-  std::uint32_t connections = 20'000;   ///< connection rows: the largest by bytes on the wire
+  std::uint32_t connections = 20'000;   ///< connections with a row: those with the most bytes on the wire
   std::uint32_t talkers = 1U << 16;     ///< directions between two addresses
   std::uint32_t regions = 1U << 16;     ///< pairs of responder and key
   std::uint32_t distinct = 1U << 20;    ///< distinct queue pairs, and distinct source ports
@@ -72,8 +72,8 @@ struct OperationRow {
 struct TalkerRow {
   std::uint64_t packets = 0, bytes = 0, payload_bytes = 0;
   std::uint64_t queue_pairs = 0, source_ports = 0;  ///< distinct destination queue pairs, and UDP source ports (RoCEv2)
-  std::uint64_t crc_bad = 0, first_crc_bad = 0;     ///< packets, and the frame number of the first
-  // Cache of the preceding packet's values, because most packets repeat them.
+  std::uint64_t crc_bad = 0, first_crc_bad = 0;     ///< packets with a bad CRC, and the frame number of the first one
+  // Values of the preceding packet, which most packets repeat.
   std::uint32_t last_qp = UINT32_MAX, last_port = UINT32_MAX;
   void merge(const TalkerRow& other);
 };
@@ -158,7 +158,7 @@ class Incast {
   /// Adds a packet with `bytes` of payload. Times may decrease by less than one window.
   void add(const PortAddress& sender, const PortAddress& receiver, std::int64_t time, std::uint64_t bytes);
   void merge(const Incast& other);
-  /// Windows with at least two senders, in descending order of senders.
+  /// Windows with at least two senders, in descending order of the number of senders.
   [[nodiscard]] std::vector<IncastRow> rows() const;
   [[nodiscard]] std::int64_t window() const { return window_; }
 
@@ -211,7 +211,7 @@ class Analysis final : public tracking::Sink {
   void merged(const Connection& connection, std::uint64_t id) override;
   void merge(const Analysis& other);
 
-  // Results, in order of arrival. report.cpp sorts them into an order that depends only on the contents.
+  // Results. The order of lists depends on the order of the packets. report.cpp sorts them by their contents.
   std::uint64_t packets = 0, bytes = 0;
   std::int64_t first_time = INT64_MAX, last_time = INT64_MIN;
   std::array<std::uint64_t, 5> wires{};                                                ///< packets by Wire
@@ -243,13 +243,13 @@ class Analysis final : public tracking::Sink {
 
   std::uint64_t connections = 0, evicted_connections = 0;
   ConnectionCount opened_before;  ///< reliable connections that were established before the capture started
-  ConnectionCount one_way;  ///< reliable connections with only one captured direction: at least three packets over more
-                            ///< than a moment
-  ConnectionCount two_way;  ///< reliable connections with both directions captured
-  ConnectionCount other_class;                   ///< connections whose responses and requests differ in traffic class
+  ConnectionCount one_way;      ///< reliable connections with packets of only one endpoint, if they have at least three
+                                ///< packets and are not merely truncated by the capture
+  ConnectionCount two_way;      ///< reliable connections with both directions captured
+  ConnectionCount other_class;  ///< reliable connections whose responses have a different DSCP than the requests
   std::uint64_t duplicable = 0, duplicates = 0;  ///< packets whose duplicates can be detected (requests, TCP segments),
                                                  ///< and their duplicates
-  ConnectionCount low_confidence;                ///< connections whose directions were paired at low confidence
+  ConnectionCount low_confidence;  ///< reliable connections whose directions were paired with low confidence
 
   struct LargerConnection {
     bool operator()(const Connection& a, const Connection& b) const;
@@ -261,7 +261,7 @@ class Analysis final : public tracking::Sink {
   [[nodiscard]] std::vector<Event> first_events(EventKind kind) const;
   [[nodiscard]] const Histogram* latency(MessageKind kind, std::size_t size_class, Phase phase) const;
   [[nodiscard]] const std::vector<std::pair<FlowKey, TalkerRow>>& talkers() const { return talkers_.rows(); }
-  /// The number of the key is the memory key, its `from` is the responder.
+  /// FlowKey::number is the memory key, and FlowKey::from is the responder.
   [[nodiscard]] const std::vector<std::pair<FlowKey, RegionRow>>& regions() const { return regions_.rows(); }
   /// Distinct queue pairs of each address, from closed connections.
   [[nodiscard]] std::map<PortAddress, std::uint64_t> queue_pairs_by_address() const;
@@ -296,7 +296,7 @@ class Analysis final : public tracking::Sink {
 
   AnalysisOptions options_;
   BoundedTable<FlowKey, TalkerRow> talkers_;
-  /// Destination queue pairs of each talker, with the latest source port: most queue pairs use only one.
+  /// Destination queue pairs of each talker, with their latest source port. Most queue pairs use only one port.
   BoundedTable<MixedNumber, LastPort> flow_queue_pairs_;
   BoundedSet flow_ports_;
   BoundedTable<FlowKey, RegionRow> regions_;
@@ -307,7 +307,7 @@ class Analysis final : public tracking::Sink {
   std::vector<TopN<Event, EarlierEvent>> events_;
   std::unordered_map<std::uint64_t, ConnectionEvents> affected_;
   std::uint64_t skipped_affected_ = 0;
-  /// Strings that events of loaded connections refer to.
+  /// Strings to which loaded connections refer.
   std::vector<std::shared_ptr<const std::set<std::string, std::less<>>>> sentences_;
 };
 

@@ -167,7 +167,7 @@ TEST(BoundedTable, CountsDroppedItems) {
   EXPECT_FALSE(set.insert(0));
 }
 
-// Merging: any partition by pairs, in any order, has the same report
+// Merging: every partition by endpoint pairs has the same report, in any order
 
 struct Happening {
   std::uint64_t pair = 0;

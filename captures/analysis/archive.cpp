@@ -19,7 +19,7 @@ std::string layout() {
   return text += "\n";
 }
 
-/// Numbers, arrays and structures without pointers, which can be copied as bytes.
+/// Numbers, arrays and structures without pointers. They are copied as bytes.
 template <class T>
 concept Plain = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> && !std::is_same_v<T, Connection> &&
                 !std::is_same_v<T, std::string_view>;
@@ -41,7 +41,7 @@ class Saver {
   std::string out_;
 };
 
-/// Aborts load(), which catches it.
+/// Ends loading. load() catches it.
 struct Unreadable : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -83,7 +83,7 @@ struct Archived {
   static void each(A& archive, T& value) {
     archive.raw(&value, sizeof value);
   }
-  // The reason is a constant string whose address is valid only in the saving process.
+  // The reason of the detected protocol is a constant string. Its address is valid only in the saving process.
   template <class A>
   static void each(A& archive, Connection& connection) {
     static_assert(std::is_trivially_copyable_v<Connection>);
@@ -113,7 +113,7 @@ struct Archived {
   static void each(A& archive, Series& series) {
     all(archive, series.step_, series.first_, series.steps_);
     if constexpr (A::loads) {
-      // Both limits bound the time that merging takes.
+      // Both limits bound the time of merging.
       if (series.step_ < Series::finest || series.steps_.size() > static_cast<std::size_t>(Series::max_steps))
         throw Unreadable("the series has an invalid step or length");
       series.current_ = SIZE_MAX;
@@ -216,7 +216,7 @@ struct Archived {
 std::string save(const Analysis& analysis) {
   Saver saver;
   saver.out_ = layout();
-  // Shared with loading, which needs a mutable analysis. Saving does not modify it.
+  // Loading uses the same function, so the function requires a mutable analysis. Saving does not modify it.
   Archived::each(saver, const_cast<Analysis&>(analysis));
   return std::move(saver.out_);
 }

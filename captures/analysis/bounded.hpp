@@ -14,7 +14,8 @@ namespace rdmawire::captures::analysis {
 /// Gives archive.cpp access to private members.
 struct Archived;
 
-/// Rows by key. Rows are never removed. `Key` needs == and `hash()`: 64 bits, the low bits well mixed.
+/// Table of rows by key. Rows are never removed. `Key` needs == and `hash()`, which returns 64 bits with well mixed low
+/// bits.
 template <class Key, class Row>
 class BoundedTable {
  public:
@@ -170,7 +171,7 @@ class TopN {
   std::size_t capacity_;
   std::uint64_t seen_ = 0;
   std::vector<Item> items_;
-  Item worst_{};  ///< if bounded_: items that are not before it are dropped
+  Item worst_{};  ///< valid if bounded_: items that are not before this one are dropped
   bool bounded_ = false;
 };
 

@@ -36,7 +36,7 @@ struct ScanOptions {
 };
 
 /// Detects files that were recorded at the same time. Consecutive files of one capture may overlap by a few packets, so
-/// an overlap counts from half of the shorter file on.
+/// an overlap counts only if it is at least half as long as the shorter file.
 class Overlaps {
  public:
   void packet(std::int64_t time) {
@@ -48,7 +48,8 @@ class Overlaps {
 
  private:
   std::int64_t first_ = INT64_MAX, last_ = INT64_MIN;
-  std::int64_t latest_first_ = INT64_MAX, latest_last_ = INT64_MIN;  ///< of the file with the latest last packet
+  /// First and last time of the file whose last packet is the latest so far.
+  std::int64_t latest_first_ = INT64_MAX, latest_last_ = INT64_MIN;
 };
 
 /// Selects packets within the boundaries, which must not be relative.
@@ -61,7 +62,7 @@ class Window {
   Boundary from_, to_;
 };
 
-/// Records in `facts` how reading ended (`next`): packets lost by the capture, and the error.
+/// Stores in `facts` how reading ended (`next`): the number of packets that the capture lost, and the error.
 void note_end(const Reader& reader, Next next, Input::File& facts);
 
 /// Receives frames, numbered from 1 over all files.
@@ -84,10 +85,10 @@ class CaptureScan {
 
   /// Whether all files can be read more than once.
   [[nodiscard]] bool seekable() const;
-  /// Passes all frames within the boundaries to `taker`. If `first` (set for exactly one thread), fills `input` and
-  /// `errors` and reports progress.
+  /// Passes all frames within the boundaries to `taker`. If `first` is set (for exactly one thread), fills `input` and
+  /// `errors`, and reports progress.
   void through(FrameConsumer& taker, bool first, Input& input, std::vector<std::string>& errors);
-  /// Number of shards for `threads` requested threads, between 1 and the maximum number of threads.
+  /// Number of shards for the requested number of threads, limited to 1 and the maximum.
   static unsigned shards(unsigned threads);
   /// Calls `work(shard)` for each shard, on one thread each. Uses fewer threads if the system refuses to start more.
   static void divide(unsigned shards, const std::function<void(unsigned)>& work);

@@ -60,7 +60,7 @@ constexpr auto recoveries = [](const Analysis& a, Cause c) {
 constexpr auto sequence_naks = [](const Analysis& a) {
   return a.naks[static_cast<std::size_t>(Cause::psn_sequence_error)];
 };
-// Retransmissions after a NAK or a loss are no duplicates, because the responder discarded the original packets.
+// Retransmissions after a NAK or a loss are not duplicates, because the responder did not accept the original packets.
 constexpr auto needless = [](const Analysis& a) {
   return a.retransmissions[static_cast<std::size_t>(Cause::spurious)].packets;
 };

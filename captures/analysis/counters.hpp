@@ -24,10 +24,11 @@ struct CounterDifference {
   std::string name;
   std::uint64_t before = 0, after = 0;
   std::int64_t difference = 0;
-  std::optional<std::uint64_t> in_capture;  ///< nullopt: not visible in captures
-  std::string says;                         ///< a sentence, or empty without a comparison
+  std::optional<std::uint64_t> in_capture;  ///< corresponding number in the capture (nullopt: not visible in captures)
+  std::string says;                         ///< a sentence about the comparison (empty: not comparable)
 };
-/// Counters that changed or have a value in the capture. For a single set of counters, pass an empty `before`.
+/// Returns the counters that changed, or that have a value in the capture. For a single set of counters, pass an empty
+/// `before`.
 std::vector<CounterDifference> differences_of(const Counters& before, const Counters& after, const Analysis& analysis);
 
 }  // namespace rdmawire::captures::analysis

@@ -109,10 +109,10 @@ struct CsvTables::State {
 
   std::mutex mutex;
   Table connections, flows, messages, events, packets;
-  std::unordered_map<std::uint64_t, std::uint64_t> merged_from;  ///< by connection: identifier of the direction merged
-                                                                 ///< into it
+  /// Identifier of a connection → identifier of the direction that was merged into it.
+  std::unordered_map<std::uint64_t, std::uint64_t> merged_from;
   bool with_packets = false;
-  std::vector<Seen> seen;  ///< ring by frame number
+  std::vector<Seen> seen;  ///< ring, indexed by frame number
   std::string error;
 };
 

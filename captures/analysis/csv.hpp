@@ -14,8 +14,8 @@ namespace rdmawire::captures::analysis {
 /// values empty.
 class CsvTables final : public tracking::Sink {
  public:
-  /// Creates the directory if necessary, and the files, which get their names in finish(). The error contains the path
-  /// and the reason.
+  /// Creates the directory if necessary, and the files. The files get their names in finish(). The error contains the
+  /// path and the reason.
   static tl::expected<std::unique_ptr<CsvTables>, std::string> create(const std::string& directory, bool packets);
   ~CsvTables();
 
@@ -26,8 +26,8 @@ class CsvTables final : public tracking::Sink {
   void connection(const tracking::Connection& connection, tracking::CloseReason close_reason) override;
   void merged(const tracking::Connection& connection, std::uint64_t id) override;
   void packet(const tracking::Connection& connection, std::uint64_t frame, const tracking::PacketNote& note) override;
-  /// Writes buffered rows and replaces the files of an earlier run. Returns an error if any write failed: no file is
-  /// replaced then. Without finish(), the files are discarded.
+  /// Writes buffered rows and replaces the files of an earlier run. If any write failed, replaces no file and returns
+  /// an error. Without finish(), the files are discarded.
   tl::expected<void, std::string> finish();
 
  private:

@@ -23,7 +23,7 @@ namespace {
 std::size_t index(Side end) { return static_cast<std::size_t>(end); }
 std::string_view name(Side end) { return end == Side::a ? "a" : "b"; }
 
-/// Kind of a point. page.js uses the same order.
+/// Kind of a point, in the order of point_kinds in page/connection.js.
 enum class PointKind : std::uint8_t { request, retransmission, acknowledgement, response, nak, rnr_nak, cnp, marked };
 
 /// Properties of a packet that PacketNote does not contain.
@@ -37,7 +37,8 @@ struct Seen {
   bool marked = false;  ///< ECN: congestion experienced
   // iWARP
   bool segment = false, sender_known = false, has_acknowledged = false, fin = false, reset = false;
-  std::uint8_t pdus = 0, first_pdu = 0;  ///< FPDUs that end in it (255: or more), and the first one's RDMAP opcode
+  std::uint8_t pdus = 0, first_pdu = 0;  ///< number of FPDUs that end in the segment (255: 255 or more), and the RDMAP
+                                         ///< opcode of the first one
   bool first_is_ddp = false;             ///< whether first_pdu is valid
   std::uint32_t length = 0;
   std::uint64_t offset = 0, acknowledged = 0;
@@ -85,7 +86,8 @@ struct Point {
   Side end = Side::a;
 };
 
-/// Evenly spaced points up to a limit. When full, it drops every other point and doubles the sampling interval.
+/// Evenly spaced points, up to a limit. If the sample is full, drops every other point and doubles the sampling
+/// interval.
 class Sample {
  public:
   explicit Sample(std::size_t capacity) : capacity_(std::max<std::size_t>(capacity, 2)) {}
@@ -111,7 +113,7 @@ class Sample {
 /// A packet in a sequence diagram.
 struct SequenceEntry {
   Seen seen;
-  std::uint64_t ordinal = 0;  ///< among the connection's packets
+  std::uint64_t ordinal = 0;  ///< number of the packet within its connection
   Side end = Side::a;
   std::optional<std::int64_t> sequence;  ///< relative PSN, or stream offset of the first byte
   std::optional<std::int64_t> acknowledged;
@@ -164,7 +166,7 @@ struct SequenceDiagram {
   static constexpr std::size_t most = 40;
   struct Anchor {
     std::uint64_t frame = 0;
-    std::size_t before = 0, after = 0;  ///< surrounding entries to include
+    std::size_t before = 0, after = 0;  ///< number of entries before and after the frame to include
   };
   std::uint64_t rank = 0, connection = 0;
   std::string kind, cause;
@@ -191,7 +193,7 @@ class Collector final : public tracking::Sink {
     Kept& kept = found->second;
     const Seen& seen = ring_[frame & (ring_.size() - 1)];
     ++kept.packets;
-    if (seen.frame != frame) return;  // already overwritten in the ring
+    if (seen.frame != frame) return;  // the ring has already overwritten the packet
     SequenceEntry entry;
     entry.seen = seen;
     entry.ordinal = kept.packets;
@@ -239,7 +241,7 @@ class Collector final : public tracking::Sink {
  private:
   struct Plot {
     Sample plenty, rare;
-    std::int64_t start = 0, step = 1;  ///< nanoseconds since 1970, nanoseconds
+    std::int64_t start = 0, step = 1;  ///< start in nanoseconds since 1970, step in nanoseconds
     std::array<std::vector<std::uint64_t>, 2> bytes, messages;
 
     Plot(const Connection& connection, std::size_t capacity, std::int64_t steps)
@@ -262,7 +264,8 @@ class Collector final : public tracking::Sink {
     std::vector<std::size_t> diagrams;  ///< indices
     std::deque<SequenceEntry> before;   ///< latest entries
     std::uint64_t packets = 0;
-    // State of each endpoint: latest sequence number, unwrapped, and for iWARP the stream offset of sequence number 0.
+    // State of each endpoint: the latest unwrapped sequence number, for iWARP the stream offset of sequence number 0,
+    // and the latest acknowledgement.
     std::array<std::int64_t, 2> last{};
     std::array<std::optional<std::int64_t>, 2> base;
     std::array<std::int64_t, 2> acknowledged{INT64_MIN, INT64_MIN};
@@ -275,7 +278,7 @@ class Collector final : public tracking::Sink {
 
   /// Selects the worst findings, and the frames that each sequence diagram must show.
   void choose_diagrams(const Analysis& analysis, const Json& report) {
-    // A finding of many connections names none, so look up the owner of its first frame.
+    // A finding about many connections does not name a connection, so look up the connection of its first frame.
     std::map<std::pair<std::uint64_t, EventKind>, std::uint64_t> owners;
     for (const auto& [connection, affected] : analysis.affected())
       for (const Group& group : affected.groups) owners.emplace(std::pair(group.first_frame, group.kind), connection);
@@ -332,7 +335,7 @@ class Collector final : public tracking::Sink {
     }
   }
 
-  /// Assigns a sequence diagram whose connection was unknown until now.
+  /// Assigns the connection to sequence diagrams that start at the frame and whose connection was unknown.
   void find_unplaced(std::uint64_t frame, std::uint64_t connection) {
     if (unplaced_.empty()) return;
     const auto [first, last] = unplaced_.equal_range(frame);
@@ -373,7 +376,7 @@ class Collector final : public tracking::Sink {
     if (seen.segment) {
       if (seen.length && entry.sequence) {
         point.kind = entry.retransmission ? PointKind::retransmission : PointKind::request;
-        // End of the segment, which is the sequence number of its acknowledgement.
+        // The end of the segment, which is the acknowledgement number that acknowledges it.
         point.sequence = *entry.sequence + seen.length;
         (entry.retransmission ? plot.rare : plot.plenty).add(point);
       }
@@ -471,9 +474,9 @@ class Collector final : public tracking::Sink {
 
   DetailsOptions options_;
   std::int64_t origin_;
-  std::vector<Seen> ring_;  ///< by frame number, until packet() reports the connection
+  std::vector<Seen> ring_;  ///< packets by frame number, until packet() reports their connection
   std::vector<SequenceDiagram> diagrams_;
-  std::multimap<std::uint64_t, std::size_t> unplaced_;  ///< by frame: diagrams without a known connection
+  std::multimap<std::uint64_t, std::size_t> unplaced_;  ///< diagrams without a known connection, by frame
   std::unordered_map<std::uint64_t, Kept> kept_;
   std::vector<std::uint64_t> order_;  ///< plotted connections
 };

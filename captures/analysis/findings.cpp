@@ -13,7 +13,8 @@ namespace {
 
 using enum EventKind;
 
-/// Texts of a finding, by kind and cause. Rows with Cause::none apply to all other causes.
+/// Texts of a finding, by kind and cause. A row with Cause::none applies to all causes of the kind without a row of
+/// their own.
 struct Advice {
   EventKind kind;
   Cause cause;
@@ -40,7 +41,8 @@ constexpr Advice advices[] = {
      "in the application. Counters: out_of_buffer (responder), and rnr_nak_retry_err (requester) after the last "
      "retry."},
     {retransmission, Cause::implied_nak, "implied-NAK retransmission", "implied-NAK retransmissions",
-     "A response skipped earlier responses. READ or atomic responses were lost on the way back, so the requester "
+     "A response skipped the PSNs of earlier responses. READ or atomic responses were lost on the way back, so the "
+     "requester "
      "retried the requests.",
      "Check the path from the responder to the requester for loss. Requester counter: implied_nak_seq_err."},
     {retransmission, Cause::spurious, "spurious retransmission", "spurious retransmissions",
@@ -252,7 +254,7 @@ constexpr Advice advices[] = {
      "rdmawire dissect -V --frame N shows layer, type, code and the quoted header."},
 };
 
-/// Texts for iWARP that differ from advices.
+/// Texts for iWARP that differ from those in `advices`.
 constexpr Advice iwarp_advices[] = {
     {unsolicited_response, Cause::none, "response without request", "responses without request",
      "Read Responses have no Read Request in the capture, or specify a different data sink.",
@@ -303,7 +305,7 @@ const Advice* advice_of(EventKind kind, Cause cause, bool iwarp) {
 }
 
 Severity severity_of(EventKind kind, Cause cause) {
-  // A rejected request failed permanently. Missing packets are retransmitted.
+  // A rejected request fails permanently, but missing packets are retransmitted.
   if (kind == nak && cause != Cause::psn_sequence_error) return Severity::error;
   return tracking::event_rows[static_cast<std::size_t>(kind)].severity;
 }
@@ -336,7 +338,7 @@ std::vector<Cause> explained_by(EventKind kind, Cause cause) {
 
 std::vector<Case> cases_of(std::uint64_t connection, const ConnectionEvents& affected) {
   std::vector<Case> cases;
-  // ECN marks and CNPs form one finding.
+  // Combine ECN marks and CNPs into one finding.
   Group congestion;
   congestion.kind = ecn_marked;
   std::vector<Evidence> congestion_evidence;
@@ -414,7 +416,8 @@ void remark(Finding& finding, const Analysis& analysis) {
         "than the network.";
 }
 
-/// Packets of the endpoint that retransmitted (the responder for READs).
+/// Returns the number of packets of the endpoint whose packets were lost: for an implied NAK the responder, else the
+/// requester.
 std::uint64_t sent_by_sender(const Case& of) {
   const Side sender = of.group.cause == Cause::implied_nak ? tracking::other(of.group.end) : of.group.end;
   return of.affected->packets[static_cast<std::size_t>(sender)];
@@ -513,14 +516,15 @@ Finding of_capture(Severity severity, std::string_view kind, std::uint64_t count
   return finding;
 }
 
-/// Whether most packets were captured twice. Networks and senders do not duplicate that many packets that fast.
+/// Whether most packets were captured twice. Neither networks nor senders duplicate most packets within such a short
+/// time.
 bool captured_twice(const Analysis& analysis) {
   constexpr std::uint64_t fewest = 10;
   return analysis.duplicates >= fewest &&
          analysis.duplicates >= (analysis.duplicable - std::min(analysis.duplicates, analysis.duplicable)) / 4 * 3;
 }
 
-/// One finding for the whole capture. It replaces the findings on duplicates of the single connections.
+/// Returns one finding for the whole capture. It replaces the findings about duplicates of single connections.
 Finding captured_twice_finding(const Analysis& analysis, std::vector<Case>& copies) {
   Group all;
   for (const Case& one : copies) all.merge(one.group);
@@ -664,7 +668,7 @@ std::vector<Finding> findings_of(const Analysis& analysis, const InputFacts& inp
   }
   add_capture_wide(findings, analysis, input);
   std::sort(findings.begin(), findings.end(), before);
-  // These findings precede the others, because they affect the interpretation of the others.
+  // The following findings precede all others, because they affect their interpretation.
   if (twice) findings.insert(findings.begin(), captured_twice_finding(analysis, by_kind[{duplicate, Cause::none}]));
   if (input.overlapping_files)
     findings.insert(

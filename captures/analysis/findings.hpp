@@ -26,7 +26,7 @@ struct AffectedConnection {
 
 struct Finding {
   Severity severity = Severity::info;
-  std::string_view kind, cause;   ///< of the events, or a kind of finding about the capture
+  std::string_view kind, cause;   ///< kind and cause of the events, or the kind of a finding about the capture
   std::uint64_t connection = 0;   ///< 0: several connections, or the capture
   std::uint64_t connections = 1;  ///< number of affected connections
   Side end = Side::a;
@@ -36,16 +36,16 @@ struct Finding {
   std::int64_t cost_ns = 0;
   std::uint64_t first_frame = 0, last_frame = 0;  ///< 0: none
   std::int64_t first_time = 0, last_time = 0;     ///< nanoseconds since 1970 (0: none)
-  std::vector<std::uint64_t> frames;              ///< the earliest, at most 10
-  double share = -1;                              ///< of the sender's packets, 0 to 1 (negative: does not apply)
+  std::vector<std::uint64_t> frames;              ///< frames of the earliest events, at most 10
+  double share = -1;                              ///< share of the sender's packets, 0 to 1 (negative: does not apply)
   std::string meaning, next;
   std::vector<Evidence> evidence;
-  std::vector<AffectedConnection> worst;  ///< for a collective finding, at most 5
+  std::vector<AffectedConnection> worst;  ///< for a collective finding, its worst connections, at most 5
 };
 
 /// Properties of the input in addition to its packets.
 struct InputFacts {
-  std::uint64_t lost_by_capture = 0;    ///< packets, as recorded in the files
+  std::uint64_t lost_by_capture = 0;    ///< number of packets, as recorded in the files
   std::uint64_t overlapping_files = 0;  ///< files recorded at the same time as an earlier one
 };
 

@@ -1,8 +1,8 @@
 #pragma once
-/// Durations counted in buckets: quantiles of any number of values in little memory, merged exactly.
+/// Histogram of durations: quantiles of any number of values in little memory. Histograms merge exactly.
 ///
-/// The buckets are those of a high dynamic range histogram: of each power of two 128, so that a value is known to
-/// 0.8 % (two significant digits). Debian 12 packages HdrHistogram only for Go and Java.
+/// The buckets are those of a high dynamic range histogram: 128 for each power of two, so that the error of a value is
+/// at most 0.8 % (two significant digits). Debian 12 packages HdrHistogram only for Go and Java.
 
 #include <algorithm>
 #include <bit>
@@ -34,10 +34,11 @@ class Histogram {
   }
 
   [[nodiscard]] std::uint64_t count() const { return count_; }
-  /// Exact (0 if empty).
+  /// The exact minimum (0 if empty).
   [[nodiscard]] std::uint64_t min() const { return count_ ? min_ : 0; }
   [[nodiscard]] std::uint64_t max() const { return max_; }
-  /// The value that `permille` thousandths of all values do not exceed, at most 0.8 % too large (0 when empty).
+  /// Returns the value that `permille` thousandths of all values do not exceed. It is at most 0.8 % too large (0 if
+  /// empty).
   [[nodiscard]] std::uint64_t quantile(std::uint64_t permille) const {
     const std::uint64_t rank = std::max<std::uint64_t>((count_ * permille + 999) / 1000, 1);
     std::uint64_t below = 0;
@@ -45,7 +46,7 @@ class Histogram {
       if ((below += counts_[i]) >= rank) return std::clamp(highest(i), min(), max_);
     return max_;
   }
-  /// Calls `take(lowest, highest, count)` for each bucket that is not empty, ascending.
+  /// Calls `take(lowest, highest, count)` for each bucket that is not empty, in ascending order.
   template <class Take>
   void buckets(Take take) const {
     for (std::size_t i = 0; i < counts_.size(); ++i)
@@ -56,7 +57,7 @@ class Histogram {
   friend struct Archived;
   static constexpr unsigned bits = 7;
   static constexpr std::uint64_t half = 1U << bits;
-  // Values below 2 * half have a bucket each. Larger powers of two have `half` buckets.
+  // Each value below 2 * half has its own bucket. Each larger power of two has `half` buckets.
   static std::size_t index(std::uint64_t v) {
     if (v < 2 * half) return v;
     const auto shift = static_cast<unsigned>(std::bit_width(v)) - bits - 1;

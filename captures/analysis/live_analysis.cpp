@@ -56,7 +56,7 @@ bool LiveAnalysis::take_of_device(Clock::time_point until, const std::atomic<boo
   return true;
 }
 
-// Reopens the file whenever it has grown and skips the records already read (a few nanoseconds each).
+// Whenever the file has grown, reopens it and skips the records already read (a few nanoseconds each).
 bool LiveAnalysis::take_of_file(Clock::time_point until, const std::atomic<bool>& stop) {
   while (!stop) {
     struct stat status {};
@@ -67,7 +67,7 @@ bool LiveAnalysis::take_of_file(Clock::time_point until, const std::atomic<bool>
     if (!reader_ && status.st_size != size_ && status.st_size != 0) {
       size_ = status.st_size;
       auto opened = Reader::open(facts_.name);
-      // The rest of a truncated header is still to be written.
+      // If the header is truncated, wait until the rest is written.
       if (!opened && opened.error().kind != CaptureError::Kind::truncated) {
         errors_.push_back(to_string(opened.error()));
         return false;

@@ -51,8 +51,8 @@ class LiveAnalysis {
   Input::File facts_;
   std::vector<std::string> errors_;
   std::optional<LiveCapture> live_;
-  std::optional<Reader> reader_;  ///< while the file has unread records
-  off_t size_ = -1;               ///< of the file when it was last opened
+  std::optional<Reader> reader_;  ///< set while the file has unread records
+  off_t size_ = -1;               ///< size of the file when it was last opened
 };
 
 }  // namespace rdmawire::captures::analysis

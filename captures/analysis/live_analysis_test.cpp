@@ -1,4 +1,4 @@
-/// Following a growing file has the same result as reading the complete file.
+/// Following a growing file must have the same result as reading the complete file.
 
 #include "captures/analysis/live_analysis.hpp"
 

@@ -17,9 +17,9 @@ namespace {
 /// Items of a batch. A frame item is followed by its bytes.
 enum class Item : std::uint64_t {
   frame,      ///< frame of this shard
-  text,       ///< frame of another shard whose text concerns this shard
+  text,       ///< frame of another shard that contains text for all shards
   addresses,  ///< addresses of a frame of any shard, at their first occurrence in the portion
-  arrival,    ///< RDMA payload for a receiver of this shard
+  arrival,    ///< bytes of RDMA payload for a receiver of this shard
 };
 struct FrameItem {
   Item item = Item::frame;
@@ -91,7 +91,7 @@ tl::unexpected<std::string> broken(std::size_t place, std::size_t all) {
       "malformed batch of frames at byte {} of {}: use the same rdmawire build in all processes", place, all));
 }
 
-/// Frame of the first item. Malformed items sort first, and take() rejects them.
+/// Frame number of the first item. Returns the lowest number for a malformed item, so that take() rejects it next.
 std::uint64_t frame_of_next(Bytes batch) {
   struct {
     Item item;

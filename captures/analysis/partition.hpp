@@ -3,9 +3,10 @@
 /// and each shard is tracked in capture order, in any process. The merged result equals that of a single run over all
 /// files.
 ///
-/// Information for other shards (parameters that programs exchange as text, arrivals at a receiver) is relevant only
-/// for frames that match the filter, if any. Only a frame's own shard can evaluate the filter, because the filter may
-/// depend on the connection. So each shard is filtered first, and its information is then added to the other shards.
+/// Some information of a frame concerns other shards: parameters that programs exchange as text, and arrivals at a
+/// receiver. If there is a filter, only the information of matching frames counts. Only a frame's own shard can
+/// evaluate the filter, because the filter may depend on the connection. So each shard is filtered first, and its
+/// information is then added to the other shards.
 
 #include <optional>
 #include <span>
@@ -19,9 +20,10 @@ namespace rdmawire::captures::analysis {
 
 /// Properties of a file that all shards need.
 struct Survey {
-  Input::File facts;                                           ///< first_frame 1, or 0
-  std::int64_t start_time = INT64_MAX;                         ///< time of the first packet, which orders the files
-  std::int64_t first_time = INT64_MAX, last_time = INT64_MIN;  ///< earliest and latest, nanoseconds since 1970
+  Input::File facts;                    ///< first_frame is 1, or 0 without packets
+  std::int64_t start_time = INT64_MAX;  ///< time of the first packet, which orders the files
+  /// Earliest and latest time of a packet, nanoseconds since 1970.
+  std::int64_t first_time = INT64_MAX, last_time = INT64_MIN;
 };
 /// Surveys a file, up to the first read error. Returns an error if the file cannot be opened.
 tl::expected<Survey, std::string> survey(const std::string& file);
@@ -30,8 +32,8 @@ tl::expected<Survey, std::string> survey(const std::string& file);
 struct Portion {
   std::string file;
   std::uint64_t from = 1, to = UINT64_MAX;  ///< frame numbers within the file, starting at 1, inclusive
-  std::uint64_t frames_before = 0;          ///< frames in earlier files, added to frame numbers
-  Boundary begin, end;                      ///< of the complete capture, not relative
+  std::uint64_t frames_before = 0;          ///< number of frames in earlier files, which is added to frame numbers
+  Boundary begin, end;                      ///< boundaries of the complete capture, not relative
 };
 struct ShardPlan {
   /// A batch for each shard. ShardTracker requires the batches of all files and portions in order, and the same build
@@ -71,16 +73,17 @@ class ShardTracker {
   /// Ignores files, boundaries and threads of `options`. If there is a filter, call divide() with `filtered`.
   /// Filter, sinks and callbacks must outlive this object.
   explicit ShardTracker(const RunOptions& options);
-  /// Sets the data of all ShardFilter objects for this shard. Call before add(). The bytes must outlive this object.
+  /// Sets the data that all ShardFilter objects returned for this shard. Call before add(). The bytes must outlive this
+  /// object.
   void add_filtered(std::span<const Bytes> filtered);
   /// Counts only packets between these two addresses, which are the endpoints of RunOptions::connection.
   void narrow_to(const PortAddress& one, const PortAddress& other) { pipeline_.narrow_to(one, other); }
-  /// Adds a batch. Returns an error, one sentence, if it is malformed. The preceding part was added.
+  /// Adds a batch. Returns an error, one sentence, if it is malformed. The items before the error were added.
   tl::expected<void, std::string> add(Bytes batch);
-  /// Ends the analysis. Call once. `last`: the latest last packet with a BTH of all shards.
+  /// Ends the analysis. Call once. `last`: the last packet with a BTH of all shards.
   Analysis finish(const tracking::Moment& last);
   [[nodiscard]] std::uint64_t evicted_packets() const { return pipeline_.evicted_packets(); }
-  /// The connection RunOptions::connection, after it was closed (nullopt if it is not in this shard).
+  /// The connection that RunOptions::connection selects, after it was closed (nullopt if it is not in this shard).
   [[nodiscard]] const std::optional<Connection>& wanted() const { return pipeline_.wanted(); }
 
  private:
@@ -89,7 +92,7 @@ class ShardTracker {
 
   RunOptions options_;
   Pipeline pipeline_;
-  std::vector<Bytes> filtered_;  ///< heap by the frame of the next item
+  std::vector<Bytes> filtered_;  ///< heap, ordered by the frame of the next item
 };
 
 }  // namespace rdmawire::captures::analysis

@@ -184,7 +184,7 @@ TEST(Partition, FilteredShardsEqualSingleRun) {
   }
 }
 
-// The end of the capture, not of the shard, determines how long a request was outstanding.
+// The end of the capture determines how long a request was outstanding, and not the end of the shard.
 TEST(Partition, OutstandingTimeEndsWithTheCapture) {
   const std::string path = testing::TempDir() + "partition_test." + std::to_string(::getpid()) + ".pcap";
   {
@@ -207,7 +207,7 @@ TEST(Partition, OutstandingTimeEndsWithTheCapture) {
         first = false;
         record.time += shift;
         latest = record.time;
-        // Change the addresses of the second capture, so that its pairs differ.
+        // Change the addresses of the second capture, so that its endpoint pairs differ.
         std::vector<std::uint8_t> bytes(record.bytes.begin(), record.bytes.end());
         if (shift && bytes.size() > 30) bytes[28] = bytes[32] = 99;
         record.bytes = bytes;
@@ -266,7 +266,7 @@ TEST(Partition, ReportsInvalidInput) {
   EXPECT_FALSE(tracker.add(bytes_of("invalid data that is longer than an item")));
 }
 
-// Data from other processes may be damaged: times must stay within the tracker's range.
+// Data from other processes may be damaged. Its times are limited to the tracker's range.
 TEST(Partition, InvalidTimesAreLimited) {
   for (const char* name : {"rping.pcap", "siw-write-loss.pcap.gz"}) {
     const std::string path = RDMAWIRE_SOURCE_DIR "/captures/samples/" + std::string(name);

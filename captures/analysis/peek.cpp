@@ -16,7 +16,7 @@ using tracking::PortAddress;
 
 constexpr std::uint16_t raw_ip = 0;  ///< no EtherType: the version field of the IP header decides
 
-/// `bytes`: length from the BTH to the ICRC, inclusive.
+/// Reads opcode, QP and payload length. `bytes`: length from the BTH to the ICRC, inclusive.
 void look_at_bth(Peek& peek, const std::uint8_t* bth, std::uint64_t bytes) {
   peek.bth = true;
   peek.opcode = bth[0];
@@ -28,7 +28,7 @@ void look_at_bth(Peek& peek, const std::uint8_t* bth, std::uint64_t bytes) {
 }
 
 /// Whether the data may be part of "0000:000011:a1b2c3…" (hexadecimal numbers with colons and a final zero), or a digit
-/// and a zero. Matches all data for tracking::TextExchange, and few others.
+/// and a zero. True for all data that tracking::TextExchange evaluates, and for little other data.
 bool is_text(Bytes data) {
   constexpr std::size_t enough = 16;
   const Bytes begin = data.first(std::min(data.size(), enough));
@@ -153,7 +153,7 @@ unsigned Sharder::next(const Peek& seen, Bytes frame, LinkType link) {
   std::uint16_t& shard = shard_[*pair & (pairs - 1)];
   if (shard == none) {
     shard = static_cast<std::uint16_t>(std::min_element(loads_.begin(), loads_.end()) - loads_.begin());
-    // Distributes pairs evenly if many start at the same time.
+    // Each new pair adds load, so that pairs that start at the same time are distributed evenly.
     constexpr std::uint64_t a_pair = 1000;
     loads_[shard] += a_pair;
   }

@@ -12,27 +12,27 @@
 namespace rdmawire::captures::analysis {
 
 struct Peek {
-  /// The frame has IPv4, IPv6 or a GRH directly after the link layer, with TCP, UDP or the InfiniBand transport. Other
-  /// frames (native InfiniBand, tunnels, rare link layers) must be decoded.
+  /// The link layer is followed directly by IPv4, IPv6 or a GRH, and then by TCP, UDP or the InfiniBand transport.
+  /// Other frames (native InfiniBand, tunnels, rare link layers) must be decoded.
   bool known = false;
-  /// TCP that may contain the QP parameters that perftest or ibv_*_pingpong exchange. They may refer to queue pairs of
-  /// other addresses, so every shard needs the frame.
+  /// The frame is TCP and may contain the QP parameters that perftest or ibv_*_pingpong exchange. These may refer to
+  /// queue pairs of other addresses, so every shard needs the frame.
   bool text = false;
   tracking::PortAddress from, to;
-  std::uint64_t payload = 0;  ///< bytes of RDMA payload: RoCE only
-  bool bth = false;           ///< opcode and dest_qp are valid: RoCE only
+  std::uint64_t payload = 0;  ///< bytes of RDMA payload (only for RoCE)
+  bool bth = false;           ///< opcode and dest_qp are valid (only for RoCE)
   std::uint8_t opcode = 0;
   std::uint32_t dest_qp = 0;
 
-  /// Equal for both directions.
+  /// Hash of both addresses, equal for both directions.
   [[nodiscard]] std::uint64_t pair_hash() const {
     return tracking::FlowKey{from < to ? from : to, from < to ? to : from, 0}.hash();
   }
   [[nodiscard]] std::uint64_t receiver_hash() const { return tracking::FlowKey{to, {}, 0}.hash(); }
 };
 
-/// Hash that all frames between two addresses share. Returns nullopt without addresses and for native InfiniBand, whose
-/// subnet management concerns all shards.
+/// Returns a hash that is equal for all frames between two addresses. Returns nullopt for frames without addresses and
+/// for native InfiniBand, whose subnet management concerns all shards.
 std::optional<std::uint64_t> endpoint_pair(const Peek& seen, Bytes frame, LinkType link);
 
 /// Assigns frames to shards: all frames between two addresses belong to the same shard. Frames without addresses and

@@ -21,14 +21,14 @@ using Json = nlohmann::ordered_json;
 struct Input {
   struct File {
     std::string name;
-    std::uint64_t packets = 0, bytes = 0;          ///< bytes of packets, as captured
+    std::uint64_t packets = 0, bytes = 0;          ///< bytes: of packets, as captured
     std::uint64_t first_frame = 0;                 ///< 0: the file has no packet
     std::optional<std::uint64_t> lost_by_capture;  ///< packets (nullopt: not recorded in the file)
     std::string error;                             ///< read error (empty: read completely)
   };
   std::vector<File> files;
   std::string filter, from, to;  ///< as specified (empty: not specified)
-  std::uint64_t connection = 0;  ///< 0: all
+  std::uint64_t connection = 0;  ///< only this connection was analyzed (0: all)
   std::uint64_t evicted_packets = 0;
   std::uint64_t overlapping_files = 0;  ///< files recorded at the same time as an earlier one
 };

@@ -10,7 +10,7 @@
 namespace rdmawire::captures::analysis {
 namespace {
 
-// Every shard receives all addresses, so that the number of shards does not affect the result.
+// run() passes the addresses of all frames to every shard, so that the number of shards does not affect the result.
 tracking::TrackerOptions tracker_options(const RunOptions& options) {
   tracking::TrackerOptions result = options.tracker;
   result.notes_addresses = false;
@@ -61,7 +61,7 @@ class Tee final : public tracking::Sink {
 
 namespace {
 
-/// A record in the queue.
+/// A queued record.
 struct QueuedRecord {
   Bytes bytes;
   std::int64_t time = 0;
@@ -69,9 +69,9 @@ struct QueuedRecord {
   std::uint32_t wire_length = 0;
   LinkType link = LinkType::ethernet;
   bool mine = false;
-  bool arrives = false;  // with a filter: counts as an arrival at its receiver
+  bool arrives = false;  // only with a filter: counts as an arrival at its receiver
   Peek seen;
-  bool fetches = false;  // the next two are valid
+  bool fetches = false;  // the following two members are valid
   tracking::Tracker::Prefetcher ahead;
   std::uint64_t queue_pair_id = 0;
 };
@@ -120,7 +120,7 @@ void Pipeline::add(const Record& record, std::uint64_t frame, bool stays) {
   State& s = *state_;
   const Peek seen = peek(record.bytes, record.link, record.wire_length, s.options.dissector.decode.extra_roce_v2_port);
   const bool mine = s.division.next(seen, record.bytes, record.link) == s.shard;
-  // Incast counts all senders of a receiver, so it is partitioned by receiver.
+  // Incast detection counts all senders to a receiver, so it is partitioned by receiver.
   const bool counts =
       seen.payload && !s.options.filter && !s.only && (s.shards == 1 || seen.receiver_hash() % s.shards == s.shard);
   if (counts) s.analysis.incast.add(seen.from, seen.to, record.time, seen.payload);

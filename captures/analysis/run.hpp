@@ -18,8 +18,8 @@ namespace rdmawire::captures::analysis {
 
 struct RunOptions : ScanOptions {
   const output::Filter* filter = nullptr;  ///< packets that do not match are ignored
-  std::uint64_t connection = 0;            ///< analyze only this connection (0: all)
-  unsigned threads = 1;                    ///< maximum (streams and filters use one thread)
+  std::uint64_t connection = 0;            ///< analyze only the connection with this number (0: all)
+  unsigned threads = 1;                    ///< maximum number of threads (streams and filters use one thread)
   tracking::DissectorOptions dissector;
   tracking::TrackerOptions tracker;
   AnalysisOptions analysis;
@@ -52,22 +52,22 @@ class Pipeline final : public FrameConsumer {
   /// memory is prefetched, which does not affect the results.
   void add(const Record& record, std::uint64_t frame, bool stays) override;
   void add(const Record& record, std::uint64_t frame) { add(record, frame, false); }
-  /// Adds a frame that the caller assigned (partition.hpp). If not `mine`, the frame belongs to another shard and only
-  /// its text is used. It must match the filter, if any. Its bytes must remain valid until drain().
+  /// Adds a frame that the caller assigned (partition.hpp). If not `mine`, the frame belongs to another shard, only its
+  /// text is used, and it must match the filter, if any. Its bytes must remain valid until drain().
   void take(const Record& record, std::uint64_t frame, bool mine);
   /// Adds information of a frame that may belong to another shard: its addresses, and its arrival at the receiver.
   void note_addresses(const PortAddress& from, const PortAddress& to);
   void note_arrival(const PortAddress& from, const PortAddress& to, std::int64_t time, std::uint64_t payload);
   /// Processes the queued records.
   void drain() override;
-  /// Ends the analysis. Call once. `last`: the latest last() of all shards.
+  /// Ends the analysis. Call once. `last`: the latest value of last() of all shards.
   void finish(const tracking::Moment& last = {});
   [[nodiscard]] tracking::Moment last() const;
   [[nodiscard]] Analysis& analysis();
   /// Packets dropped because the tracker was full.
   [[nodiscard]] std::uint64_t evicted_packets() const;
   [[nodiscard]] std::uint64_t memory() const;
-  /// The connection RunOptions::connection, after it was closed.
+  /// The connection that RunOptions::connection selects, after it was closed.
   [[nodiscard]] const std::optional<Connection>& wanted() const;
   /// Counts only packets between these two addresses.
   void narrow_to(const PortAddress& one, const PortAddress& other);

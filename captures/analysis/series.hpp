@@ -9,8 +9,9 @@ namespace rdmawire::captures::analysis {
 
 struct Archived;
 
-/// The step is 1 µs times the smallest power of two with which the capture fits. Steps start at multiples of their
-/// length since 1970. The layout depends only on the first and the last time, so series merge exactly.
+/// The length of a step is 1 µs times the smallest power of two with which the capture fits into max_steps. Steps start
+/// at multiples of their length since 1970. The layout depends only on the first and the last time, so series merge
+/// exactly.
 class Series {
  public:
   static constexpr std::int64_t finest = 1000;  ///< nanoseconds

@@ -15,7 +15,7 @@ namespace {
 
 using output::TextStyle;
 
-/// Formats a message size. Powers of two use binary multiples, because applications choose them.
+/// Formats a message size. Powers of two are shown in binary multiples, because applications usually choose such sizes.
 std::string size_text(const Json& value) {
   if (!value.is_number()) return "–";
   const auto size = value.get<std::uint64_t>();

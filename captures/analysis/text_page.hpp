@@ -13,12 +13,13 @@
 
 namespace rdmawire::captures::analysis {
 
-/// Value of a report key. Null is 0, "" or "–". Words are part of one line (output::printable).
+/// Converts the value of a report key. null yields 0, "" or "–". Words are made printable as a part of one line
+/// (output::printable).
 std::uint64_t number(const Json& value);
 std::string word(const Json& value);
 std::string duration(const Json& value);
 
-/// "12.3 MB": three digits, decimal multiples.
+/// Formats bytes as "12.3 MB": three digits, decimal multiples.
 std::string bytes_text(std::uint64_t bytes);
 std::string bytes_text(const Json& value);
 /// Converts "remote_access_error" to "remote access error", and "rnr_nak" to "RNR NAK".
@@ -41,10 +42,10 @@ class TextPage {
   static constexpr std::size_t label_column = 17;
 
   void heading(std::string_view title);
-  /// "  label          text", with the text wrapped at `column`.
+  /// Prints "  label          text". Continuation lines start at `column`.
   void labeled(std::string_view label, std::string_view text, std::size_t column = label_column,
                output::TextStyle ink = output::TextStyle::plain);
-  /// No output if `rows` is empty. `all_rows`: total number of rows. `note`: a line after the table.
+  /// Prints a table, or nothing if `rows` is empty. `all_rows`: total number of rows. `note`: a line after the table.
   void table(std::string_view title, std::vector<Column> columns, std::vector<std::vector<std::string>> rows,
              std::size_t all_rows, std::string_view note = {});
 

@@ -10,8 +10,8 @@ namespace rdmawire::captures::analysis {
 inline constexpr std::size_t most_workers = 256;
 
 /// Calls `work` concurrently on this thread and on up to `count` - 1 others, and returns when all calls have returned.
-/// If the system refuses to start threads, uses fewer, so `work` must fetch its tasks one by one until none is left.
-/// Rethrows the first exception of a call.
+/// Uses fewer threads if the system refuses to start more. So `work` must fetch its tasks one by one until none is
+/// left. Rethrows the first exception of a call.
 void work_together(std::size_t count, const std::function<void()>& work);
 
 }  // namespace rdmawire::captures::analysis

@@ -16,7 +16,7 @@
 namespace rdmawire::captures {
 namespace {
 
-constexpr int max_nesting = 4;  // of headers within variable parts
+constexpr int max_nesting = 4;  // maximum nesting of headers in variable parts
 
 void blank(MutableBytes packet, Range range) {
   std::fill_n(packet.begin() + range.offset, range.length, std::uint8_t{0});
@@ -47,13 +47,13 @@ bool ends_with_fcs(Bytes packet) {
          crc32(packet.first(packet.size() - size)) == load_le(packet.data() + packet.size() - size, size);
 }
 
-// Datagrams to queue pairs 0 and 1 are management. Their unparsed parts may contain addresses.
+// Datagrams to QP 0 and QP 1 are management datagrams. Their unparsed parts may contain addresses.
 bool is_management(const HeaderStack& stack) {
   const auto bth = stack.get<Bth>();
   return bth && bth->get<"dest_qp">() <= 1;
 }
 
-// Offset of an FPDU within the packet, if it is contiguous.
+// Offset of an FPDU within the packet, if the packet contains its bytes contiguously.
 std::optional<std::uint32_t> offset_in(const HeaderStack& stack, const tracking::Pdu& pdu) {
   if (pdu.reassembled || pdu.stack.bytes.data() < stack.bytes.data()) return std::nullopt;
   const auto offset = static_cast<std::size_t>(pdu.stack.bytes.data() - stack.bytes.data());
@@ -133,7 +133,7 @@ void Anonymizer::replace_option_addresses(const HeaderStack& stack, std::size_t 
         store_be(target.data() + at, 4, pseudonyms_.ipv4(static_cast<std::uint32_t>(load_be<4>(original.data() + at))));
     }
   } else if (layer.header == &info<NdOption>) {
-    // Prefixes, name servers, and the redirected packet.
+    // These options may contain prefixes, name servers, or the redirected packet.
     blank(target, {NdOption::size, layer.length - static_cast<std::uint32_t>(NdOption::size)});
   } else if (layer.header == &info<Ipv6Extension>) {
     const Layer* before = index ? &stack.layers()[index - 1] : nullptr;
@@ -195,7 +195,7 @@ void Anonymizer::anonymize(const tracking::Packet& packet, std::vector<std::uint
 
   // The FPDUs of a byte stream have their own layers and payload within the packet's payload.
   const bool stream = is_stream(packet);
-  // IPoIB carries application data, like any other link.
+  // The payload of IPoIB is application data, as on any other link.
   const bool rdma = stream || (stack.wire != Wire::none && !stack.find(info<Ipoib>));
   if (!rdma && stack.payload.length) {
     blank(bytes, stack.payload);
@@ -221,7 +221,7 @@ void Anonymizer::anonymize(const tracking::Packet& packet, std::vector<std::uint
   }
 
   if (stream) {
-    // Complete FPDUs blank their own payload. The rest are parts of FPDUs that continue in other packets.
+    // Complete FPDUs blank their own payload. The other bytes are parts of FPDUs that continue in other packets.
     std::vector<Range> units;
     for (const tracking::Pdu& pdu : packet.pdus) {
       const auto offset = offset_in(stack, pdu);
@@ -253,7 +253,8 @@ void Anonymizer::anonymize(const tracking::Packet& packet, std::vector<std::uint
     }
   }
 
-  // Recompute inner checksums first, because the outer ones cover them. The ICRC covers the checksums within IPoIB.
+  // Recompute inner checksums first, because the outer ones cover them. The ICRC covers the checksums inside IPoIB, so
+  // these are recomputed before it.
   const std::uint32_t transport_at = stack.icrc.length && stack.transport != HeaderStack::none
                                          ? stack.layers()[stack.transport].offset
                                          : static_cast<std::uint32_t>(bytes.size());

@@ -41,7 +41,7 @@ class Anonymizer {
 
   AnonymizeOptions options_;
   Pseudonyms pseudonyms_;
-  std::unordered_set<std::uint64_t> streams_;  ///< TCP connections with MPA
+  std::unordered_set<std::uint64_t> streams_;  ///< hashes of the TCP connections with iWARP PDUs
 };
 
 }  // namespace rdmawire::captures

@@ -23,7 +23,7 @@ std::uint16_t folded(std::uint64_t sum) {
   return static_cast<std::uint16_t>(sum);
 }
 
-/// The datagram after a network header.
+/// Extent of the datagram after a network header.
 struct Datagram {
   std::uint32_t end = 0;  ///< according to the length field
   bool fragment = false;

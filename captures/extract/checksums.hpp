@@ -19,7 +19,7 @@ struct Checksum {
   Range addresses;                                     ///< addresses of the pseudo header (length 0: none)
   std::uint32_t constant = 0;                          ///< sum of the rest of the pseudo header
   bool whole = false;                                  ///< all covered bytes are in this packet
-  bool zero_is_none = false;                           ///< zero means no checksum (UDP)
+  bool zero_is_none = false;                           ///< the value zero means that there is no checksum (UDP)
   CrcCheck::Status status = CrcCheck::Status::absent;  ///< as captured
 };
 

@@ -33,7 +33,7 @@ struct Extracted {
   std::uint64_t read = 0;             ///< packets read
   std::uint64_t selected = 0;         ///< packets selected
   std::uint64_t written = 0;          ///< packets written, including surrounding packets
-  std::optional<CaptureError> input;  ///< read error, after the packets before it were processed
+  std::optional<CaptureError> input;  ///< read error that ended the extraction (earlier packets were processed)
 };
 
 /// Copies the selected packets with times, comments, interfaces and the latest statistics of the interfaces. Adds a

@@ -137,7 +137,7 @@ bool is_kept(const Address& address) {
 }
 
 TEST(SipHash, HasThePublishedValue) {
-  // Example in the appendix of the paper: key 00 to 0f, message 00 to 0e.
+  // Test vector in the appendix of the SipHash paper: key 00 to 0f, message 00 to 0e.
   std::uint8_t message[15];
   for (std::uint8_t i = 0; i < 15; ++i) message[i] = i;
   EXPECT_EQ(siphash({0x0706050403020100, 0x0f0e0d0c0b0a0908}, message), 0xa129ca6149be45e5);
@@ -165,7 +165,7 @@ TEST(Pseudonyms, StayInSpecialRanges) {
   EXPECT_EQ(pseudonyms.ipv4(0xac1f0203) >> 20, 0xac1U);
   for (std::uint32_t kept : {0x00000000U, 0x7f000001U, 0xe0000016U, 0xffffffffU})
     EXPECT_EQ(pseudonyms.ipv4(kept), kept);
-  // Other addresses do not enter these ranges.
+  // Pseudonyms of other addresses are outside of these ranges.
   for (std::uint32_t i = 0; i < 4096; ++i) {
     const std::uint32_t address = 0x08000000 + i * 0x1357b;
     if (address >> 24 == 10) continue;
@@ -278,7 +278,7 @@ TEST(Anonymize, RemovesAllAddressesOfEveryCapture) {
     each_packet(file, [&](const tracking::Packet& packet, const Record&) {
       before.push_back(addresses_of(packet));
       for (const Address& address : before.back())
-        // Shorter ones also occur randomly in large files.
+        // Ignore shorter addresses, because their bytes also occur by accident in large files.
         if (!is_kept(address) && address.bytes.size() >= 6) secrets.insert(address.bytes);
     });
     // Blank the payload, because application data may contain any bytes.
@@ -314,7 +314,8 @@ TEST(Anonymize, RemovesAllAddressesOfEveryCapture) {
 }
 
 TEST(Anonymize, ReplacesGidsThatProgramsExchange) {
-  // perftest's exchange over RDMA, and NVMe's discovery log, which contains the target's address as text.
+  // Captures with perftest's exchange over RDMA, and with NVMe's discovery log, which contains the target's address as
+  // text.
   const TemporaryDirectory directory;
   const std::string out = directory.file("x.pcapng");
   struct Exchange {
@@ -353,7 +354,7 @@ TEST(Anonymize, RemovesNamesOfHostsAndServices) {
   };
   EXPECT_TRUE(holds(everything(), "nqn.2014-08.org.nvmexpress"));
   EXPECT_FALSE(holds(anonymized(true), "nqn.2014-08.org.nvmexpress"));
-  // MPA's key is a text, too. It is kept because it identifies iWARP.
+  // The key of an MPA frame is a text, too. It is kept because it identifies iWARP.
   run(samples + "siw-rping.pcap", out, anonymized(true));
   std::size_t keys = 0;
   each_packet(out, [&](const tracking::Packet& packet, const Record&) {
@@ -526,7 +527,7 @@ TEST(Anonymize, ChecksumsOfTruncatedPacketsAreUpdated) {
   ByteVector whole = tcp.encode();
   const ByteVector cut(whole.begin(), whole.begin() + 14 + 20 + 20 + 60);
   Result result = anonymize(cut, LinkType::ethernet, static_cast<std::uint32_t>(whole.size()));
-  result.bytes.resize(whole.size());  // restore the truncated zeros
+  result.bytes.resize(whole.size());  // append the zeros that the capture truncated
   tracking::Packet packet;
   tracking::Dissector().dissect(packet, result.bytes, static_cast<std::uint32_t>(result.bytes.size()));
   for (const Checksum& checksum : checksums_of(packet.stack)) EXPECT_EQ(checksum.status, CrcCheck::Status::good);

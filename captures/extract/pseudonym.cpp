@@ -12,13 +12,14 @@ struct Prefix {
   unsigned length;
 };
 
-// Addresses remain inside or outside of these ranges. IANA special-purpose address registries.
+// An address inside of such a range has a pseudonym inside, and an address outside has one outside. IANA
+// special-purpose address registries.
 constexpr Prefix special_ipv4[] = {
     {0x00000000, 8},  // this network
     {0x0a000000, 8},  {0x64400000, 10}, {0x7f000000, 8}, {0xa9fe0000, 16},
     {0xac100000, 12}, {0xc0a80000, 16}, {0xe0000000, 4}, {0xf0000000, 4},
 };
-// High halves of IPv6 addresses.
+// The same for IPv6, as the high halves of addresses.
 constexpr Prefix special_prefix[] = {
     {0x0000000000000000, 64}, {0x20010db800000000, 32}, {0xfc00000000000000, 7},
     {0xfe80000000000000, 64}, {0xff00000000000000, 8},
@@ -83,7 +84,7 @@ std::uint64_t Pseudonyms::turned(Kind kind, std::uint64_t address) const {
 }
 
 std::uint64_t Pseudonyms::map(Kind kind, std::uint64_t address) {
-  constexpr std::size_t most = 1 << 18;  // bounds the memory (removed entries are recomputed)
+  constexpr std::size_t most = 1 << 18;  // limits the memory (entries are recomputed after removal)
   auto& known = known_[static_cast<std::size_t>(kind)];
   if (const auto found = known.find(address); found != known.end()) return found->second;
   if (known.size() >= most) known.clear();
@@ -120,7 +121,7 @@ std::array<std::uint8_t, 16> Pseudonyms::ipv6(const std::uint8_t* address) {
   std::copy_n(address, 16, result.begin());
   const std::uint64_t prefix = load_be<8>(address), identifier = load_be<8>(address + 8);
   const bool mapped = prefix == 0 && identifier >> 32 == 0xffff;
-  // IPv4-compatible, which connection management uses for IPv4 addresses in private data (::1 is loopback).
+  // IPv4-compatible addresses, which RDMA-CM's private data uses for IPv4 addresses (::1 is loopback).
   const bool compatible = prefix == 0 && identifier >> 32 == 0 && identifier > 1;
   if (mapped || compatible) {
     store_be(result.data() + 12, 4, ipv4(static_cast<std::uint32_t>(identifier)));
@@ -153,7 +154,7 @@ std::size_t Pseudonyms::replace_known(Bytes bytes, MutableBytes copy) {
         return 16;
       }
     }
-    // Ignore values with a zero vendor prefix: small numbers are frequent and no addresses.
+    // Ignore values with a zero vendor prefix, because these are usually small numbers and not addresses.
     if (left >= 8 && load_be<3>(p) != 0 && knows_identifier(load_be<8>(p))) {
       store_be(to, 8, eui64(load_be<8>(p)));
       return 8;

@@ -11,7 +11,7 @@ function(add_scripts variable)
   set(all "")
   foreach(file IN LISTS ARGN)
     file(READ ${file} text)
-    # Both would end or change the script element.
+    # Both texts would change where the browser ends the script element.
     string(REPLACE "</script" "<\\/script" text "${text}")
     string(REPLACE "<!--" "<\\!--" text "${text}")
     string(APPEND all "${text}\n")

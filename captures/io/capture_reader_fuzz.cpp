@@ -1,4 +1,4 @@
-/// Reads any bytes as a capture file, mapped and buffered. Both results must be equal.
+/// Reads arbitrary bytes as a capture file, mapped and buffered. Both results must be equal.
 
 #include <cstdint>
 #include <cstdlib>

@@ -11,7 +11,7 @@ namespace {
 using namespace testing_support;
 using ::testing::HasSubstr;
 
-/// A pcap of `count` packets of `size` random bytes, which do not compress.
+/// Returns a pcap file of `count` packets of `size` random bytes, which cannot be compressed.
 ByteVector capture_of(std::size_t count, std::size_t size) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("x.pcap");
@@ -32,7 +32,7 @@ ByteVector capture_of(std::size_t count, std::size_t size) {
   return read_file(path);
 }
 
-/// `capture` as one gzip member or zstd frame.
+/// Returns `capture` as one gzip member or zstd frame.
 ByteVector compressed(const ByteVector& capture, Compression compression) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("x");
@@ -71,7 +71,7 @@ TEST_P(Compressed, ConcatenatedFramesAreOneCapture) {
   const TemporaryDirectory directory;
   const char* const tool = GetParam() == Compression::gzip ? "gzip -c" : "zstd -qc";
   if (!installed(GetParam() == Compression::gzip ? "gzip" : "zstd")) GTEST_SKIP() << "skipped: needs " << tool;
-  // Split within a record header, so that no frame is a complete capture.
+  // Split the capture within a record header, so that neither gzip member or zstd frame is a complete capture.
   write_file(directory.file("a"), ByteVector(plain.begin(), plain.begin() + 500));
   write_file(directory.file("b"), ByteVector(plain.begin() + 500, plain.end()));
   const std::string packed = directory.file("x");
@@ -152,7 +152,7 @@ TEST(Zstd, SkippableFrameBeforeTheData) {
   EXPECT_EQ(whole.packets.size(), 5u);
 }
 TEST(Zstd, HugeWindowIsRejected) {
-  // Frame header: no single segment, window descriptor 0xf8 = 2^41 bytes.
+  // Frame header without the single segment flag, with window descriptor 0xf8: 2^41 bytes.
   const Whole whole = read_all(Reader::from_memory(hex("28b52ffd 00 f8 010000"), "x"));
   EXPECT_EQ(whole.kind, CaptureError::Kind::compression);
   EXPECT_THAT(whole.error, HasSubstr("Frame requires too much memory"));

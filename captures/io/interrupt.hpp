@@ -1,5 +1,5 @@
 #pragma once
-/// Interruption of reading: a capture on a pipe may never deliver, and a large one takes long.
+/// Interruption of reading. A pipe may never deliver data, and reading a large capture takes long.
 
 #include <functional>
 
@@ -16,7 +16,8 @@ class InterruptScope {
 
   /// Whether this thread has a scope.
   static bool active();
-  /// Calls `keep_reading` if 50 ms have passed since the last call. Returns false once it has returned false.
+  /// Calls `keep_reading` if 50 ms have passed since the last call. Returns false if this or an earlier call returned
+  /// false.
   static bool keep_reading();
   /// Waits until the descriptor is readable or at its end. Returns false if the scope ends the wait.
   static bool wait_readable(int descriptor);

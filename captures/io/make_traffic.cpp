@@ -2,7 +2,7 @@
 ///
 ///     make_traffic OUT.pcap [--frames N] [--connections N] [--pairs N] [--burst N] [--seed N]
 ///
-/// Each connection sends `burst` packets, then another random connection follows.
+/// Selects random connections, each for `burst` packets.
 
 #include <cstdint>
 #include <cstdio>
@@ -55,7 +55,7 @@ Frame frame_of(Operation operation, Position position, std::size_t payload) {
 struct Stage {
   Frame frame;
   bool response;
-  std::uint32_t psn;  // relative to the message's first
+  std::uint32_t psn;  // relative to the message's first PSN
   bool counts;        // completes a message at the responder
 };
 

@@ -21,7 +21,7 @@ std::string error_text(const std::string& path, int number) {
   return "cannot write " + output::printable(path) + ": " + std::strerror(number);
 }
 
-/// Follows symbolic links, also to files that do not exist yet.
+/// Returns the path after following symbolic links, also to files that do not exist yet.
 std::filesystem::path target_of(std::filesystem::path path) {
   std::error_code error;
   constexpr int most_links = 40;
@@ -33,7 +33,7 @@ std::filesystem::path target_of(std::filesystem::path path) {
   return path;
 }
 
-/// A random name in the directory of `path`.
+/// Returns a random name in the directory of `path`.
 std::string temporary_name(const std::filesystem::path& path) {
   static constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz0123456789";
   std::random_device random;
@@ -61,7 +61,7 @@ tl::expected<void, std::string> check_output(const std::string& output, std::spa
 
 struct OutputFile::State {
   std::string path;       ///< as given
-  std::string target;     ///< after symbolic links
+  std::string target;     ///< path after following symbolic links
   std::string temporary;  ///< empty: the file has no name yet
   int descriptor = -1;
   bool direct = false;  ///< a device or pipe

@@ -1,5 +1,5 @@
 #pragma once
-/// Output files that replace a file only by a complete one, and never their own input.
+/// Output files. An existing file is replaced only by a complete file, and an input file is never overwritten.
 
 #include <memory>
 #include <span>
@@ -32,7 +32,7 @@ class OutputFile {
   ~OutputFile();
 
   [[nodiscard]] int descriptor() const;
-  /// Whether the contents can be discarded: not a device or pipe.
+  /// Whether the contents can be discarded. False for devices and pipes.
   [[nodiscard]] bool discards() const;
   Result write(std::string_view bytes);
   /// Gives the file its name. Call once.

@@ -12,7 +12,8 @@ namespace rdmawire::captures {
 namespace pcap {
 inline constexpr std::uint32_t magic_microseconds = 0xa1b2c3d4;
 inline constexpr std::uint32_t magic_nanoseconds = 0xa1b23c4d;
-inline constexpr std::uint32_t magic_modified = 0xa1b2cd34;  ///< Kuznetzov's: record headers have 8 additional bytes
+/// Kuznetzov's modified format: record headers have 8 additional bytes.
+inline constexpr std::uint32_t magic_modified = 0xa1b2cd34;
 inline constexpr std::uint32_t file_header = 24;
 inline constexpr std::uint32_t record_header = 16;
 inline constexpr std::uint32_t modified_record_header = 24;

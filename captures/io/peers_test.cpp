@@ -17,7 +17,7 @@ using namespace testing_support;
 
 const std::string samples = RDMAWIRE_SOURCE_DIR "/captures/samples/";
 
-/// "number time length captured" of each packet, as printed by tshark.
+/// Returns "number time length captured" of each packet, as printed by tshark.
 std::string as_tshark_reads(const std::string& path) {
   return output_of("tshark -n -r " + quoted(path) +
                    " -o frame.generate_md5_hash:FALSE -T fields -e frame.number -e frame.time_epoch -e frame.len "
@@ -79,7 +79,7 @@ TEST(Peers, ReadsEveryFormatThatEditcapWrites) {
               " 2>&1");
     EXPECT_EQ(as_we_read(path), original) << format;
   }
-  // Truncated, with a comment, and shifted by one nanosecond.
+  // editcap truncates the packets, adds a comment, and shifts the times by one nanosecond.
   const std::string path = directory.file("snapped");
   output_of("editcap -F pcapng -s 64 -t 0.000000001 -a '3:a comment' " + quoted(samples + "rping.pcap") + " " +
             quoted(path) + " 2>&1");

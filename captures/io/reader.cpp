@@ -124,7 +124,7 @@ LinkType link_type(std::uint32_t number_in_file) {
   return static_cast<LinkType>(number_in_file);
 }
 
-/// Opens a file. An InterruptScope moves the wait for the writer of a FIFO from opening to reading.
+/// Opens a file. If there is an InterruptScope, does not wait for the writer of a FIFO. Reading waits for it instead.
 int open_descriptor(const std::string& path) {
   struct stat status {};
   if (!InterruptScope::active() || ::stat(path.c_str(), &status) != 0 || !S_ISFIFO(status.st_mode))
@@ -315,7 +315,8 @@ bool Reader::skip(std::uint64_t count) {
 Next Reader::fail(Kind kind, std::string place, std::string what) {
   Rest& rest = *rest_;
   const std::uint64_t offset = position();
-  // Errors of the input (truncated while reading, corrupt stream) explain errors of the format.
+  // An error of the input (file truncated while reading, corrupt stream) is the cause of a format error, so report the
+  // former.
   if (auto error = rest.window->error()) {
     kind = error->kind;
     what = std::move(error->what);
@@ -378,7 +379,7 @@ Next Reader::slow_pcap(Record& record) {
                        "the file ends after " + number(have) + " of the record's " + number(whole) + " bytes");
   }
   if (captured > snap_length_) {
-    // Either the snap length of the file header or the record's length is incorrect: check the following record.
+    // Either the file header's snap length or the record's length is incorrect. The following record shows which one.
     have = ensure(whole + record_header_);
     if (have > whole) {
       const std::uint8_t* const following = at_ + whole;
@@ -567,7 +568,7 @@ bool Reader::read_interface(Bytes block) {
       case pcapng::if_os: interface.os = text(option.value); break;
       case pcapng::if_hardware: interface.hardware = text(option.value); break;
       case pcapng::if_filter:
-        // The first byte is the form: 0 is a text filter.
+        // The first byte is the type of the filter: 0 is text.
         if (!option.value.empty() && option.value[0] == 0) interface.filter = text(option.value.subspan(1));
         break;
       case pcapng::if_tsresol:
@@ -661,7 +662,7 @@ bool Reader::read_packet(Bytes block, std::uint32_t type, Record& record) {
     return false;
   };
   const bool simple = type == pcapng::simple_packet;
-  const std::uint32_t head = simple ? 12 : 28;  // bytes before the packet's
+  const std::uint32_t head = simple ? 12 : 28;  // bytes before the packet data
   if (block.size() < head + 4)
     return wrong("total length " + number(block.size()) + " is less than " + number(head + 4));
   std::uint32_t index = 0;

@@ -132,7 +132,7 @@ class Reader {
   Next fail(CaptureError::Kind kind, std::string place, std::string what);
   Next fail_record(CaptureError::Kind kind, std::string what);
   // The start of the next record is known only after this record's length was loaded, which costs one memory latency
-  // per record. Prefetching at a distance hides it. Each cache line is prefetched once.
+  // per record. Prefetching memory far ahead hides the latency. Each cache line is prefetched once.
   static void fetch_ahead(const std::uint8_t* from, std::uint32_t bytes) {
     constexpr std::uint32_t ahead = 4096, line = 64;
     for (std::uint32_t i = 0; i < bytes; i += line) __builtin_prefetch(from + ahead + i);
@@ -184,7 +184,8 @@ inline Next Reader::next(Record& record) {
   if (hot_ == Hot::pcap) {
     if (left >= record_header_) [[likely]] {
       const auto captured = load<std::uint32_t>(p + 8, swapped_);
-      // Empty records are rare, and pages lost to truncation read as empty records: the slow path distinguishes them.
+      // Records with length 0 take the slow path. They are rare, and truncation of the file while reading turns pages
+      // into zeros, which look like such records.
       if (captured - 1 < snap_length_ && captured <= left - record_header_) [[likely]] {
         record.bytes = {p + record_header_, captured};
         record.time = static_cast<std::int64_t>(std::uint64_t{load<std::uint32_t>(p, swapped_)} * 1'000'000'000u +

@@ -23,7 +23,8 @@ namespace {
 using namespace rdmawire::captures;
 constexpr std::size_t frames = 1'000'000;
 
-/// Packet lengths typical of RoCE: mostly full packets at path MTU 1024, some acknowledgements.
+/// Returns the path of a capture with packet lengths typical of RoCE: mostly full packets at path MTU 1024, and some
+/// acknowledgements.
 std::string generated(const char* name) {
   static const std::filesystem::path directory = [] {
     std::string pattern = (std::filesystem::temp_directory_path() / "rdmawire-bench-XXXXXX").string();

@@ -539,7 +539,7 @@ TEST(Open, TruncationWhileMappedIsAnError) {
       EXPECT_THAT(to_string(reader->error()), HasSubstr("the file was truncated from"));
       EXPECT_THAT(to_string(reader->error()), HasSubstr(" bytes while it was read"));
       EXPECT_LT(reader->records(), 200u);
-      EXPECT_EQ(sum > 0, length > 1);  // the remaining records were returned
+      EXPECT_EQ(sum > 0, length > 1);  // records that the file still contains were returned
     }
   }
 }

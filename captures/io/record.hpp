@@ -54,7 +54,7 @@ struct Record {
   Bytes bytes;                    ///< the captured bytes
   std::int64_t time = 0;          ///< nanoseconds since 1970-01-01 00:00 UTC, limited to ±farthest_time. 0 in a Simple
                                   ///< Packet Block
-  std::uint64_t number = 0;       ///< from 1, like Wireshark's frame number
+  std::uint64_t number = 0;       ///< frame number, from 1, like Wireshark's
   std::uint64_t position = 0;     ///< offset of the record or block in the (decompressed) file, bytes
   Bytes options;                  ///< options of the block in file format (empty in pcap)
   std::uint32_t wire_length = 0;  ///< length on the wire, bytes

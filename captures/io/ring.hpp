@@ -15,7 +15,7 @@
 
 namespace rdmawire::captures {
 
-/// Writes a sequence of complete captures with all interfaces described, and deletes the oldest.
+/// Writes a sequence of files and deletes the oldest. Each file is a complete capture that describes all interfaces.
 ///
 /// File names follow dumpcap: "x.pcapng" becomes "x_00001_20241121033640.pcapng" (number, local start time). Each file
 /// ends with Interface Statistics Blocks that cover the period of this file, so that the sums over all files are the
@@ -43,7 +43,7 @@ class RingWriter {
   /// Writes a packet. Starts a new file when a limit is reached. `now` is the time for file names and durations,
   /// nanoseconds: the clock in a live capture, the record's time in a replay.
   Result write(const Record& record, std::int64_t now, std::span<const std::string_view> comments = {});
-  /// Updates the time without a packet.
+  /// Updates the time without a packet. Starts a new file if its time limit is reached.
   Result tick(std::int64_t now);
   Result flush();
   /// Ends the last file. Creates an empty capture if there is none.

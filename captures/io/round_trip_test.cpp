@@ -34,8 +34,8 @@ std::vector<fs::path> all_captures() {
   return files;
 }
 
-/// TCP or UDP checksum field of a sender with checksum offload: the sum over the pseudo header, which the device would
-/// complete.
+/// Returns the TCP or UDP checksum field of a packet captured before checksum offload: the sum over the pseudo header,
+/// which the device completes later.
 std::uint16_t offloaded_checksum(const HeaderStack& stack) {
   const Layer& network = stack.layers()[stack.network];
   const Layer& transport = stack.layers()[stack.transport];
@@ -77,7 +77,7 @@ void round_trip(const std::string& where, const HeaderStack& stack, bool good, b
     ++counts.computed;
     return;
   }
-  // Only a TCP or UDP checksum may differ: offloaded to the device, or incorrect.
+  // Only the TCP or UDP checksum may differ, because it was offloaded to the device, or is incorrect.
   ASSERT_NE(stack.network, HeaderStack::none) << where;
   const Layer& transport = stack.layers()[stack.transport];
   ASSERT_TRUE(transport.header == &info<Tcp> || transport.header == &info<Udp>) << where;

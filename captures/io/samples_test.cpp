@@ -67,7 +67,8 @@ void make_two_interfaces(const std::string& path) {
   auto siw = read_all(Reader::open(samples + "siw-rping.pcap")).packets;
   ASSERT_GE(rping.size(), 20u);
   ASSERT_GE(siw.size(), 33u);
-  const std::int64_t shift = rping[14].time - siw[16].time + 123;  // overlapping, and not at full microseconds
+  // The frames overlap in time, and the times are not multiples of a microsecond.
+  const std::int64_t shift = rping[14].time - siw[16].time + 123;
   for (std::size_t i = 0; i < 20; ++i) made.push_back({rping[i], ""});
   made[14].comment = "CM ConnectRequest: the connection begins here";
   for (std::size_t i = 16; i < 33; ++i) {
@@ -153,7 +154,7 @@ TEST(Samples, TwoInterfacesHasPcapngFeatures) {
 TEST(Samples, RoundTripThroughEveryFormat) {
   const TemporaryDirectory directory;
   for (const auto& [name, frames] : frames_of) {
-    if (name == "rc-read-loss.pcap.zst") continue;  // large, and without additional features
+    if (name == "rc-read-loss.pcap.zst") continue;  // skip a large file without additional features
     for (const char* ending : {"x.pcap", "x.pcapng", "x.pcapng.zst"}) {
       // pcap does not support several interfaces and link types.
       if (name.find(".pcapng") != std::string::npos && std::string(ending) == "x.pcap") continue;

@@ -24,11 +24,11 @@ class Sink {
   virtual Result flush() = 0;
   /// Ends the stream, and closes the descriptor if owned.
   virtual Result close() = 0;
-  /// Bytes that have reached the descriptor.
+  /// Number of bytes written to the descriptor.
   [[nodiscard]] virtual std::uint64_t written() const = 0;
 };
 
-/// `level` 0: default of the compression.
+/// `level` 0 selects the default compression level.
 std::unique_ptr<Sink> make_sink(int descriptor, bool owned, Compression compression, int level);
 
 }  // namespace rdmawire::captures

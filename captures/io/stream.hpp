@@ -14,7 +14,7 @@ namespace rdmawire::captures {
 
 class Stream {
  public:
-  /// Reason for a premature end.
+  /// Error that ended the stream early.
   struct ReadError {
     CaptureError::Kind kind;
     std::string what;

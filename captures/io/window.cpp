@@ -43,7 +43,7 @@ class StreamWindow final : public Window {
     std::size_t have = static_cast<std::size_t>(limit - at);
     if (have > 0) std::memmove(buffer_.get(), at, have);
     while (have < need) {
-      // Grow with the received bytes, not with the length that a record claims.
+      // Let the buffer grow with the received bytes, not with the length that a record claims.
       if (have == size_) {
         std::unique_ptr<std::uint8_t[]> larger(new std::uint8_t[size_ * 2]);
         std::memcpy(larger.get(), buffer_.get(), have);

@@ -27,7 +27,7 @@ struct Writer::State {
   bool nanoseconds = true;
   bool repairable = false;  // a plain regular file, which can be truncated after its last complete record
   int descriptor = -1;
-  std::optional<OutputFile> file;  // only with Options::complete_only: closes after the sink
+  std::optional<OutputFile> file;  // only with Options::complete_only (destroyed after the sink)
   std::unique_ptr<Sink> sink;
   std::vector<std::uint8_t> buffer;
   struct End {
@@ -164,7 +164,8 @@ struct Writer::State {
     if (!result) {
       std::string what = "write error: " + result.error();
       if (repairable) {
-        // If the record started in an earlier flush, truncate the file at its start.
+        // Truncate the file after its last complete record. An earlier flush may have written the start of the next
+        // one.
         const std::uint64_t arrived = sink->written() - before;
         std::uint64_t whole = last_whole;
         for (const End& end : ends) {
@@ -371,7 +372,7 @@ Writer::Result Writer::flush() {
 Writer::Result Writer::close() {
   State& state = *state_;
   if (std::exchange(state.closed, true)) return state.error ? Result(tl::unexpected(*state.error)) : Result{};
-  // A pcap file without packets requires a header to be readable.
+  // A pcap file without packets needs a header, too, so that it is readable.
   if (!state.error && state.format == Format::pcap && !state.header_written) state.pcap_header(Interface{});
   Result result = state.error ? Result(tl::unexpected(*state.error)) : state.flush();
   const Sink::Result closed = state.sink->close();

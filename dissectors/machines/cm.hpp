@@ -50,7 +50,7 @@ inline constexpr std::uint8_t no_resources = 3, timeout = 4, invalid_service_id 
 /// Times of a connection in nanoseconds.
 struct CmTimes {
   std::int64_t answer = 0;  ///< maximum time until the peer's reply, including the round trip
-  std::int64_t way = 0;     ///< round trip time, added to the time in an MRA
+  std::int64_t way = 0;     ///< round trip time, added to the service timeout of an MRA
   std::int64_t timewait =
       0;  ///< maximum time that packets can still be in flight. 12.9.8.4 (clause number not verified)
   std::uint8_t retries = 0;  ///< Max CM Retries: maximum number of retransmissions of a message. 12.7.27
@@ -80,10 +80,10 @@ struct Cm {
 struct CmStep {
   Cm next;
   std::optional<CmMessage> sends = {};
-  bool again = false;       ///< retransmission of the same message, byte by byte
-  std::uint8_t reason = 0;  ///< of a sent REJ
+  bool again = false;       ///< the message is an exact retransmission
+  std::uint8_t reason = 0;  ///< reason of a sent REJ
   CmNotification told = CmNotification::nothing;
-  bool refused = false;  ///< calls: not allowed in this state
+  bool refused = false;  ///< the call is not allowed in this state
 };
 
 /// Parameters of a received message.
@@ -126,7 +126,7 @@ constexpr CmStep received_rej(Cm at, std::int64_t now) {
   }
 }
 
-/// The peer did not receive the reply, or sends another request.
+/// Handles a REQ: a new request, or a retransmission because the peer did not receive the reply.
 constexpr CmStep received_req(Cm at) {
   switch (at.state) {
     case CmState::idle: return {in(at, CmState::req_received), {}, false, 0, CmNotification::request};
@@ -153,7 +153,7 @@ constexpr CmStep received_dreq(Cm at, std::int64_t now) {
     // 12.10.8: simultaneous disconnect: each side replies.
     case CmState::dreq_sent: return {over(at, now), CmMessage::drep, false, 0, CmNotification::disconnected};
     case CmState::timewait: return {at, CmMessage::drep};
-    // A DREQ after a REP implies that the RTU was lost.
+    // A DREQ instead of the RTU implies that the RTU was lost.
     case CmState::rep_sent:
     case CmState::rtu_wait:
     case CmState::rep_received:
@@ -225,7 +225,7 @@ constexpr CmStep timed_out(Cm at, std::int64_t now) {
     at.deadline = now + at.times.answer;
     return detail::repeat(at, message);
   }
-  // 12.9.8.5 (clause number not verified): gives up.
+  // 12.9.8.5 (clause number not verified): without a DREP, the connection ends anyway.
   if (at.state == CmState::dreq_sent) return {detail::over(at, now), {}, false, 0, CmNotification::disconnected};
   return {detail::over(at, now), CmMessage::rej, false, cm_reason::timeout, CmNotification::unreachable};
 }

@@ -7,7 +7,7 @@ namespace {
 
 constexpr CmTimes times{.answer = 100, .way = 7, .timewait = 1000, .retries = 2};
 
-/// Both sides without a network: the test performs each step.
+/// One side. The test passes messages, calls and time itself, without a network.
 struct End {
   Cm cm{.times = times};
   CmStep hears(CmMessage message, std::int64_t now = 0) { return take(received(cm, {message}, now)); }

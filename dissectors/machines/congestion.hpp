@@ -8,7 +8,7 @@
 
 namespace rdmawire::machines {
 
-/// Selects the marked packets that cause a CNP: one per interval. CA17-44 allows a single CNP for several marks.
+/// Selects the marked packets that cause a CNP: at most one per interval. CA17-44 allows one CNP for several marks.
 struct NotificationPoint {
   std::int64_t quiet_until = 0;  ///< no CNP before this time
 
@@ -23,9 +23,9 @@ struct ReactionSettings {
   std::uint64_t line = 100'000'000'000;    ///< bits per second: rate without congestion
   std::uint64_t least = 10'000'000;        ///< bits per second: minimum rate
   std::int64_t interval = 55'000;          ///< time from a decrease or an increase to the next increase
-  std::int64_t fall_interval = 4'000;      ///< CNPs closer than this count as one
-  std::uint32_t fast_recovery_steps = 5;   ///< increases that only halve the distance to the target
-  std::uint64_t additive = 1'000'000'000;  ///< bits per second: later increases of the target
+  std::int64_t fall_interval = 4'000;      ///< minimum time between two decreases: CNPs before its end have no effect
+  std::uint32_t fast_recovery_steps = 5;   ///< number of increases that only halve the distance to the target
+  std::uint64_t additive = 1'000'000'000;  ///< bits per second: increase of the target in each later step
 };
 
 /// The rate of one sender.
@@ -37,7 +37,7 @@ struct ReactionPoint {
   std::uint32_t alpha = one;  ///< estimated congestion, in 1/1024
   std::int64_t next_rise = 0;
   std::int64_t last_fall = 0;
-  std::uint32_t rises = 0;  ///< since the last decrease
+  std::uint32_t rises = 0;  ///< number of increases since the last decrease
 
   [[nodiscard]] constexpr bool is_limited() const { return rate != 0; }
   friend constexpr bool operator==(const ReactionPoint&, const ReactionPoint&) = default;

@@ -28,7 +28,7 @@ TEST(ReactionPoint, HalvesAndRecovers) {
   at = notified(at, 0, settings);
   EXPECT_EQ(at.rate, 500'000'000U);
   EXPECT_EQ(spacing(at, 1000), 16'000);  // 8000 bits
-  // A CNP shortly after counts as the same.
+  // A CNP shortly after a decrease has no effect.
   EXPECT_EQ(notified(at, 3'999, settings), at);
   const ReactionPoint twice = notified(at, 4'000, settings);
   EXPECT_EQ(twice.rate, 250'000'000U);

@@ -22,15 +22,15 @@ constexpr std::uint32_t ddp_header_bytes(bool tagged) {
 struct DdpSegment {
   bool tagged = false, last = false;
   std::uint8_t version = 1;
-  std::uint8_t control = 0;           ///< RDMAP's byte
-  std::uint32_t invalidate_stag = 0;  ///< untagged: RDMAP's four bytes
+  std::uint8_t control = 0;           ///< RDMAP's control byte
+  std::uint32_t invalidate_stag = 0;  ///< untagged: the four bytes for RDMAP
   std::uint32_t stag = 0;
   std::uint64_t to = 0;
   std::uint32_t qn = 0, msn = 0, mo = 0;
-  std::uint32_t bytes = 0;  ///< of payload
+  std::uint32_t bytes = 0;  ///< number of payload bytes
 };
 
-/// Reads a ULPDU's DDP header, or nullopt if it is too short. Ignores reserved bits. RFC 5041, 4.1.
+/// Reads the DDP header of a ULPDU. Returns nullopt if the ULPDU is too short. Ignores reserved bits. RFC 5041, 4.1.
 inline std::optional<DdpSegment> read_segment(Bytes ulpdu) {
   if (ulpdu.empty()) return std::nullopt;
   const View<Ddp> ddp(ulpdu.data());
@@ -56,15 +56,15 @@ inline std::optional<DdpSegment> read_segment(Bytes ulpdu) {
 
 /// One untagged queue. TCP preserves order, so at most one message is open.
 struct UntaggedQueue {
-  DdpMsn expected{1};  ///< of the open message, or of the next one
-  bool open = false;   ///< a part of it was placed
+  DdpMsn expected{1};  ///< MSN of the open message, or of the next one
+  bool open = false;   ///< a part of the message was placed
   std::uint32_t placed = 0;
   // Values of the first segment of the open message:
   std::uint8_t control = 0;
   std::uint32_t invalidate_stag = 0;
 };
 
-/// Queues 0 to 2. With RFC 7306 also 3.
+/// Untagged queues 0 to 2, with RFC 7306 also 3.
 struct DdpReceiver {
   std::array<UntaggedQueue, 4> queues;
   std::uint32_t queue_count = 3;
@@ -92,7 +92,7 @@ constexpr IwarpError version_error(bool tagged) {
 
 /// Validates an untagged segment. `buffer`: queue number → UntaggedBuffer, called at most once, for an existing
 /// queue. Offset checks apply only to segments with payload (7.1). Even an empty message needs a buffer (RFC 5040,
-/// 5.3). Out-of-order segments of a message have an invalid offset.
+/// 5.3). A segment out of order within its message has an invalid offset.
 template <class Buffer>
 constexpr DdpVerdict judge_untagged(const DdpReceiver& at, const DdpSegment& segment, const Buffer& buffer) {
   if (segment.version != at.version) return ddp_refused(iwarp_error::untagged_version);
@@ -139,7 +139,7 @@ constexpr IwarpError tagged_error(AccessReason reason, std::uint64_t to, std::ui
 }
 
 /// Validates a tagged segment. `memory`: () → AccessDecision for STag and TO, called only for a segment with
-/// payload. Without payload neither is checked (5.2).
+/// payload. Without payload, neither STag nor TO is checked (5.2).
 template <class Memory>
 constexpr DdpVerdict judge_tagged(std::uint8_t version, const DdpSegment& segment, const Memory& memory) {
   if (segment.version != version) return ddp_refused(iwarp_error::tagged_version);
@@ -151,7 +151,8 @@ constexpr DdpVerdict judge_tagged(std::uint8_t version, const DdpSegment& segmen
   return {.delivers = segment.last};
 }
 
-/// One segment of a sent message: `offset` is added to the message's first TO, or is the MO.
+/// One segment of a sent message: `offset` is the MO (untagged), or is added to the TO of the message's first byte
+/// (tagged).
 struct DdpPiece {
   std::uint64_t offset = 0;
   std::uint32_t bytes = 0;

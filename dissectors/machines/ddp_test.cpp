@@ -41,7 +41,8 @@ TEST(DdpReceiver, ReadsHeaders) {
   EXPECT_FALSE(read_segment(from_hex("81 40 01020304 11223344556677")));
 }
 
-// RFC 5041, 4.3 and 5.2: MSNs start at 1 and count messages. The MO is that of the segment's first byte.
+// RFC 5041, 4.3 and 5.2: MSNs start at 1 and count messages. The MO is the offset of the segment's first byte in the
+// message.
 TEST(DdpReceiver, AcceptsMessagesInOrder) {
   DdpReceiver at;
   EXPECT_EQ(judge_untagged(at, untagged(0, 1, 0, 60, false), buffer_of_100), DdpVerdict{});
@@ -59,7 +60,7 @@ TEST(DdpReceiver, MsnsWrapToZero) {
   EXPECT_EQ(judge_untagged(at, untagged(0, 0, 0, 1), buffer_of_100), delivered());
 }
 
-// RFC 5041, 7.2: the untagged codes.
+// RFC 5041, 7.2: error codes of untagged segments.
 TEST(DdpReceiver, RejectsUntaggedSegmentsWithTheirCodes) {
   DdpReceiver at;
   DdpSegment other = untagged(0, 1, 0, 1);
@@ -84,7 +85,7 @@ DdpSegment tagged(std::uint64_t to, std::uint32_t bytes) {
   return {.tagged = true, .last = true, .control = 0x40, .stag = 1, .to = to, .bytes = bytes};
 }
 
-// RFC 5041, 7.2: the tagged codes.
+// RFC 5041, 7.2: error codes of tagged segments.
 TEST(DdpReceiver, RejectsTaggedSegmentsWithTheirCodes) {
   const auto because = [](AccessReason reason, std::uint64_t to, std::uint32_t bytes) {
     return judge_tagged(1, tagged(to, bytes), [&] {

@@ -1,6 +1,6 @@
 #pragma once
-/// iWARP errors as triples of a Terminate: layer, type, code. Looked up at compile time by the specification's
-/// names in the Terminate tables (rdmap.hpp).
+/// iWARP errors as a Terminate encodes them: layer, type, code. The Terminate tables (rdmap.hpp) are searched for the
+/// specification's names at compile time.
 ///
 /// RFC 5040, 4.8 figure 9, RFC 5041, 7.2, RFC 5044, 8, RFC 6581, 8.
 

@@ -9,7 +9,7 @@
 
 namespace rdmawire::machines {
 
-/// Access rights of memory or of a QP. A set.
+/// Set of access rights of memory or of a QP.
 enum class MemoryRights : std::uint8_t {
   none = 0,
   remote_write = 1,  ///< includes ATOMIC WRITE
@@ -52,8 +52,7 @@ struct MemoryObject {
   std::uint32_t windows = 0;  ///< regions: number of bound windows
 };
 
-/// True if `length` bytes at `address` are inside the object. The sum may be 2^64, the end of the address space,
-/// but no more.
+/// True if `length` bytes at `address` are inside the object. Their end may be 2^64, the end of the address space.
 constexpr bool holds(const MemoryObject& object, std::uint64_t address, std::uint64_t length) {
   const std::uint64_t base = object.zero_based ? 0 : object.base;
   if (address < base) return false;
@@ -69,7 +68,7 @@ struct RemoteAccess {
   std::uint32_t domain = 0;  ///< protection domain of the QP
   std::uint32_t queue_pair = 0;
   MemoryRights queue_pair_rights = MemoryRights::none;
-  bool whole_region = false;  ///< FLUSH of a region: ignores address and length
+  bool whole_region = false;  ///< FLUSH of a whole region: address and length are ignored
 };
 
 /// Response to the requester.
@@ -132,12 +131,12 @@ enum class BindAnswer : std::uint8_t {
   not_a_window,
   window_in_use,        ///< a bound type 2 window: it must be invalidated first (o10-37.2.30)
   window_other_domain,  ///< not in the QP's protection domain: C10-72
-  no_region,            ///< a type 2 window cannot be unbound with a bind of length 0: o10-37.2.40
-  zero_based_type_1,    ///< o10-36.2.2
+  no_region,            ///< no region, or a type 2 window and length 0, which does not unbind it: o10-37.2.40
+  zero_based_type_1,    ///< a type 1 window cannot be zero-based: o10-36.2.2
   zero_based_region,    ///< zero-based regions do not allow windows
   region_not_valid,
   region_other_domain,
-  region_not_bindable,  ///< C10-73
+  region_not_bindable,  ///< the region does not allow binding: C10-73
   region_not_writable,  ///< a writable window requires local write: C10-74
   out_of_bounds,        ///< outside of the region: C10-75
 };
@@ -169,9 +168,9 @@ enum class InvalidateAnswer : std::uint8_t {
   done,
   unknown_key,
   not_valid,       ///< already invalid
-  window_type_1,   ///< o10-37.2.26
+  window_type_1,   ///< a type 1 window cannot be invalidated: o10-37.2.26
   region_of_user,  ///< only fast registrations can be invalidated: o10-37.2.13, o10-37.2.17
-  windows_bound,   ///< 10.6.7.2.6
+  windows_bound,   ///< windows are bound to the region: 10.6.7.2.6
   other_domain,
   other_queue_pair,  ///< a type 2 window of another QP
 };

@@ -115,7 +115,7 @@ TEST(MemoryAccess, ZeroLengthIgnoresTheKey) {
   EXPECT_EQ(judge_access(nullptr, nothing), allowed);
   EXPECT_EQ(judge_access(&region, with(nothing, [](RemoteAccess& a) { a.address = top; })), allowed);
   EXPECT_EQ(judge_access(&region, with(nothing, [](RemoteAccess& a) { a.domain = 2; })), allowed);
-  // The operation must be permitted.
+  // The QP must permit the operation.
   EXPECT_EQ(judge_access(&region, with(nothing, [](RemoteAccess& a) { a.queue_pair_rights = MemoryRights::none; })),
             (AccessDecision{AccessAnswer::invalid_request, AccessReason::queue_pair_right}));
   // The region of a FLUSH is always validated.

@@ -22,8 +22,8 @@ struct MessageSequence {
   [[nodiscard]] constexpr MessageSequence after(const Opcode& op) const { return {!op.ends_message(), op.operation}; }
 };
 
-/// True if the payload length is valid for the packet's position: all packets except the last are full, none
-/// exceeds the path MTU, the last one is not empty. IBTA vol 1, 9.7.4.1.6.
+/// True if the payload length is valid for the packet's position: first and middle packets are full, no packet exceeds
+/// the path MTU, and a last packet is not empty. IBTA vol 1, 9.7.4.1.6.
 constexpr bool fits(const Opcode& op, std::uint32_t payload, std::uint32_t mtu) {
   switch (op.position) {
     case Position::first:

@@ -35,7 +35,8 @@ inline FpduExtent extent_of(std::uint64_t position, std::uint32_t ulpdu_length, 
   FpduExtent extent{.begin = position, .header = position};
   if (MarkerGrid::inside(position)) extent.header = position + mpa::marker_bytes;
   extent.end = position + MarkerGrid::span(position, bytes);
-  // All sizes are multiples of four: no marker splits the CRC field, and one right before it is covered.
+  // All sizes are multiples of four, so no marker splits the CRC field. The CRC covers a marker directly before the
+  // field.
   extent.crc = extent.end - mpa::crc_bytes;
   return extent;
 }
@@ -55,9 +56,9 @@ struct FpduModes {
 /// State of a received FPDU.
 struct FpduArrival {
   enum class State : std::uint8_t {
-    more,     ///< needs `bytes` from here on to continue
-    whole,    ///< complete with `bytes` of the stream, including `ulpdu_length` of the ULPDU
-    invalid,  ///< `error`: no more FPDUs are delivered in this direction. RFC 5044, 8
+    more,     ///< incomplete: `bytes` from its start are needed to continue
+    whole,    ///< complete: it occupies `bytes` bytes of the stream, and its ULPDU has `ulpdu_length` bytes
+    invalid,  ///< invalid, with `error`: no more FPDUs are delivered in this direction. RFC 5044, 8
   };
   State state = State::more;
   std::uint64_t bytes = 0;
@@ -65,8 +66,8 @@ struct FpduArrival {
   IwarpError error{};
 };
 
-/// Validates the bytes of the stream from `position` on, where an FPDU starts. The CRC is checked first, only with
-/// a valid CRC are the markers compared with the length field (code 3). The two low bits of FPDUPTR are ignored.
+/// Validates the bytes of the stream from `position` on, where an FPDU starts. The CRC is checked first. If it is
+/// valid, the markers are compared with the length field (code 3). The two low bits of FPDUPTR are ignored.
 inline FpduArrival judge_fpdu(Bytes stream, std::uint64_t position, FpduModes modes) {
   using State = FpduArrival::State;
   FpduArrival arrival;
@@ -95,7 +96,7 @@ inline FpduArrival judge_fpdu(Bytes stream, std::uint64_t position, FpduModes mo
   return arrival;
 }
 
-/// Extracts the ULPDU of a complete FPDU at `position`. `space`: a buffer of the FPDU's size. It may be the FPDU
+/// Extracts the ULPDU of a complete FPDU at `position`. `space`: a buffer of the FPDU's size, which may be the FPDU
 /// itself.
 inline MutableBytes take_ulpdu(Bytes fpdu, std::uint64_t position, const FpduArrival& arrival, bool markers,
                                MutableBytes space) {

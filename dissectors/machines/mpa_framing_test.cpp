@@ -78,7 +78,7 @@ TEST(MpaFraming, MarkersPointToTheLengthField) {
   EXPECT_EQ(fpduptr(512, 500), 12);  // as in figure 4
   EXPECT_EQ(extent_of(0, 1000, true), (FpduExtent{0, 4, 1012, 1016}));
   EXPECT_EQ(extent_of(0, 1010, true), (FpduExtent{0, 4, 1020, 1024}));
-  EXPECT_EQ(extent_of(0, 1014, true), (FpduExtent{0, 4, 1028, 1032}));  // one right before the CRC
+  EXPECT_EQ(extent_of(0, 1014, true), (FpduExtent{0, 4, 1028, 1032}));  // a marker directly before the CRC
   EXPECT_EQ(extent_of(52, 42, true), (FpduExtent{52, 52, 96, 100}));
   EXPECT_EQ(extent_of(52, 41, false), (FpduExtent{52, 52, 96, 100}));
   const auto stream = fpdu_at(500, 1200, true);
@@ -95,13 +95,14 @@ TEST(MpaFraming, MarkerMismatchHasItsOwnError) {
   const FpduArrival arrival = judge_fpdu(stream, 500, {.markers = true});
   ASSERT_EQ(arrival.state, State::invalid);
   EXPECT_EQ(arrival.error, (IwarpError{2, 0, 3}));
-  // Its low bits are reserved and ignored.
+  // The low bits of FPDUPTR are reserved and ignored.
   stream[12 + 3] = 15;
   store_be(stream.data() + stream.size() - 4, 4, compute_mpa_crc(Bytes(stream).first(stream.size() - 4)));
   EXPECT_EQ(judge_fpdu(stream, 500, {.markers = true}).state, State::whole);
 }
 
-// RFC 5044, 4.5: EMSS - (6 + EMSS mod 4), with markers 4 * ceil(EMSS / 512) less. 128 at least, 64768 at most (3).
+// RFC 5044, 4.5: EMSS - (6 + EMSS mod 4), and with markers 4 * ceil(EMSS / 512) less. The result is between 128 and
+// 64768 (section 3).
 TEST(MpaFraming, MaximumUlpduFollowsTheEmss) {
   EXPECT_EQ(mulpdu(1460, false), 1454U);
   EXPECT_EQ(mulpdu(1460, true), 1442U);

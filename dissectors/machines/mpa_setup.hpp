@@ -37,7 +37,7 @@ struct MpaSettings {
   RtrKinds rtr{true, true, true};  ///< supported indications
   bool rdmac = false;              ///< "permissive": supports revision 0. RFC 5044, C.1
   std::uint16_t ird = 1, ord = 1;  ///< requested by the application (mpa::no_negotiation: left to the ULP)
-  std::uint16_t most_ird = 128;    ///< maximum by its resources
+  std::uint16_t most_ird = 128;    ///< maximum IRD of its resources
 };
 
 /// The enhanced connection establishment data. RFC 6581, 9.
@@ -53,7 +53,7 @@ struct MpaEnhancedData {
 struct MpaSetupFrame {
   MpaRole sender = MpaRole::initiator;
   bool markers = false, crc = false, reject = false;
-  bool enhanced = false;  ///< S, in revision 2: `data` precedes the application's private data
+  bool enhanced = false;  ///< flag S of revision 2: `data` precedes the application's private data
   std::uint8_t revision = 1;
   MpaEnhancedData data{};
 
@@ -63,8 +63,8 @@ struct MpaSetupFrame {
 /// State of a received frame.
 struct MpaSetupArrival {
   enum class State : std::uint8_t {
-    more,      ///< `bytes` are needed to continue
-    whole,     ///< complete with `bytes`
+    more,      ///< incomplete: `bytes` bytes are needed to continue
+    whole,     ///< complete: it has `bytes` bytes
     improper,  ///< TCP is closed and the error reported locally. RFC 5044, 7.1.2 rules 2, 3, 5, 9
   };
   State state = State::more;
@@ -124,10 +124,10 @@ constexpr std::uint32_t most_private_data(bool enhanced) {
 struct MpaAgreement {
   bool send_markers = false, receive_markers = false;
   bool crc = true;           ///< generated and checked, in both directions
-  std::uint8_t version = 1;  ///< of DDP and RDMAP. 0: RDMA Consortium. RFC 5044, C.1
+  std::uint8_t version = 1;  ///< version of DDP and RDMAP (0: RDMA Consortium). RFC 5044, C.1
   std::uint16_t ird = 0, ord = 0;
   bool peer_to_peer = false;
-  Rtr rtr = Rtr::none;  ///< of the initiator: its first FPDU
+  Rtr rtr = Rtr::none;  ///< the initiator's first FPDU
 
   friend constexpr bool operator==(const MpaAgreement&, const MpaAgreement&) = default;
 };

@@ -60,7 +60,7 @@ TEST(MpaSetup, ImproperFramesAreDetectedEarly) {
   EXPECT_EQ(read_setup(from_hex(request_key + "00 01 0200"), MpaRole::initiator).state, State::more);
   EXPECT_EQ(read_setup(from_hex(request_key + "00 01 0201"), MpaRole::initiator).state, State::improper);
   EXPECT_EQ(read_setup(from_hex(request_key + "10 02 0003 000000"), MpaRole::initiator).state, State::improper);
-  // That bit is reserved and unchecked in revision 1, like the others and R.
+  // The bit of S is reserved in revision 1. It is ignored, like R and the other reserved bits.
   EXPECT_EQ(read_setup(from_hex(request_key + "3f 01 0003 000000"), MpaRole::initiator).state, State::whole);
   EXPECT_FALSE(read_setup(from_hex(request_key + "3f 01 0003 000000"), MpaRole::initiator).frame.reject);
 }
@@ -128,7 +128,7 @@ TEST(MpaSetup, InteroperatesWithTheRdmaConsortium) {
   EXPECT_TRUE(verdict.agreement.send_markers && verdict.agreement.receive_markers && verdict.agreement.crc);
 }
 
-// RFC 5044, 7.1.1: M applies to the direction toward its sender, C of either side to both directions.
+// RFC 5044, 7.1.1: M applies to the direction toward its sender. C of either side applies to both directions.
 TEST(MpaSetup, NegotiatesMarkersPerDirectionAndCrcForBoth) {
   for (const bool markers_here : {false, true})
     for (const bool markers_there : {false, true})
@@ -158,7 +158,7 @@ TEST(MpaSetup, NegotiatesDepths) {
   responder.ird = 4;
   responder.ord = 9;
   const MpaAnswer answer = accept_request(responder, request_of(initiator));
-  EXPECT_EQ(answer.reply.data.ird, 7);  // it supports the requested depth
+  EXPECT_EQ(answer.reply.data.ird, 7);  // the responder supports the requested depth
   EXPECT_EQ(answer.reply.data.ord, 2);
   EXPECT_EQ(answer.agreement.ird, 7);
   EXPECT_EQ(answer.agreement.ord, 2);

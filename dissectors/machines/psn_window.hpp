@@ -1,5 +1,5 @@
 #pragma once
-/// PSN windows of the two sides of a connection. All classification of PSNs is here. Pure functions of small
+/// PSN windows of the two sides of a connection. This file contains all classification of PSNs. Pure functions of small
 /// values.
 
 #include <cstdint>
@@ -10,9 +10,9 @@ namespace rdmawire::machines {
 
 /// Classification of a request's PSN by the responder. IBTA vol 1, 9.7.3 and 9.7.4 (clause numbers not verified).
 enum class RequestPlace : std::uint8_t {
-  expected,   ///< in the half of the PSN space before the expected PSN: already received
-  duplicate,  ///< in the half after the expected PSN: packets are missing
-  ahead,      ///< in the half behind it: packets between are missing
+  expected,   ///< the expected PSN
+  duplicate,  ///< in the half of the PSN space before the expected PSN: already received
+  ahead,      ///< in the half after the expected PSN: packets are missing
 };
 
 /// State of the responder: the next expected PSN.
@@ -37,7 +37,7 @@ enum class ResponsePlace : std::uint8_t {
 /// State of the requester: sent and acknowledged requests.
 struct RequesterWindow {
   Psn oldest;  ///< the oldest unacknowledged PSN (`next` if none is outstanding)
-  Psn next;    ///< of the next new request
+  Psn next;    ///< first PSN of the next new request
 
   /// Number of unacknowledged PSNs.
   [[nodiscard]] constexpr std::uint32_t outstanding() const { return static_cast<std::uint32_t>(next - oldest); }

@@ -2,8 +2,8 @@
 /// QP state machine: transitions, required and optional attributes, and the handling of work requests and packets
 /// in each state. Pure functions of small values.
 ///
-/// IBTA vol 1, 10.3.1 (states. Clause number not verified), 11.2.4.2 and 11.2.5.2 (modify QP), and behavior common
-/// to manual pages and drivers.
+/// IBTA vol 1, 10.3.1 (states, clause number not verified), 11.2.4.2 and 11.2.5.2 (modify QP), and behavior on which
+/// manual pages and drivers agree.
 
 #include <cstdint>
 #include <initializer_list>
@@ -23,13 +23,13 @@ inline constexpr std::initializer_list<QueuePairState> queue_pair_states = {
     QueuePairState::reset, QueuePairState::init, QueuePairState::rtr, QueuePairState::rts,
     QueuePairState::sqd,   QueuePairState::sqe,  QueuePairState::err};
 
-/// Service of a QP. For XRC also its role. Management QPs are like `ud`, but without a port.
+/// Service of a QP, for XRC with its role. Management QPs are like `ud`, but without a port attribute.
 enum class QueuePairService : std::uint8_t { rc, uc, ud, xrc_initiator, xrc_target };
 inline constexpr std::initializer_list<QueuePairService> queue_pair_services = {
     QueuePairService::rc, QueuePairService::uc, QueuePairService::ud, QueuePairService::xrc_initiator,
     QueuePairService::xrc_target};
 
-/// Attributes of modify in addition to the state. A bit set.
+/// Attributes of modify in addition to the state, as bits of a set.
 enum class QueuePairAttribute : std::uint32_t {
   current_state = 1U << 0,  ///< the state expected by the application
   access_flags = 1U << 1,
@@ -79,7 +79,7 @@ class QueuePairAttributes {
 };
 
 constexpr bool is_connected(QueuePairService service) { return service != QueuePairService::ud; }
-/// True if requests have responses, so that errors can also be remote.
+/// True if requests have responses, so that the responder can report errors.
 constexpr bool is_reliable(QueuePairService service) {
   return service != QueuePairService::ud && service != QueuePairService::uc;
 }
@@ -99,8 +99,8 @@ struct QueuePairTransition {
   friend constexpr bool operator==(const QueuePairTransition&, const QueuePairTransition&) = default;
 };
 
-/// Returns the transition between two states (or the same), for a service. Drivers differ in one case: Linux
-/// rejects reset to err, the specification allows err from any state.
+/// Returns the transition between two states (or the same), for a service. Linux drivers differ in one case: they
+/// reject reset to err, which the specification allows.
 constexpr QueuePairTransition transition(QueuePairService service, QueuePairState from, QueuePairState to) {
   using enum QueuePairAttribute;
   using State = QueuePairState;
@@ -196,7 +196,8 @@ enum class PostAnswer : std::uint8_t {
   flushed,  ///< accepted and completed with a flush error
 };
 
-/// C10-96, 10.8.2 (before RTS), C10-42 (in ERR). XRC targets have no send queue.
+/// Returns the result of posting to the send queue. C10-96, 10.8.2 (before RTS), C10-42 (in ERR). XRC targets have no
+/// send queue.
 constexpr PostAnswer post_send(QueuePairService service, QueuePairState state) {
   if (!has_requester(service) || !has_state(service, state)) return PostAnswer::refused;
   switch (state) {
@@ -211,7 +212,8 @@ constexpr PostAnswer post_send(QueuePairService service, QueuePairState state) {
   return PostAnswer::refused;
 }
 
-/// The QP's own receive queue. C10-97.2.1 (in RESET), C10-42 (in ERR). XRC only has shared receive queues.
+/// Returns the result of posting to the QP's own receive queue. C10-97.2.1 (in RESET), C10-42 (in ERR). XRC has only
+/// shared receive queues.
 constexpr PostAnswer post_receive(QueuePairService service, QueuePairState state) {
   if (service == QueuePairService::xrc_initiator || service == QueuePairService::xrc_target ||
       !has_state(service, state))
@@ -228,15 +230,13 @@ constexpr PostAnswer post_receive(QueuePairService service, QueuePairState state
   return PostAnswer::refused;
 }
 
-/// True if a received request is executed and, if the service has responses, answered. Otherwise it is dropped
-/// silently.
+/// True if received requests are processed. Otherwise they are dropped silently.
 constexpr bool takes_requests(QueuePairService service, QueuePairState state) {
   return has_responder(service) && has_state(service, state) && state != QueuePairState::reset &&
          state != QueuePairState::init && state != QueuePairState::err;
 }
 
-/// True if a received response is processed. Otherwise it is dropped silently. Before RTS no request is
-/// outstanding.
+/// True if received responses are processed. Otherwise they are dropped silently. Before RTS no request is outstanding.
 constexpr bool takes_responses(QueuePairService service, QueuePairState state) {
   return is_reliable(service) && has_requester(service) &&
          (state == QueuePairState::rts || state == QueuePairState::sqd);
@@ -245,7 +245,7 @@ constexpr bool takes_responses(QueuePairService service, QueuePairState state) {
 /// Requests that may be sent.
 enum class Sending : std::uint8_t {
   nothing,
-  finish,  ///< only started messages, including retransmissions
+  finish,  ///< only packets of started messages, including retransmissions
   everything,
 };
 constexpr Sending sending(QueuePairService service, QueuePairState state) {

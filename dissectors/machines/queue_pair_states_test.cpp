@@ -13,7 +13,7 @@ using Set = QueuePairAttributes;
 using Service = QueuePairService;
 using State = QueuePairState;
 
-/// A row per source state, in the order R I r s d e E. '-' for illegal transitions.
+/// The legal target states from `from`, in the order R I r s d e E. '-' marks illegal transitions.
 std::string legal_from(Service service, State from) {
   std::string row;
   constexpr std::string_view letters = "RIrsdeE";
@@ -51,7 +51,7 @@ struct Row {
   Set required, optional;
 };
 
-// Manual page of ibv_modify_qp for transitions up to RTS. Drivers' tables for the rest.
+// Source: the manual page of ibv_modify_qp for transitions up to RTS, and tables of drivers for the others.
 TEST(QueuePairTransitions, AttributesOfTransitions) {
   const Set connected_running{current_state, access_flags, alternate_path, path_migration_state};
   const Row rows[] = {

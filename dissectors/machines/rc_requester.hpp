@@ -1,7 +1,7 @@
 #pragma once
-/// Requester of a reliable connection (RC. Also the initiator of XRC): evaluates responses to outstanding requests.
-/// Pure functions of small values. Time is an argument. IBTA vol 1, 9.7.5, 9.7.6 (clause numbers of single
-/// statements not verified unless stated).
+/// Requester of a reliable connection (RC, or the initiator of XRC): evaluates responses to outstanding requests. Pure
+/// functions of small values. Time is an argument. IBTA vol 1, 9.7.5, 9.7.6 (clause numbers of single statements not
+/// verified unless stated).
 
 #include <algorithm>
 #include <cstdint>
@@ -18,7 +18,7 @@ struct RcOutstanding {
   Psn first;
   std::uint32_t psns = 1;  ///< number of its PSNs
   Operation operation = Operation::send;
-  std::uint32_t length = 0;  ///< bytes (READ: requested)
+  std::uint32_t length = 0;  ///< bytes (READ: requested bytes)
   /// READ: number of response PSNs received in order. Other operations with a response beyond an acknowledgement:
   /// 1 when it has arrived.
   std::uint32_t answered = 0;
@@ -53,7 +53,7 @@ enum class RcStep : std::uint8_t {
   wait,      ///< the same, after the RNR timer
   fail,      ///< the same, and the message at `restart` fails with `failure`
 };
-/// Completion error of a message: verbs' names of completion statuses. 11.6.2 (clause number not verified).
+/// Completion error of a message, named like the completion statuses of verbs. 11.6.2 (clause number not verified).
 enum class RcFailure : std::uint8_t {
   none,
   remote_invalid_request,
@@ -70,7 +70,7 @@ struct RcProgress {
   Psn through{};  ///< the first unacknowledged PSN (not for ignore)
   Psn restart{};
   RcFailure failure = RcFailure::none;
-  bool implied = false;  ///< go_back because of a missing response: an implied NAK
+  bool implied = false;  ///< go_back was caused by a missing response: an implied NAK
   /// Index of the outstanding message of an accepted READ or atomic response.
   std::size_t message = 0;
   bool takes_payload = false;
@@ -84,8 +84,8 @@ constexpr RcProgress judge(std::span<const RcOutstanding> outstanding, const Req
                            const RcResponse& response, std::uint32_t mtu) {
   const Opcode& op = *response.op;
   if (window.place(response.psn) != ResponsePlace::outstanding) return {};
-  // Acknowledges everything before `psn`, unless a response is missing there. Then the missing response is
-  // requested again.
+  // Acknowledges everything before `psn`. If a response before `psn` is missing, acknowledges up to that request and
+  // retransmits it.
   const auto acknowledge = [&](Psn psn, RcProgress then) {
     for (const RcOutstanding& m : outstanding) {
       if (m.first - psn >= 0) break;
@@ -129,7 +129,7 @@ constexpr RcProgress judge(std::span<const RcOutstanding> outstanding, const Req
     const std::uint32_t wanted = last ? asked.length - at * mtu : mtu;
     if (response.payload > wanted) return bad(RcFailure::local_length);
     if (response.payload < wanted || op.ends_message() != last) return bad(RcFailure::bad_response);
-    // After a retry, responders start with a first packet or continue with a middle one: both occur.
+    // After a retry, some responders start with a first packet, and others continue with a middle packet.
     const bool begins = at == 0 || at == asked.asked_from;
     if ((op.begins_message() && !begins) || (!op.begins_message() && at == 0)) return bad(RcFailure::bad_response);
     return acknowledge(response.psn, {.step = RcStep::progress, .message = index, .takes_payload = true});

@@ -49,7 +49,7 @@ TEST(RcRequester, AcknowledgementStopsAtAMissingResponse) {
   sender.outstanding[1].answered = 3;
   EXPECT_EQ(sender.acknowledge(14, ack).step, RcStep::progress);
   EXPECT_EQ(sender.acknowledge(16, ack).restart.value(), 15U);  // the atomic's response
-  // An acknowledgement with a READ's own PSN is not its response.
+  // An acknowledgement with a PSN of the READ is not its response.
   sender.outstanding[1].answered = 0;
   EXPECT_EQ(sender.acknowledge(12, ack).restart.value(), 11U);
 }
@@ -67,7 +67,7 @@ TEST(RcRequester, ReadResponsesInOrder) {
   Sender sender;
   RcProgress got = sender.response(11, Position::first, 256);
   EXPECT_EQ(got, (RcProgress{.step = RcStep::progress, .through = Psn(11), .message = 1, .takes_payload = true}));
-  EXPECT_EQ(sender.response(12, Position::middle, 256).restart.value(), 11U);  // the first one is missing
+  EXPECT_EQ(sender.response(12, Position::middle, 256).restart.value(), 11U);  // the first response packet is missing
   sender.outstanding[1].answered = 2;
   EXPECT_EQ(sender.response(11, Position::first, 256).step, RcStep::ignore);
   EXPECT_EQ(sender.response(13, Position::last, 88).step, RcStep::progress);
@@ -111,7 +111,7 @@ TEST(RcRequester, Naks) {
   Sender sender;
   RcProgress got = sender.acknowledge(11, nak);
   EXPECT_EQ(got, (RcProgress{.step = RcStep::go_back, .through = Psn(11), .restart = Psn(11)}));
-  got = sender.acknowledge(14, nak);  // while the responses of the READ (PSNs 11 to 13) are missing
+  got = sender.acknowledge(14, nak);  // the responses of the READ (PSNs 11 to 13) are missing
   EXPECT_EQ(got.restart.value(), 11U);
   EXPECT_TRUE(got.implied);
   EXPECT_EQ(sender.acknowledge(10, rnr).step, RcStep::wait);

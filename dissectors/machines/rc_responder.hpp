@@ -1,6 +1,6 @@
 #pragma once
-/// Responder of a reliable connection (RC. Also the target of XRC): evaluates requests. Pure functions of small
-/// values. Time, memory and receive queues are arguments.
+/// Responder of a reliable connection (RC, or the target of XRC): evaluates requests. Pure functions of small values.
+/// Time, memory and receive queues are arguments.
 ///
 /// A request is validated in the order of the specification: its PSN, then its headers and the preceding packets
 /// (visible on the wire), then device state: receive queue, keys, rights. IBTA vol 1, 9.7.3 to 9.7.5 (clause
@@ -24,7 +24,7 @@ struct RcRequest {
   std::uint32_t payload = 0;  ///< bytes without padding
   std::uint64_t va = 0;       ///< of RETH or AtomicETH
   std::uint32_t rkey = 0;
-  std::uint32_t length = 0;       ///< of RETH: of the whole message
+  std::uint32_t length = 0;       ///< of RETH: bytes of the whole message
   std::uint64_t swap_or_add = 0;  ///< of AtomicETH
   std::uint64_t compare = 0;      ///< of AtomicETH
   std::uint8_t placement = 0;     ///< of FETH: requested types
@@ -57,13 +57,13 @@ struct RcResponderSettings {
 /// Reason for rejecting a request because of its headers.
 enum class InvalidRequest : std::uint8_t {
   opcode,             ///< reserved or unsupported
-  sequence,           ///< invalid after the preceding packet
+  sequence,           ///< the opcode cannot follow the preceding packet
   payload,            ///< payload too long, or too short for its position
-  message_length,     ///< the packets of a WRITE differ from the length in its RETH
+  message_length,     ///< the total payload of a WRITE differs from the length in its RETH
   message_too_long,   ///< RETH contains more than 2^31 bytes: C9-94
-  misaligned,         ///< address of an atomic: 9.4.5
-  atomic_write_size,  ///< not eight bytes: oA19-28
-  flush_form,         ///< payload, or within an open message: oA19-1, oA19-2
+  misaligned,         ///< the address of an atomic is not a multiple of 8: 9.4.5
+  atomic_write_size,  ///< an ATOMIC WRITE does not have eight bytes: oA19-28
+  flush_form,         ///< a FLUSH has payload, or occurs within an open message: oA19-1, oA19-2
   right,              ///< the QP does not permit the operation
   resources,          ///< READs or atomics are disabled
 };
@@ -101,7 +101,7 @@ enum class Access : std::uint8_t { granted, refused, failed };
 
 struct RcDecision {
   RcReaction reaction = RcReaction::drop;
-  InvalidRequest invalid = InvalidRequest::opcode;  ///< if nak_invalid
+  InvalidRequest invalid = InvalidRequest::opcode;  ///< reason, if nak_invalid
   std::uint8_t answer = 0;                          ///< if answer_again: index of the kept response
 
   friend constexpr bool operator==(const RcDecision&, const RcDecision&) = default;
@@ -120,7 +120,7 @@ struct RcResponder {
   std::uint32_t length = 0;  ///< of the open WRITE, from its RETH
   std::uint32_t done = 0;    ///< bytes of the open message
   Psn acknowledged;          ///< PSN of the last executed SEND or WRITE packet: used to acknowledge duplicates
-  std::uint8_t newest = 0;   ///< index of the newest answer
+  std::uint8_t newest = 0;   ///< index of the newest kept response
   std::array<RcAnswer, most_answers> answers{};
 
   static constexpr RcResponder expecting(Psn psn) {
@@ -173,8 +173,8 @@ constexpr std::optional<InvalidRequest> malformed(const RcResponder& at, const R
   return std::nullopt;
 }
 
-/// Returns an error if the QP does not permit the operation, independent of the key. The error class in the
-/// specification is not verified. Linux and hardware use invalid request.
+/// Returns an error if the QP does not permit the operation, independent of the key. Linux and hardware return an
+/// invalid request NAK. The error class in the specification is not verified.
 constexpr std::optional<InvalidRequest> not_allowed(const RcRequest& request, const RcResponderSettings& settings) {
   const auto unless = [](bool allowed) { return allowed ? std::nullopt : std::optional(InvalidRequest::right); };
   switch (request.op->operation) {
@@ -223,13 +223,12 @@ constexpr RcDecision judge_duplicate(const RcResponder& at, const RcRequest& req
 
 /// Device state for a valid expected request.
 struct RcKnowledge {
-  bool receive = true;                  ///< a receive work request is posted (only used if the request consumes one)
+  bool receive = true;                  ///< a receive work request is posted (only used if asks_receive())
   std::uint64_t receive_bytes = ~0ULL;  ///< its length, from the first byte of the message
-  Access access =
-      Access::granted;  ///< result of the memory access (only used with a key, or if an open WRITE continues)
+  Access access = Access::granted;      ///< result of the memory access (only used if asks_access())
 };
 
-/// Functions that select the required device state, so that expensive look-ups are avoided.
+/// True if the evaluation needs the receive queue, or the memory access. Callers avoid other expensive look-ups.
 constexpr bool asks_receive(const RcResponder& at, const Opcode& op) {
   if (op.operation == Operation::send) return op.begins_message() || at.sequence.inside;
   return op.immediate;

@@ -81,7 +81,7 @@ TEST(RcResponder, PsnsWrap) {
   EXPECT_EQ(device.takes(send(0, Position::last, 256)), RcReaction::execute);
   EXPECT_EQ(device.takes(send(0xffffff, Position::first, 256)), RcReaction::acknowledge_again);
   EXPECT_EQ(device.at.window.expected.value(), 1U);
-  // The limits of the PSN halves.
+  // PSNs at the limits of both halves of the PSN space.
   EXPECT_EQ(device.judge(send(1 + 0x7fffff)).reaction, RcReaction::nak_sequence);
   EXPECT_EQ(device.judge(send(1 + 0x800000)).reaction, RcReaction::acknowledge_again);
 }
@@ -170,7 +170,7 @@ TEST(RcResponder, DuplicatesAreAnsweredFromKeptResponses) {
   EXPECT_EQ(device.judge(read(101, 3 * 256)).reaction, RcReaction::answer_again);
   EXPECT_EQ(device.judge(read(102, 2 * 256, 0x1100)).reaction, RcReaction::answer_again);
   EXPECT_EQ(device.judge(read(103, 4, 0x1200)).reaction, RcReaction::answer_again);
-  // Another address, more than the original range, another key.
+  // The responder drops retries with another address, beyond the original range, or with another key.
   EXPECT_EQ(device.judge(read(102, 256, 0x1200)).reaction, RcReaction::drop);
   EXPECT_EQ(device.judge(read(102, 3 * 256, 0x1100)).reaction, RcReaction::drop);
   RcRequest other = read(101, 256);
@@ -179,7 +179,7 @@ TEST(RcResponder, DuplicatesAreAnsweredFromKeptResponses) {
   const RcDecision atomic = device.judge(fetch_add(104));
   EXPECT_EQ(atomic.reaction, RcReaction::answer_again);
   EXPECT_EQ(device.at.answers[atomic.answer].original, 42U);
-  // The responder saves two results: the next atomic evicts that of the READ.
+  // The responder saves two results: the next atomic evicts the READ's result.
   EXPECT_EQ(device.takes(fetch_add(105)), RcReaction::execute);
   EXPECT_EQ(device.judge(read(101, 3 * 256)).reaction, RcReaction::drop);
   EXPECT_EQ(device.judge(fetch_add(104)).reaction, RcReaction::answer_again);

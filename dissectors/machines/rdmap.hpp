@@ -46,8 +46,7 @@ inline std::optional<IwarpError> judge_control(const DdpSegment& segment, RdmapA
   return std::nullopt;
 }
 
-/// Validates a later segment of an open message: RDMAP's bytes must equal those of the first segment. RFC 5041,
-/// 4.3.
+/// Validates a later segment of an open message: its RDMAP bytes must equal those of the first segment. RFC 5041, 4.3.
 constexpr std::optional<IwarpError> judge_continuation(const UntaggedQueue& queue, const DdpSegment& segment) {
   if (!queue.open || (segment.control == queue.control && segment.invalidate_stag == queue.invalidate_stag))
     return std::nullopt;
@@ -55,8 +54,7 @@ constexpr std::optional<IwarpError> judge_continuation(const UntaggedQueue& queu
 }
 
 /// Validates the length of a complete message: exactly its header if the opcode has no payload (RFC 5040, figure 5;
-/// RFC 7306, 6.3), otherwise any length. Longer messages exceed the buffer. There is no separate code for shorter
-/// ones.
+/// RFC 7306, 6.3), otherwise any length. Longer messages exceed the buffer. Shorter messages have no code of their own.
 inline std::optional<IwarpError> judge_length(RdmapOperation operation, std::uint64_t bytes) {
   const RdmapOpcode& op = rdmap_opcode(operation);
   if (op.header == nullptr) return std::nullopt;
@@ -65,7 +63,7 @@ inline std::optional<IwarpError> judge_length(RdmapOperation operation, std::uin
   return std::nullopt;
 }
 
-/// Returns the error for rejected memory of an RDMA Read source or an atomic target. RFC 5040, figure 9.
+/// Returns the error for a rejected access to an RDMA Read source or an atomic target. RFC 5040, figure 9.
 constexpr IwarpError protection_error(AccessReason reason, std::uint64_t to, std::uint64_t bytes) {
   switch (reason) {
     case AccessReason::right: return iwarp_error::protection_rights;
@@ -81,23 +79,23 @@ constexpr IwarpError protection_error(AccessReason reason, std::uint64_t to, std
 /// READs and atomics in progress: they share queue 1 and its depths. RFC 5040, 5.2.2 and 6.1, RFC 7306, 5.2.
 struct ReadDepth {
   std::uint32_t ord = 0, ird = 0;
-  std::uint32_t outstanding = 0;  ///< of this endpoint: requests without complete response
-  std::uint32_t serving = 0;      ///< of the peer
+  std::uint32_t outstanding = 0;  ///< requests of this endpoint without a complete response
+  std::uint32_t serving = 0;      ///< requests of the peer without a complete response
 
   [[nodiscard]] constexpr bool may_request() const { return outstanding < ord; }
   /// True if a buffer is available for another request of the peer.
   [[nodiscard]] constexpr bool has_buffer() const { return serving < ird; }
 };
 
-/// True if the next work request may start: fenced requests wait for earlier responses (RFC 5040, 5.5 rule 12),
-/// READs and atomics for an available depth.
+/// True if the next work request may start. Fenced requests wait for earlier responses (RFC 5040, 5.5 rule 12). READs
+/// and atomics wait until fewer than ORD are outstanding.
 constexpr bool may_begin(const ReadDepth& depth, bool reads_or_atomic, bool fenced) {
   if (fenced && depth.outstanding != 0) return false;
   return !reads_or_atomic || depth.may_request();
 }
 
-/// Compares a read response with the oldest request. The sink may check that it matches. RFC 5040, 5.2.2.
-/// `received`: bytes received so far.
+/// The data sink of the oldest READ, for validating its response, which RFC 5040, 5.2.2 permits. `received`: bytes
+/// received so far.
 struct ReadSink {
   std::uint32_t stag = 0;
   std::uint64_t to = 0;
@@ -116,7 +114,7 @@ constexpr std::optional<IwarpError> judge_response(const ReadSink* oldest, const
 
 // Atomics. RFC 7306, 5.1.
 
-/// A mask bit marks the top bit of a field: carries do not leave the field.
+/// FetchAdd. A mask bit marks the top bit of a field, and carries do not leave the field.
 constexpr std::uint64_t fetch_add(std::uint64_t original, std::uint64_t add, std::uint64_t mask) {
   // Carries below the top bits stay in their field. The top bits are added without carry-out.
   const std::uint64_t tops = mask | 1ULL << 63;
@@ -143,17 +141,17 @@ constexpr std::optional<IwarpError> judge_atomic(std::uint8_t operation, std::ui
 
 enum class StreamState : std::uint8_t {
   operating,
-  peer_closed,  ///< received a FIN between messages: sends, no longer receives
-  closing,      ///< a local FIN is sent or next (still receives)
-  terminating,  ///< an error: a Terminate and a FIN are sent or next (received data is dropped)
-  terminated,   ///< received a Terminate (a local FIN is sent or next)
+  peer_closed,  ///< received a FIN between messages: still sends, no longer receives
+  closing,      ///< a local FIN was sent or is next to be sent (still receives)
+  terminating,  ///< after an error: a Terminate and a FIN were sent or are next to be sent (received data is dropped)
+  terminated,   ///< received a Terminate (a local FIN was sent or is next to be sent)
   closed,
 };
 enum class StreamEvent : std::uint8_t {
-  error,            ///< in received data, or local
+  error,            ///< an error in received data, or a local error
   terminate,        ///< a Terminate was received
-  consumer_closes,  ///< graceful, when no local request waits
-  fin,              ///< received between messages
+  consumer_closes,  ///< the application closes gracefully, when no local request waits
+  fin,              ///< received a FIN between messages
   fin_in_message,
   lost,  ///< TCP was reset, or timed out
   timeout,
@@ -182,12 +180,13 @@ constexpr StreamStep after(StreamState state, StreamEvent event) {
   constexpr StreamStep aborted{closed, {.reset = true, .flush = true, .tell_error = true}};
   const StreamStep nothing{state, {}};
   if (state == closed) return nothing;
-  const bool failed = state == terminating || state == terminated;  // already flushed and reported
+  // Requests are already flushed, and the error was reported.
+  const bool failed = state == terminating || state == terminated;
   switch (event) {
     case error:
       if (failed) return nothing;
-      // A closed local direction cannot send a Terminate and uses a reset, also for a peer that sends after
-      // its FIN.
+      // If the local direction is closed, no Terminate can be sent, so TCP is reset. The same applies to a peer that
+      // sends after its FIN.
       if (state != operating) return aborted;
       return {terminating, {.terminate = true, .fin = true, .flush = true, .tell_error = true}};
     case terminate:

@@ -19,8 +19,8 @@ struct TerminateIncludes {
   friend constexpr bool operator==(const TerminateIncludes&, const TerminateIncludes&) = default;
 };
 
-/// Figure 10. `cause`: the operation of the received message, or nullopt if the error has none or its header is
-/// unreadable, then no header follows.
+/// RFC 5040, figure 10. `cause`: the operation of the received message. If it is nullopt (no message, or an unreadable
+/// header), no header follows.
 constexpr TerminateIncludes includes(IwarpError error, std::optional<RdmapOperation> cause) {
   if (!cause || error.layer == terminate_layer::llp || error == iwarp_error::local_catastrophic) return {};
   const bool protection = error.layer == terminate_layer::rdma && error.type == iwarp_error::protection_rights.type;
@@ -30,7 +30,7 @@ constexpr TerminateIncludes includes(IwarpError error, std::optional<RdmapOperat
 /// The segment that caused an error.
 struct TerminateCause {
   Bytes segment{};                 ///< the ULPDU: source of the quoted DDP header and length
-  std::uint32_t answered = 0;      ///< Read Requests: bytes of the response that were sent
+  std::uint32_t answered = 0;      ///< Read Requests: bytes of the response sent so far
   std::optional<Bytes> request{};  ///< the Read Request Header, for an error found after its segment
 };
 

@@ -21,7 +21,8 @@ struct UcDecision {
   /// An open message is lost: its receive work request is reused (own receive queue, class D1), or completes in
   /// error (shared receive queue, class E).
   bool abandons = false;
-  bool too_long = false;  ///< longer than the receive buffer. On a shared receive queue it completes in error (class E)
+  /// The message exceeds the receive buffer, which on a shared receive queue completes in error (class E).
+  bool too_long = false;
 
   friend constexpr bool operator==(const UcDecision&, const UcDecision&) = default;
 };
@@ -66,7 +67,7 @@ constexpr UcDecision judge(const UcResponder& at, const RcRequest& request, std:
                            const Knowledge& knowledge) {
   const Opcode& op = *request.op;
   const bool begins = op.known && op.begins_message();
-  // A packet with an unexpected PSN that does not start a message: a packet of the open message is lost.
+  // The PSN is unexpected, and the packet does not start a message: a packet of the open message is lost.
   if (!at.window.accepts(request.psn, begins)) return {.abandons = at.sequence.inside};
   if (!well_formed(at, request, mtu)) return {.abandons = at.sequence.inside};
   UcDecision decision{.reaction = UcReaction::execute, .abandons = begins && at.sequence.inside};

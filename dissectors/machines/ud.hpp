@@ -1,5 +1,5 @@
 #pragma once
-/// Receiver of datagrams (UD. Also the general services interface): selects the accepted ones. Pure functions. IBTA
+/// Receiver of datagrams (UD, and the general services interface): selects the accepted datagrams. Pure functions. IBTA
 /// vol 1, 9.8.3, C9-205.
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace rdmawire::machines {
 
-/// Bytes before a datagram's payload in the receive buffer: the GRH, or the IP header at the end of that space.
-/// 11.4.1.2, A17.4.5.2.
+/// Bytes before a datagram's payload in the receive buffer: the GRH, or for RoCEv2 over IPv4 the IP header in the last
+/// 20 of these bytes. 11.4.1.2, A17.4.5.2.
 inline constexpr std::uint32_t ud_header_bytes = 40;
 
 /// Q_Key of the general services interface. 9.6.1.4.1 (value not verified).
@@ -22,7 +22,7 @@ constexpr std::uint32_t sent_qkey(std::uint32_t given, std::uint32_t own) {
 
 enum class UdReaction : std::uint8_t { deliver, drop };
 
-/// `space`: bytes of the next receive work request. `receive` false and 0: none is posted.
+/// `receive`: a receive work request is posted. `space`: its bytes.
 constexpr UdReaction judge_datagram(const Opcode& op, std::uint32_t payload, std::uint32_t mtu, bool receive,
                                     std::uint64_t space) {
   const bool good = op.known && op.transport == Transport::ud && op.operation == Operation::send &&

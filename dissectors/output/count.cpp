@@ -97,7 +97,7 @@ void Count::Stacks::insert(Row& row, std::uint64_t hash, const HeaderStack& stac
 }
 
 Node Count::Stacks::tree() const {
-  // Sorted by appearance: table positions depend on memory addresses, which differ between runs.
+  // Sort by the first packet, because table positions depend on memory addresses, which differ between runs.
   std::vector<const Row*> rows;
   for (const Row& row : rows_)
     if (row.hash != 0) rows.push_back(&row);
@@ -113,7 +113,7 @@ Node Count::Stacks::tree() const {
     };
     root.packets += row.packets;
     root.bytes += row.bytes;
-    std::span<const HeaderInfo* const> implied;  // extension headers implied by the opcode's name
+    std::span<const HeaderInfo* const> implied;  // extension headers that the opcode's name implies
     for (const Level& level : row.levels) {
       if (std::find(implied.begin(), implied.end(), level.header) != implied.end()) continue;
       descend(level.header->name);

@@ -17,14 +17,14 @@ class Count {
  public:
   void add(const tracking::Packet& packet);
   /// Adds packets that the capture lost according to its statistics of one interface ("" if it has no name).
-  /// Without a call the number is unknown, which differs from zero.
+  /// Without a call, the number of lost packets is unknown (not zero).
   void add_lost(std::string_view interface, std::uint64_t packets);
 
-  /// A node of the protocol tree: a header, or below it a value of its kind field (the opcode of a BTH).
+  /// A node of the protocol tree: a header, or a value of a header's kind field (the opcode of a BTH).
   struct Node {
     std::string name;
     std::uint64_t packets = 0;
-    std::uint64_t bytes = 0;  ///< whole packets on the wire
+    std::uint64_t bytes = 0;  ///< of whole packets on the wire
     std::vector<Node> children;
   };
   /// All packets by header, from the link layer up. The root's name is empty.
@@ -47,12 +47,12 @@ class Count {
   };
   struct Row {
     std::uint64_t hash = 0;
-    std::size_t order = 0;  ///< position of the first packet of its kind
+    std::size_t order = 0;  ///< order of the first packet with this stack
     std::uint64_t packets = 0;
     std::uint64_t bytes = 0;
     std::vector<Level> levels;
   };
-  // Distinct stacks: a few dozen in real captures. A malicious capture can exceed the table. The rest is counted
+  // Distinct stacks. Real captures have a few dozen. If a crafted capture exceeds the table, further stacks are counted
   // together.
   class Stacks {
    public:

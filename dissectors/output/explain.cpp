@@ -79,14 +79,15 @@ const Field* whole_of(const HeaderInfo& header, const Field& part) {
   return dot == std::string_view::npos ? nullptr : header.find(part.name.substr(0, dot));
 }
 
-/// Returns a header of zeros except for one field, large enough for every accessor.
+/// Returns a header in which all fields except one are zero.
 std::vector<std::uint8_t> header_with(const HeaderInfo& header, const Field& field, std::uint64_t value) {
   std::vector<std::uint8_t> bytes(header.size, 0);
   if (field.is_number()) field.store(bytes.data(), value);
   return bytes;
 }
 
-/// Returns the header's fields except parts and reserved ones. Numbers after the header's name are assigned to them.
+/// Returns the header's numeric fields except parts and reserved fields. Numbers after the header's name are the values
+/// of these fields.
 std::vector<const Field*> wholes_of(const HeaderInfo& header) {
   std::vector<const Field*> fields;
   for (const Field& field : header.fields)
@@ -112,7 +113,7 @@ Topic value_topic(const HeaderInfo& header, const Field& field, std::uint64_t va
   return {Kind::field_value, &header, &field, value, field.names, field.names ? field.names->find(value) : nullptr, {}};
 }
 
-/// Returns the canonical identifier, which find_topics accepts.
+/// Returns the canonical identifier of a topic, which find_topics() accepts.
 std::string id_of(const Topic& topic) {
   switch (topic.kind) {
     case Kind::header: return std::string(topic.header->name);
@@ -169,8 +170,8 @@ std::vector<Topic> find_entries(const Words& query) {
   return best;
 }
 
-/// Returns the parts of the same field that are present because part `of` has that value. If two have the same bits,
-/// returns the raw one, from which the other is decoded.
+/// Returns the parts of the same field that are present because part `of` has that value. Omits decoded parts, which
+/// have the same bits as a raw part.
 std::vector<const Field*> parts_that_follow(const FieldRef& of, std::uint64_t value) {
   const Field* whole = whole_of(*of.header, *of.field);
   if (!whole || !of.field->is_number()) return {};
@@ -184,7 +185,7 @@ std::vector<const Field*> parts_that_follow(const FieldRef& of, std::uint64_t va
   return parts;
 }
 
-/// "rnr 14": a value of one part determines the adjacent part, which gets the number.
+/// "rnr 14": a named value of one part selects another part of the field, whose value is the number.
 void find_sibling_values(const Words& query, std::uint64_t number, std::vector<Topic>& found) {
   for (const Topic& kind : find_entries(query))
     for (const FieldRef& user : users_of(*kind.names))
@@ -205,10 +206,10 @@ std::vector<Topic> find_names(const Words& query) {
   return found;
 }
 
-/// "terminate 0 1 5": numbers of the first fields of a header.
+/// "terminate 0 1 5": the numbers are values of the first fields of a header.
 std::vector<Topic> find_header_values(const Words& words) {
   std::vector<std::uint64_t> values;
-  // The last sequence of numbers.
+  // Keep the numbers at the end of the query.
   for (const std::string& word : words) {
     if (const auto number = number_of(word))
       values.push_back(*number);
@@ -231,7 +232,7 @@ std::vector<Topic> find_header_values(const Words& words) {
   return {};
 }
 
-/// Fields by their own name, in any header. Parts also by their last word.
+/// Finds fields of any header by their name. If there are none, finds parts by the last component of their name.
 std::vector<Topic> find_fields(const Words& query) {
   std::vector<Topic> found;
   for (const HeaderInfo* header : all_headers())
@@ -265,7 +266,7 @@ std::vector<Topic> find_plain(std::string_view text) {
   if (!found.empty()) return found;
   if (found = find_names(query); !found.empty()) return found;
   if (found = find_fields(query); !found.empty()) {
-    // A value with exactly that name is as likely as the field.
+    // A value with exactly the same name is an equally likely meaning.
     for (const Topic& entry : find_entries(query)) {
       const Words own = words_of(entry.entry->name);
       Words titled = words_of(entry.names->title);
@@ -290,7 +291,7 @@ std::vector<Topic> find_topics(std::string_view query) {
   std::vector<Topic> found = find_plain(query);
   if (!number || !found.empty()) return found;
 
-  // "opcode 10": the topic before the number has that value.
+  // "opcode 10": the number is a value of the field or enumeration before it.
   Words before(words.begin(), words.end() - 1);
   const std::string text = joined(before, '.');
   std::vector<Topic> base = find_plain(text);
@@ -301,13 +302,13 @@ std::vector<Topic> find_topics(std::string_view query) {
       if (const Name* entry = topic.names->find(*number)) found.push_back(entry_topic(*topic.names, *entry));
     }
   }
-  // Prefers fields with a name for the value if several fields have that name.
+  // If some of these fields have a name for the value, omit the others.
   if (std::any_of(found.begin(), found.end(), [](const Topic& t) { return t.entry != nullptr; }))
     std::erase_if(found, [](const Topic& t) { return t.entry == nullptr; });
   if (found.empty()) found = find_header_values(words);
   if (found.empty()) find_sibling_values(before, *number, found);
   if (!found.empty()) return found;
-  // "reject reason 28": words of an enumeration's title, and of the names of a field and its header.
+  // "reject reason 28": the words occur in an enumeration's title, or in the names of a field and its header.
   for (const Names* names : all_names()) {
     const Name* entry = names->find(*number);
     if (!entry) continue;
@@ -518,7 +519,7 @@ class Writer {
     if (topic.names == &opcode_names) operation(opcode(static_cast<std::uint8_t>(topic.entry->value)));
   }
 
-  /// The smallest value of the enclosing field that contains the part with that value: "aeth.syndrome is 0x60".
+  /// Prints the smallest value of the enclosing field in which the part has this value: "aeth.syndrome 0x60".
   void wholes(const FieldRef& part, std::uint64_t value) {
     const Field* whole = whole_of(*part.header, *part.field);
     if (!whole || whole->width > 16) return;
@@ -527,7 +528,7 @@ class Writer {
       if (!part.field->present_in(bytes.data()) || part.field->value(bytes.data()) != value) continue;
       std::string text = path_of(*part.header, *whole) + " ";
       append_number(text, *whole, candidate);
-      if (part.field->width < whole->width) text += " and others with these bits";
+      if (part.field->width < whole->width) text += " and other values with the same bits";
       return row("for example", text);
     }
   }

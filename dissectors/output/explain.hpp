@@ -38,7 +38,7 @@ std::vector<Topic> find_topics(std::string_view query);
 /// Returns at most `count` identifiers most similar to `query`, by edit distance.
 std::vector<std::string> nearest_topics(std::string_view query, std::size_t count = 5);
 
-/// Returns an explanation of several lines.
+/// Returns an explanation of the topic in several lines.
 std::string explain(const Topic& topic, bool colors = false);
 /// Returns the same as one JSON object, without newline.
 std::string explain_json(const Topic& topic);

@@ -107,7 +107,7 @@ TEST(Explain, EveryIdentifierIsAccepted) {
   }
   for (const Names* names : all_names())
     for (const Name& entry : names->entries) {
-      if (entry.name == "reserved") continue;  // also the name of fields
+      if (entry.name == "reserved") continue;  // fields have this name, too
       const auto topics = find_topics(std::string(names->title) + " " + std::string(entry.name));
       EXPECT_TRUE(std::any_of(topics.begin(), topics.end(), [&](const Topic& t) { return t.entry == &entry; }))
           << names->title << " " << entry.name;

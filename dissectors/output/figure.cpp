@@ -17,7 +17,7 @@ struct Cell {
 };
 struct Row {
   std::vector<Cell> cells;
-  unsigned repeated = 1;  ///< identical rows: the middle of one wide field
+  unsigned repeated = 1;  ///< number of identical rows, in the middle of one wide field
 };
 
 std::vector<Row> rows_of(const HeaderInfo& header) {
@@ -49,7 +49,7 @@ std::string centerd(std::string_view text, std::size_t width) {
   return std::string(left, ' ') + std::string(text) + std::string(width - text.size() - left, ' ');
 }
 
-/// Returns the corner character of two rows for the existing lines.
+/// Returns the character for a corner at which lines in these directions meet.
 std::string_view corner(bool up, bool down, bool left, bool right) {
   static constexpr std::string_view corners[] = {" ", "╶", "╴", "─", "╷", "┌", "┐", "┬",
                                                  "╵", "└", "┘", "┴", "│", "├", "┤", "┼"};
@@ -82,7 +82,7 @@ std::string draw_header(const HeaderInfo& header, const Field* highlighted, bool
   std::string out;
   Page page(out, colors);
   const std::vector<Row> rows = rows_of(header);
-  // A part is highlighted in the position of its field.
+  // For a part, the whole field is highlighted.
   std::string_view lit = highlighted ? highlighted->name.substr(0, highlighted->name.find('.')) : std::string_view();
 
   std::string tens = "    ", ones = "    ";
@@ -108,7 +108,7 @@ std::string draw_header(const HeaderInfo& header, const Field* highlighted, bool
       if (continued && columns(text) > space) text = "…";
       if (rows[r].repeated > 1) text.append(" (").append(std::to_string(rows[r].repeated * 4)).append(" bytes)");
       if (columns(text) > space) {
-        // An unused letter: of the name, or any other.
+        // Choose a letter that the legend does not use yet, from the name if possible.
         char letter = 0;
         for (const auto& [used, field] : legend)
           if (field == cell.field) letter = used;
@@ -126,7 +126,7 @@ std::string draw_header(const HeaderInfo& header, const Field* highlighted, bool
         text = std::string(1, letter);
       }
       page.put(TextStyle::dim, "│");
-      // UTF-8 has more bytes than columns.
+      // `text` can have more bytes than columns, because it is UTF-8.
       const std::string padded = centerd(text, space + (text.size() - columns(text)));
       page.put(cell.field->name == lit ? TextStyle::request : TextStyle::plain, padded);
     }

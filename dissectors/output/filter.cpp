@@ -71,7 +71,7 @@ constexpr Spelling signs[] = {
     {"{", Sort::open_set}, {"}", Sort::close_set},  {",", Sort::comma},
 };
 
-/// Returns the operator's text. Empty for other tokens.
+/// Returns the text of an operator, or an empty text for other tokens.
 std::string_view sign_of(Sort sort) {
   if (sort == Sort::contains) return "contains";
   if (sort < Sort::equal || sort > Sort::greater_equal) return {};
@@ -196,7 +196,7 @@ class FilterCompiler {
  private:
   static constexpr std::size_t most = 0x8000;
 
-  /// Part of the test graph.
+  /// A node of the parsed expression.
   struct Node {
     enum class Join : std::uint8_t { test, all, any, negation } join = Join::test;
     std::uint16_t test = 0;
@@ -265,11 +265,11 @@ class FilterCompiler {
     return part;
   }
 
-  // Fields of the same type.
+  // Fields with the same type of value.
   struct Group {
     FilterType type;
     const Names* names;
-    const Field* field;  ///< any of them, for its width (nullptr: derived)
+    const Field* field;  ///< one of the fields, for its width (nullptr: a derived field)
     std::vector<Filter::Source> sources;
   };
 
@@ -336,7 +336,8 @@ class FilterCompiler {
     } else {
       std::vector<Filter::Source> headers, flags, fields;
       for (const FieldRef& ref : resolved.refs) {
-        // Our flag is true if it is set. Wireshark's name is true if the field is present, as in Wireshark.
+        // The name of a flag is true if the flag is set. Wireshark's name is true if the field is present, as in
+        // Wireshark.
         const bool asks_value = ref.field && type_of(*ref.field) == FilterType::flag && !resolved.by_wireshark;
         auto& list = !ref.field ? headers : asks_value ? flags : fields;
         list.push_back({ref.header, ref.field, nullptr});
@@ -428,7 +429,7 @@ class FilterCompiler {
     return !error_;
   }
 
-  // Numbers up to 64 bits and addresses of 128 bits differ only in their width.
+  // An interval of numbers of up to 64 bits, or of 128-bit addresses.
   template <class Number>
   struct Interval {
     Number low;
@@ -546,7 +547,7 @@ class FilterCompiler {
     return is_address(group.type) && value.text.find('/') != std::string::npos;
   }
 
-  // The numbers of a value: one, those of a prefix, or those of all entries with that name.
+  // Returns the numbers that a value means: one number, all addresses of a prefix, or all entries with that name.
   template <class Number>
   tl::expected<Intervals<Number>, FilterError> intervals(const Token& name, const Group& group, const Token& value) {
     if (is_address(group.type)) {
@@ -579,10 +580,10 @@ class FilterCompiler {
       if (group.names)
         for (const Name& entry : group.names->entries)
           if (plain_name(entry.name) == plain_name(value.text)) named.push_back({entry.value, entry.value});
-      // Some names are numbers ("2048" of an MTU code): quotes select the name.
+      // Some names look like numbers ("2048" of an MTU code). They are names if they are quoted.
       if (!named.empty() && value.sort == Sort::text) return named;
       if (const auto number = parse_scalar(group.type, value.text)) {
-        // A decoded value can exceed its field's bits.
+        // A value in the unit of a decoded field can have more bits than the field.
         if (!group.field || group.field->decoded || group.field->width == 64 || *number >> group.field->width == 0)
           return Intervals<Number>{{*number, *number}};
         if (named.empty())
@@ -649,7 +650,7 @@ class FilterCompiler {
     return {Node::Join::any, 0, std::move(nodes)};
   }
 
-  // Assigns indexes in the order of the expression, with the targets of true and false.
+  // Numbers the tests in the order of the expression, and sets their targets for true and false.
   void lay_out(const Node& node, std::uint16_t& next, std::uint16_t if_true, std::uint16_t if_false) {
     switch (node.join) {
       case Node::Join::test:
@@ -693,7 +694,7 @@ tl::expected<Filter, FilterError> Filter::compile(std::string_view expression) {
 }
 
 std::string to_string(const FilterError& error, std::string_view expression) {
-  // The line with the error. For a long line the part around it.
+  // Print the line with the error, or for a long line the part around the error.
   std::size_t begin = std::min(error.position, expression.size());
   const std::size_t at = begin;
   while (begin > 0 && expression[begin - 1] != '\n' && at - begin < 60) --begin;

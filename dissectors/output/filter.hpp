@@ -53,7 +53,7 @@ class Filter {
     present,  ///< one of the fields is present
     set,      ///< one of the fields is not zero
     number,   ///< a field of up to 64 bits is in one of the ranges
-    wide,     ///< the same for 128 bits
+    wide,     ///< a 128-bit field is in one of the ranges
     equals,   ///< the bytes equal one of the strings
     contains,
   };
@@ -66,21 +66,21 @@ class Filter {
   template <class Number>
   struct Range {
     Number from;
-    Number width;  ///< in range: value - from <= width, unsigned
+    Number width;  ///< a value is in the range if value - from <= width (unsigned)
   };
-  /// A range of one of the filter's tables.
+  /// Consecutive items of one of the filter's tables.
   struct Run {
     std::uint16_t begin = 0;
     std::uint16_t count = 0;
   };
-  /// One test and its targets: an index, or one of the two results.
+  /// One test and its targets for true and false: the index of the next test, or `accept` or `reject`.
   struct Test {
     Kind kind = Kind::header;
-    bool none = false;  ///< `!=`: present, and no occurrence compares equal
+    bool none = false;  ///< operator `!=`: true if the field is present, and no occurrence is equal
     std::uint16_t if_true = 0;
     std::uint16_t if_false = 0;
     Run sources;
-    Run values;  ///< of ranges_, wide_ranges_ or strings_, by kind
+    Run values;  ///< items of ranges_, wide_ranges_ or strings_, by kind
   };
   static constexpr std::uint16_t accept = 0xffff, reject = 0xfffe;
 

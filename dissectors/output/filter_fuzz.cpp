@@ -1,5 +1,5 @@
-/// Arbitrary text as a filter. It must compile or return a printable error, and its canonical form must be
-/// equivalent. The filter runs on packets of every wire.
+/// Compiles arbitrary text as a filter. It must compile or return a printable error, and its canonical form must be
+/// equivalent. The filter runs on packets of every wire format.
 #include <cstdlib>
 #include <memory>
 #include <string_view>

@@ -29,7 +29,7 @@ std::string documentation() {
   std::ifstream file(RDMAWIRE_SOURCE_DIR "/docs/reference/filters.md");
   return {std::istreambuf_iterator<char>(file), {}};
 }
-/// Returns the lines of each block of that kind.
+/// Returns the lines of each code block of that kind in the documentation.
 std::vector<std::vector<std::string>> blocks(std::string_view kind) {
   std::vector<std::vector<std::string>> found;
   std::istringstream text(documentation());
@@ -71,7 +71,7 @@ TEST(FilterDocumentation, ListsAllDerivedFields) {
   const std::string text = documentation();
   for (const Derived& derived : derived_fields()) {
     EXPECT_NE(text.find("`" + std::string(derived.name) + "`"), std::string::npos) << derived.name;
-    // A field of the tables with that name would hide it.
+    // A header or field with the same name would hide the derived field.
     EXPECT_FALSE(find_field(derived.name)) << derived.name;
     EXPECT_EQ(find_header(derived.name), nullptr) << derived.name;
   }
@@ -175,7 +175,7 @@ class Generator {
     static const std::uint64_t interesting[] = {0, 1, 2, 3, 7, 10, 17, 62, 64, 100, 255};
     const std::string name = names[below(std::size(names))];
     const FieldRef ref = find_field(name);
-    // A value that exceeds the field is an error.
+    // A value that exceeds the field would be an error.
     const std::uint64_t most = ref ? (ref.field->width == 64 ? ~0ULL : (1ULL << ref.field->width) - 1) : ~0ULL;
     auto value = [&] { return std::min(most, interesting[below(std::size(interesting))]); };
     auto any_value = [name](auto test) {

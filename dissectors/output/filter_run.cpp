@@ -49,7 +49,7 @@ bool Filter::holds(const Test& test, const Packet& packet) const {
       if (value - range[i].from <= range[i].width) return true;
     return false;
   };
-  // Text ends at its zero padding. A field that fits into a number can still be text.
+  // A text ends before its zero padding. Fields of up to 64 bits can contain text, too.
   auto bytes_of = [&](const Source& source, auto take) {
     if (source.derived)
       return each_derived(*source.derived, packet, [&](std::uint64_t, Bytes bytes) { return take(as_text(bytes)); });

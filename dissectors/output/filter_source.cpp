@@ -34,7 +34,7 @@ constexpr Name wire_entries[] = {
 };
 constexpr Names wire_names{"wire", wire_entries, ""};
 
-// A protocol has a short and a full name.
+// Each protocol has a short and a full name.
 constexpr Name upper_entries[] = {
     {number_of(Upper::ipoib), "ipoib", ""},
     {number_of(Upper::nvme), "nvme", ""},
@@ -92,7 +92,7 @@ const Names& position_names() {
   return table.names;
 }
 
-// A packet can contain several BTHs: a mirrored packet in a tunnel.
+// A packet with a mirrored packet in a tunnel contains several BTHs.
 template <class Take>
 bool each_opcode(const Packet& packet, Take take) {
   for (const Layer& layer : packet.stack.layers())
@@ -108,7 +108,7 @@ bool each_finding(const Packet& packet, Take take) {
       if (take(finding)) return true;
   return false;
 }
-// If a packet contains units of a byte stream, its payload is that of the units.
+// The payload of a packet with PDUs of a byte stream is the payload of these PDUs.
 template <class Take>
 bool each_payload(const Packet& packet, Take take) {
   if (packet.pdus.empty()) return packet.stack.payload.length && take(packet.stack.bytes_of(packet.stack.payload));
@@ -128,7 +128,7 @@ bool each_mpa_crc(const Packet& packet, Take take) {
 }
 
 using enum FilterType;
-// One line each. A visitor of type `header` reports its presence as an arbitrary number.
+// The derived fields. A visitor of type `header` reports presence by an arbitrary number.
 const Derived derived[] = {
     {"frame", bytes, nullptr, "", "all captured bytes",
      [](const Packet& p, Occurrences to) { return to.bytes(p.stack.bytes); }},
@@ -154,7 +154,7 @@ const Derived derived[] = {
      [](const Packet& p, Occurrences to) {
        return each_opcode(p, [&](const Opcode& o) { return o.known && to.number(number_of(o.transport)); });
      }},
-    {"opcode.operation", number, &operation_names(), "", "its operation",
+    {"opcode.operation", number, &operation_names(), "", "operation of the BTH's opcode",
      [](const Packet& p, Occurrences to) {
        return each_opcode(p, [&](const Opcode& o) { return o.known && to.number(number_of(o.operation)); });
      }},
@@ -166,7 +166,7 @@ const Derived derived[] = {
      [](const Packet& p, Occurrences to) {
        return each_opcode(p, [&](const Opcode& o) { return o.known && to.number(number_of(o.direction)); });
      }},
-    {"payload", bytes, nullptr, "", "bytes after all headers, if any (with iWARP, of each segment)",
+    {"payload", bytes, nullptr, "", "bytes after all headers (iWARP: of each PDU)",
      [](const Packet& p, Occurrences to) { return each_payload(p, [&](Bytes b) { return to.bytes(b); }); }},
     {"payload.length", number, nullptr, "", "length of the payload in bytes (0 if there is none)",
      [](const Packet& p, Occurrences to) {
@@ -211,7 +211,7 @@ const Derived derived[] = {
      [](const Packet& p, Occurrences to) {
        return each_finding(p, [&](const ParseError& f) { return to.number(number_of(f.kind)); });
      }},
-    {"note", text, nullptr, "", "a remarkable property of the packet in its connection",
+    {"note", text, nullptr, "", "note about the packet's role in its connection, such as \"TCP retransmission\"",
      [](const Packet& p, Occurrences to) {
        for (std::string_view note : p.notes)
          if (to.bytes({reinterpret_cast<const std::uint8_t*>(note.data()), note.size()})) return true;
@@ -221,19 +221,19 @@ const Derived derived[] = {
 
 constexpr std::size_t longest_name = 96;  // longest compared name
 
-// The set of characters, as bits.
+// Returns the set of characters as a bit mask.
 std::uint64_t characters(std::string_view text) {
   std::uint64_t bits = 0;
   for (char c : text) bits |= 1ULL << (static_cast<unsigned char>(c) & 63);
   return bits;
 }
 
-// Lower bound of the edit distance of two sets of characters.
+// Returns a lower bound of the edit distance of two texts with these sets of characters.
 std::size_t steps_between(std::uint64_t a, std::uint64_t b) {
   return static_cast<std::size_t>(std::max(std::popcount(a & ~b), std::popcount(b & ~a)));
 }
 
-// edit_distance(). The character sets rule out most names.
+// Returns edit_distance(). Comparing the character sets first rules out most names.
 std::size_t distance(std::string_view a, std::string_view b, std::size_t limit) {
   if (steps_between(characters(a), characters(b)) > limit) return limit + 1;
   return edit_distance(a, b, limit);
@@ -254,7 +254,7 @@ class Nearest {
       if (name == candidate) return;
     found_.emplace_back(score, std::string(candidate));
   }
-  /// Returns the best first, at most three, only one if it is clearly better.
+  /// Returns at most three candidates, the best first, or only the best one if it is clearly better.
   [[nodiscard]] std::vector<std::string> best() {
     std::stable_sort(found_.begin(), found_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<std::string> names;
@@ -325,7 +325,7 @@ Resolved resolve(std::string_view name) {
   Resolved found;
   if (FieldRef ref = find_field(name)) {
     found.refs.push_back(ref);
-    // Wireshark can use the same name for more headers: ip.version is also IPv6's.
+    // Wireshark can use the same name for several headers: its ip.version is a field of IPv4 and of IPv6.
     const auto aliases = ref.field->aliases();
     if (std::find(aliases.begin(), aliases.end(), name) != aliases.end())
       for (FieldRef other : find_wireshark(name))
@@ -367,8 +367,8 @@ std::vector<std::string> nearest_names(std::string_view name) {
   struct Candidate {
     std::string name;
     std::string plain;
-    std::string_view field;    // last part of the name
-    std::uint64_t characters;  // of the plain name
+    std::string_view field;    // last component of the name
+    std::uint64_t characters;  // set of characters of the plain name
     bool wireshark;
   };
   static const auto candidates = [] {
@@ -398,7 +398,7 @@ std::vector<std::string> nearest_names(std::string_view name) {
   const std::string_view wanted_field = after_first_dot(name);
   for (const Candidate& candidate : candidates) {
     if (candidate.wireshark && wanted_field.empty()) continue;
-    // The right field with the wrong header is a likely mistake, even if the headers' names differ.
+    // A correct field name after a wrong header name is a likely mistake, even if the header names are not similar.
     const bool same_field = !wanted_field.empty() && wanted_field == candidate.field;
     if (!same_field && steps_between(wanted_characters, candidate.characters) > limit) continue;
     const std::size_t steps = distance(wanted, candidate.plain, limit);
@@ -415,7 +415,7 @@ std::vector<std::string> nearest_entries(std::string_view name, const Names& nam
   for (const Name& entry : names.entries) {
     const std::string candidate = plain_name(entry.name);
     if (candidate.size() > longest_name) continue;
-    // A part of the name is also a good guess: "Access Error".
+    // A candidate that contains the given text is a good guess, too: "Access Error".
     const bool part = !wanted.empty() && candidate.find(wanted) != std::string::npos;
     nearest.offer(entry.name, part ? 1 : distance(wanted, candidate, limit));
   }

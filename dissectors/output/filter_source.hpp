@@ -43,7 +43,7 @@ struct Occurrences {
 struct Derived {
   std::string_view name;
   FilterType type;
-  const Names* names;          ///< of an enumeration, or nullptr
+  const Names* names;          ///< names of the values, or nullptr
   std::string_view wireshark;  ///< Wireshark's filter name with the same meaning, else empty
   std::string_view meaning;
   bool (*visit)(const tracking::Packet& packet, Occurrences to);
@@ -51,22 +51,22 @@ struct Derived {
 /// All derived fields, in the order of the documentation.
 std::span<const Derived> derived_fields();
 
-/// The items of a name: fields, headers, or one derived field. Fields of one name have one type, except that a
-/// Wireshark name can match fields of several types.
+/// The fields, headers or the derived field that a name means. The fields have the same type, but fields with the same
+/// Wireshark name can have several types.
 struct Resolved {
   std::vector<FieldRef> refs;  ///< field nullptr: the whole header
   const Derived* derived = nullptr;
-  bool by_wireshark = false;  ///< the name is Wireshark's
+  bool by_wireshark = false;  ///< found by its Wireshark name
   explicit operator bool() const { return derived || !refs.empty(); }
 };
-/// Looks up our names first, then Wireshark's.
+/// Searches the names of headers and fields first, and then Wireshark's names.
 Resolved resolve(std::string_view name);
 
-/// Returns at most three names that are most similar to a wrong one, best first.
+/// Returns the names most similar to an unknown name: at most three, best first.
 std::vector<std::string> nearest_names(std::string_view name);
 /// The same for the entries of an enumeration.
 std::vector<std::string> nearest_entries(std::string_view name, const Names& names);
-/// Only letters and digits, in lower case: the form in which names of values are compared.
+/// Returns the letters and digits of the name in lower case. Names of values are compared in this form.
 std::string plain_name(std::string_view name);
 
 }  // namespace rdmawire::output

@@ -163,7 +163,7 @@ TEST(Filter, DerivedFields) {
 }
 
 TEST(Filter, AnyOccurrenceMatches) {
-  // Any occurrence may be equal. For != all must differ.
+  // == is true if any occurrence is equal. != is true if no occurrence is equal.
   EXPECT_TRUE(matches(mirrored(), "ip.src == 10.0.0.3 and ip.src == 192.168.0.1"));
   EXPECT_FALSE(matches(mirrored(), "ip.src != 10.0.0.3"));
   EXPECT_FALSE(matches(mirrored(), "ip.src != 192.168.0.1"));
@@ -185,7 +185,7 @@ TEST(Filter, WiresharkNamesAreAliases) {
   EXPECT_TRUE(matches(send_only(), "infiniband.bth.psn == 100 and infiniband.bth.opcode == 4 and infiniband"));
   EXPECT_TRUE(matches(acknowledge(0x60), "infiniband.aeth and infiniband.aeth.syndrome.opcode == 3"));
   EXPECT_FALSE(matches(send_only(), "infiniband.aeth"));
-  // One Wireshark name for fields of several headers, even if it equals one of our names.
+  // A Wireshark name matches fields of several headers, even if it equals the name of one field.
   EXPECT_TRUE(matches(send_only(), "ip.addr == 10.0.0.2 and ip.addr == 10.0.0.3 and udp.port == 4791"));
   EXPECT_TRUE(matches(Value<Ethernet>() / Value<Ipv6>() / Value<Udp>(), "ip.version == 6 and ipv6.version == 6"));
   EXPECT_TRUE(matches(send_only(), "infiniband.bth.se and not bth.se")) << "present, but not set";

@@ -9,11 +9,11 @@
 
 namespace rdmawire::output::testing {
 
-/// linux-rcpp-loss.pcap, frame 34: a NAK.
+/// rc-pingpong-loss.pcap.gz, frame 34: a NAK.
 inline constexpr std::string_view nak_frame =
     "525400000003525400000002 0800 45000030739140004011b3270a0000020a000003 c12112b7001c0000"
     "1100ffff0000001100185779 60000000 65f72c6f";
-/// linux-rping.pcap, frame 20.
+/// rping.pcap, frame 20.
 inline constexpr std::string_view read_request_frame =
     "525400000003525400000002 0800 4500003cccc14000401159eb0a0000020a000003 f87012b700280000"
     "0c00ffff00000011809d7fd1 000055b324a0a4700000050e00000fa0 92d0379e";

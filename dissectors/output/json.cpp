@@ -126,7 +126,7 @@ struct JsonWriter::Plans {
     return found != by_header.end() ? found->second : by_header.emplace(&header, HeaderPlan(header)).first->second;
   }
 
-  /// `base` is added to offsets: layer.offset is relative to `bytes`.
+  /// Writes a layer. layer.offset is relative to `bytes`, and `base` is added to the written offsets.
   void layer(std::string& out, Bytes bytes, const Layer& layer, std::uint32_t base = 0) {
     const HeaderInfo& header = *layer.header;
     const HeaderPlan& plan = of(header);
@@ -176,7 +176,7 @@ struct JsonWriter::Plans {
     out += '}';
   }
 
-  /// `source_port`: the UDP source port that makes a bad ICRC valid.
+  /// Writes the result of a CRC check. `source_port`: the UDP source port that makes a bad ICRC valid.
   static void crc(std::string& out, std::string_view key, const CrcCheck& check, unsigned digits,
                   std::optional<std::uint16_t> source_port = {}) {
     using enum CrcCheck::Status;
@@ -204,7 +204,7 @@ struct JsonWriter::Plans {
     out += '}';
   }
 
-  /// Layers, payload and padding of a stack.
+  /// Writes layers, payload and padding of a stack.
   void stack(std::string& out, const HeaderStack& stack) {
     out += ",\"layers\":[";
     bool first = true;
@@ -238,7 +238,7 @@ struct JsonWriter::Plans {
     out += '}';
   }
 
-  /// The findings of the stack, and of headers inside its headers.
+  /// Writes the findings of the stack, and of headers in variable parts.
   static void findings(std::string& out, const HeaderStack& stack) {
     bool any = false;
     const auto begin = [&] {
@@ -389,7 +389,7 @@ std::string link_name(const tracking::Packet& packet) {
 }
 
 Wire wire_of(const tracking::Packet& packet) {
-  // Only the connection shows that a TCP segment is iWARP.
+  // The headers of a TCP segment do not show that it is iWARP, but its PDUs do.
   return packet.stack.wire == Wire::none && !packet.pdus.empty() ? Wire::iwarp : packet.stack.wire;
 }
 

@@ -37,9 +37,10 @@ class JsonWriter {
 /// Appends `text` as a quoted JSON string.
 void append_json_string(std::string& out, std::string_view text);
 
-/// Returns the name of a link type, such as "ethernet". Its number as text if it is unsupported.
+/// Returns the name of a link type, such as "ethernet", or its number as text if it is unsupported.
 std::string link_name(LinkType link);
-/// The same for a packet: the outermost header's name if a captured packet cannot start with it (an FPDU, a BTH).
+/// Returns the name of a packet's link type. If no link type has such packets (they start with an FPDU or a BTH),
+/// returns the name of the outermost header.
 std::string link_name(const tracking::Packet& packet);
 /// Returns the RDMA wire format of the packet, from its headers or its connection.
 Wire wire_of(const tracking::Packet& packet);

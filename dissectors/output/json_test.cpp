@@ -84,7 +84,7 @@ TEST(Json, TextIsAlwaysUtf8) {
             1U);
 }
 
-// All output formats handle any header with any bytes, and JSON stays valid.
+// Every output format accepts any header with any bytes, and the JSON output is valid.
 TEST(OutputFormats, EveryHeaderWithRandomBytes) {
   std::mt19937 random(20261121);
   JsonWriter writer;
@@ -94,7 +94,7 @@ TEST(OutputFormats, EveryHeaderWithRandomBytes) {
       const std::uint32_t length =
           header->size + (header->tail.empty() ? 0 : static_cast<std::uint32_t>(random() % 60));
       std::vector<std::uint8_t> bytes(length + 8);
-      // All zeros and all ones first: the ends of every enumeration and condition.
+      // First all zeros and all ones, the extreme values of every enumeration and condition.
       for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(round == 0 ? 0 : round == 1 ? 0xff : random());
       tracking::Packet packet;
       packet.stack.reset(bytes, static_cast<std::uint32_t>(bytes.size()));

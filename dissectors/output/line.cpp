@@ -24,7 +24,7 @@ consteval EndpointFields endpoints(std::string_view source, std::string_view des
                                    std::string_view prefix = {}) {
   return {&info<H>, prefix, detail::field_of<H>(source), detail::field_of<H>(destination)};
 }
-// The address fields, nearest to the transport first.
+// Address fields of the headers in which endpoints_of() finds addresses.
 constexpr EndpointFields endpoint_fields[] = {
     endpoints<Ipv4>("src", "dst"),  endpoints<Ipv6>("src", "dst"),     endpoints<Lrh>("slid", "dlid", "LID "),
     endpoints<Grh>("sgid", "dgid"), endpoints<Ethernet>("src", "dst"),
@@ -54,7 +54,7 @@ TextStyle operation_ink(const HeaderInfo& which, const std::uint8_t* header, con
 /// Maximum number of PDUs in a line.
 constexpr std::size_t shown_pdus = 4;
 
-/// True if the line already shows the upper layer, or the packet contains none of it.
+/// True if the line already shows the upper layer, or if the packet contains no upper layer data.
 bool names_upper(const HeaderStack& stack) {
   const bool is_mad = stack.find(info<Mad>) != nullptr;
   if (stack.payload.length == 0) return !is_mad;
@@ -101,8 +101,7 @@ struct LinePrinter::Plans {
                                                                   : TextStyle::dim;
     page.put("  ").put(ink, crc_name(name, check.status, scratch));
   }
-  /// Column after the payload size, relative to the start of the main header: its summary and space for a size.
-  /// 0: another header.
+  /// Width of a main header's summary with space for the payload size. 0 for other headers.
   static std::size_t size_end(const HeaderInfo& header) {
     return &header == &info<Bth> ? 61 : &header == &info<Rdmap> ? 30 : 0;
   }
@@ -165,7 +164,7 @@ void LinePrinter::set_origin(std::int64_t time_ns) { origin_ = time_ns; }
 
 Endpoints endpoints_of(const HeaderStack& stack) {
   const auto layers = stack.layers();
-  // Native InfiniBand is identified by its LIDs, even with a GRH.
+  // The endpoints of native InfiniBand are its LIDs, even with a GRH.
   const Layer* nearest = stack.wire == Wire::infiniband ? stack.find(info<Lrh>) : nullptr;
   if (!nearest && stack.network != HeaderStack::none) nearest = &layers[stack.network];
   const std::size_t from = nearest ? static_cast<std::size_t>(nearest - layers.data()) + 1 : layers.size();
@@ -209,7 +208,7 @@ void LinePrinter::append(std::string& out, const tracking::Packet& packet) {
   page.put(TextStyle::dim, scratch).put("  ");
 
   const Endpoints ends = endpoints_of(stack);
-  // Only packets with a transport widen the columns, not ARP or neighbor discovery.
+  // Packets without a transport header, such as ARP, do not widen the columns.
   if (stack.transport != HeaderStack::none) {
     source_width_ = std::max(source_width_, columns(ends.source));
     destination_width_ = std::max(destination_width_, columns(ends.destination));

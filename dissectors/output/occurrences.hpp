@@ -7,10 +7,10 @@
 
 namespace rdmawire::output {
 
-inline constexpr int max_nesting = 4;  // of headers in variable parts
+inline constexpr int max_nesting = 4;  // maximum nesting of headers in variable parts
 
-/// Calls visit(bytes) for each `header` in the variable part of `outer`, whose bytes are `bytes`. Returning true
-/// ends it.
+/// Calls visit(bytes) for each `header` in the variable part of `outer`, whose bytes are `bytes`. The visit ends when
+/// visit() returns true.
 template <class Visit>
 bool each_part(const HeaderInfo& outer, Bytes bytes, const HeaderInfo* header, Visit visit, int nesting = 0) {
   const Parts parts = outer.parts(bytes);
@@ -44,7 +44,7 @@ bool each_layer_of_parts(const HeaderStack& stack, const HeaderInfo* header, Vis
   return false;
 }
 
-/// All occurrences: in the packet's stack, in the units of a byte stream, and in variable parts.
+/// The same for all occurrences: in the packet's stack, in the PDUs of a byte stream, and in variable parts.
 template <class Visit>
 bool each_occurrence(const tracking::Packet& packet, const HeaderInfo* header, Visit visit) {
   if (each_layer(packet.stack, header, visit)) return true;

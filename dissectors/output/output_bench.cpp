@@ -1,4 +1,5 @@
-/// Cost of a packet as line, JSON and tree, and JSON by nlohmann's library from the same values for comparison.
+/// Benchmarks formatting a packet as line, JSON and tree. For comparison, nlohmann's library writes JSON with the same
+/// values.
 
 #include <benchmark/benchmark.h>
 

@@ -34,8 +34,8 @@ Character decode(std::string_view text) {
   return {code, length};
 }
 
-/// Control characters (Unicode category Cc), characters that change the direction or are invisible (Cf), and separators
-/// of lines and paragraphs.
+/// True for control characters (Unicode category Cc), characters that change the direction or are invisible (Cf), and
+/// separators of lines and paragraphs.
 bool is_dangerous(char32_t code) {
   struct Range {
     char32_t first, last;
@@ -74,7 +74,7 @@ std::size_t style_length(std::string_view text) {
   return 0;
 }
 
-/// Length of the leading part that consists of printable ASCII and line ends.
+/// Returns the length of the leading part that consists of printable ASCII and line ends.
 std::size_t harmless(std::string_view text) {
   return static_cast<std::size_t>(std::find_if(text.begin(), text.end(),
                                                [](char c) {
@@ -120,7 +120,7 @@ std::string printable(std::string_view text, std::size_t most) {
   const std::size_t whole = text.size();
   if (whole > most) {
     text = text.substr(0, most);
-    // Do not divide a character.
+    // Remove an incomplete character at the end.
     for (int i = 0; i < 3 && !text.empty() && (static_cast<std::uint8_t>(text.back()) & 0xc0) == 0x80; ++i)
       text.remove_suffix(1);
     if (!text.empty() && static_cast<std::uint8_t>(text.back()) >= 0xc0) text.remove_suffix(1);

@@ -11,7 +11,7 @@
 
 namespace rdmawire::output {
 
-/// Longer texts are truncated by printable(), bytes.
+/// Maximum length of a text in bytes. printable() truncates longer texts.
 inline constexpr std::size_t longest_printable = 1024;
 
 /// Returns `text` as a part of one line: control characters including line ends, bidirectional and invisible format

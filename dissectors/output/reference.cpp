@@ -11,7 +11,7 @@
 namespace rdmawire::output {
 namespace {
 
-/// Escapes characters that would end a table cell.
+/// Escapes characters with a meaning in tables of Markdown.
 std::string cell(std::string_view text) {
   std::string out;
   for (char c : text) {

@@ -1,7 +1,7 @@
 #pragma once
 /// Format of a header's one-line summary: text with field names, one row per header.
 ///
-/// {psn}          the field's value: the name of an enumerated one, shortest hexadecimal
+/// {psn}          the field's value: the name if it is enumerated, hexadecimal numbers without leading zeros
 /// {psn:8}        padded to 8 columns
 /// {se?SE}        "SE" if the field is not zero
 /// {ecn=3?CE}     "CE" if the field has that value
@@ -51,7 +51,7 @@ consteval SummaryFormat summary_format(std::string_view sentence) {
 class SummaryPlan {
  public:
   explicit SummaryPlan(const SummaryFormat& summary_format);
-  /// For a header without a format: its title.
+  /// Creates the summary of a header without a format: its title.
   explicit SummaryPlan(const HeaderInfo& header);
 
   /// Writes the summary of the header at `bytes`.
@@ -65,8 +65,8 @@ class SummaryPlan {
     bool conditional = false;
     bool any_nonzero = false;
     std::uint64_t value = 0;      ///< compared value, if conditional and not any_nonzero
-    std::uint16_t group_end = 0;  ///< not 0: a group starts here and ends before that piece
-    char asks = 0;                ///< of a group: '?' or '!', for `field`
+    std::uint16_t group_end = 0;  ///< not 0: a group starts here and ends before the piece with this index
+    char asks = 0;                ///< '?' or '!' of a group, whose condition refers to `field`
   };
   [[nodiscard]] bool group_present(std::size_t begin, const std::uint8_t* bytes) const;
   std::vector<Piece> pieces_;

@@ -1,5 +1,5 @@
 #pragma once
-/// Summary formats of all headers for a packet's line. One row per header.
+/// Summary formats of headers for a packet's line. Each list has at most one row per header.
 
 #include <span>
 
@@ -7,7 +7,7 @@
 
 namespace rdmawire::output::summary_formats {
 
-/// Summaries. A header without a row shows its title.
+/// Summaries of headers. A header without a row shows its title.
 extern const std::span<const SummaryFormat> own;
 /// Headers that are only shown if their payload is not decoded.
 extern const std::span<const SummaryFormat> carriers;

@@ -17,9 +17,9 @@ enum class TextStyle : std::uint8_t {
   request,   ///< an operation of a requester
   response,  ///< a response of a responder
   good,
-  notice,  ///< remarkable
+  notice,  ///< noteworthy, but no error
   bad,
-  link,  ///< layers by protocol, as in the hexdump
+  link,  ///< this and the following: kinds of layers, as in the hexdump
   network,
   transport,
   rdma,
@@ -30,8 +30,8 @@ enum class TextStyle : std::uint8_t {
 /// Returns the escape sequence that starts `ink`. Empty for plain text.
 std::string_view escape_of(TextStyle ink);
 
-/// Writes styled text into a string. Keeps the column, so that escape sequences do not affect alignment, and the
-/// color, to write only changes.
+/// Writes styled text into a string. Tracks the column, so that escape sequences do not affect alignment. Tracks the
+/// color, so that only changes are written.
 class Page {
  public:
   Page(std::string& out, bool colors) : out_(out), colors_(colors) {}
@@ -43,7 +43,7 @@ class Page {
     column_ += columns(text);
     return *this;
   }
-  /// Calls `append(std::string&)` to write text.
+  /// Calls `append(std::string&)`, which appends text.
   template <class Append>
   Page& with(Append append) {
     change(base_);

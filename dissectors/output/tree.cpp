@@ -16,8 +16,8 @@
 namespace rdmawire::output {
 namespace {
 
-// Columns of the tree, relative to a layer's indentation. Long names move the values to the right, and long values
-// the meanings.
+// Columns of the tree, relative to a layer's indentation. Long names shift the values to the right, and long values
+// shift the meanings.
 constexpr std::size_t offset_width = 5, name_column = 9, value_column = 32, value_width = 22;
 constexpr std::size_t shown_bytes = 32;  // of an uninterpreted field or payload
 
@@ -355,7 +355,8 @@ void append_hexdump(std::string& out, const tracking::Packet& packet, bool color
 }
 
 TextStyle ink_of(const HeaderInfo& header) {
-  // The registry is ordered from the link layer up, so the position determines the protocol.
+  // The registry lists most headers from the link layer up, so the position determines the style. LRH, GRH and iWARP
+  // are exceptions.
   const auto all = all_headers();
   const auto place = [&](const HeaderInfo& h) { return std::find(all.begin(), all.end(), &h) - all.begin(); };
   const auto here = place(header);

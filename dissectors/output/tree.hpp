@@ -11,7 +11,7 @@ namespace rdmawire::output {
 
 struct TreeOptions {
   bool colors = false;
-  bool meanings = true;  ///< show the meaning of each field
+  bool meanings = true;  ///< also show the meaning of each field
 };
 
 /// Appends the packet as a tree: offset and length of every layer. Value, name and meaning of every field, with

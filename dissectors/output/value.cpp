@@ -88,7 +88,7 @@ void append_duration(std::string& out, std::uint64_t nanoseconds) {
     std::uint64_t size;
     std::string_view name;
   };
-  // 0.1 ms and more is shown in ms: 0.64 ms, as in the timer table of the specification.
+  // Show times from 0.1 ms on in ms, such as 0.64 ms, like the timer table of the specification.
   static constexpr Unit units[] = {
       {1'000'000'000, 1'000'000'000, " s"}, {100'000, 1'000'000, " ms"}, {1'000, 1'000, " \u00b5s"}, {0, 1, " ns"}};
   const Unit& unit =

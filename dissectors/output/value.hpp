@@ -15,7 +15,7 @@ enum class Hex : std::uint8_t { padded, shortest };
 /// Appends the field's value in its usual form, without its name: "4791", "0x000011", "10.0.0.2", "0.64 ms".
 /// `header` is the start of the header's fixed part.
 void append_value(std::string& out, const Field& field, const std::uint8_t* header, Hex hex = Hex::padded);
-/// The same for a number without a header.
+/// The same for a raw number without a header.
 void append_number(std::string& out, const Field& field, std::uint64_t value, Hex hex = Hex::padded);
 
 /// Appends "512 ns", "10 µs", "0.64 ms" or "1.5 s": exact, in the most readable unit.
@@ -23,7 +23,7 @@ void append_duration(std::string& out, std::uint64_t nanoseconds);
 void append_decimal(std::string& out, std::uint64_t value);
 /// Appends at least `digits` digits after "0x".
 void append_hex(std::string& out, std::uint64_t value, unsigned digits = 1);
-/// Two digits per byte, without separators.
+/// Appends two hexadecimal digits per byte, without separators.
 void append_bytes(std::string& out, Bytes bytes);
 /// "52:54:00:00:00:02"
 void append_mac(std::string& out, const std::uint8_t* address);
@@ -31,9 +31,9 @@ void append_mac(std::string& out, const std::uint8_t* address);
 void append_ipv4(std::string& out, const std::uint8_t* address);
 /// RFC 5952: "fe80::5054:ff:fe00:2"
 void append_ipv6(std::string& out, const std::uint8_t* address);
-/// "0002:c903:000e:0b72", the format of InfiniBand tools.
+/// Appends "0002:c903:000e:0b72", the format of InfiniBand tools.
 void append_guid(std::string& out, const std::uint8_t* guid);
-/// Characters up to the first zero. Non-printable ones as `\xNN`.
+/// Appends the characters up to the first zero, non-printable characters as `\xNN`.
 void append_text(std::string& out, Bytes bytes);
 
 /// Returns the number of terminal columns of `text`: one per UTF-8 character.
@@ -48,9 +48,9 @@ enum class TimeStyle : std::uint8_t {
   epoch,     ///< seconds since 1970
   delta,     ///< seconds since the previous packet shown
 };
-/// Seconds with nine decimals: "-0.000000001".
+/// Appends seconds with nine decimals: "-0.000000001".
 void append_seconds(std::string& out, std::int64_t nanoseconds);
-/// "2026-11-21 07:53:37.123456789", UTC, from 1678 to 2262.
+/// Appends "2026-11-21 07:53:37.123456789" (UTC), for the years 1678 to 2262.
 void append_date(std::string& out, std::int64_t nanoseconds_since_1970);
 
 }  // namespace rdmawire::output

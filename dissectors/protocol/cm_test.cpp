@@ -15,7 +15,7 @@ namespace {
 
 using namespace rdmawire::testing;
 
-// A captured frame. The bytes between `head` and the ICRC are zeros (rest of the private data).
+// A captured frame. The bytes between `head` and the ICRC are zeros (the rest of the private data).
 std::vector<std::uint8_t> captured(std::string_view head, std::string_view icrc) {
   std::vector<std::uint8_t> frame = from_hex(head);
   frame.resize(Ethernet::size + Ipv4::size + Udp::size + Bth::size + Deth::size + Mad::whole, 0);
@@ -23,7 +23,7 @@ std::vector<std::uint8_t> captured(std::string_view head, std::string_view icrc)
   return frame;
 }
 
-// rping between two Linux hosts over rxe: linux-rping.pcap, all five messages of its connection.
+// rping between two Linux hosts over rxe: the five CM messages of the connection in captures/samples/rping.pcap.
 const auto request = captured(
     "525400000002 525400000003 0800 45000134eeb14000401137030a0000030a000002 d87212b701200000"
     "6400ffff0000000180000000 8001000000000001"
@@ -354,7 +354,7 @@ TEST(Cm, ServiceIdResolution) {
   EXPECT_EQ(answer.payload.length, 136U);
 }
 
-// Neither another range of service IDs nor another IP version implies a header.
+// A service ID of another range, or an unknown IP version, does not imply an RDMA-CM header.
 TEST(Cm, PrivateDataIsNotGuessed) {
   const auto sdp = cm("0017", "00000005 ffff 0000 0000000000011c06 00 40 c000");
   EXPECT_EQ(layers_of(decode_transport(sdp)), "mad cmsidrreq");

@@ -71,8 +71,8 @@ std::string_view to_string(CrcCheck::Status status) {
 
 namespace {
 
-// The start of the packet as input of the ICRC: eight bytes of ones instead of the LRH for RoCE, then headers with
-// their variant fields set to ones. All later bytes enter the CRC unchanged.
+// The first part of the ICRC's input: for RoCE eight bytes of ones instead of the LRH, then the headers up to the BTH
+// with their variant fields set to ones. The bytes after the BTH enter the CRC unchanged.
 class MaskedPrefix {
  public:
   void ones(std::size_t n) {
@@ -137,7 +137,7 @@ std::uint32_t plain::compute_icrc(const HeaderStack& stack, std::uint32_t end) {
     for (const Layer& layer : layers)
       if (layer.header == &info<Lrh>) {
         if (with_grh) {
-          prefix.ones(info<Lrh>.size);  // routers rewrite all of it
+          prefix.ones(info<Lrh>.size);  // routers rewrite the whole LRH
         } else {
           prefix.copy(packet + layer.offset, info<Lrh>.size)[0] |= 0xf0;  // the virtual lane
         }
@@ -165,7 +165,8 @@ constexpr std::uint32_t times_x8(std::uint32_t crc) {
   return crc;
 }
 
-// contribution[p][b]: the CRC of byte b followed by p zero bytes. P up to the first byte of IPv6.
+// contribution[p][b]: the CRC of byte b followed by p zero bytes. The largest p reaches from the end of the BTH back to
+// the first byte of IPv6.
 constexpr std::size_t masked_reach = 60;
 constexpr auto contribution = [] {
   std::array<std::array<std::uint32_t, 256>, masked_reach> t{};
@@ -175,7 +176,8 @@ constexpr auto contribution = [] {
   return t;
 }();
 
-// shift[n]: x^(8n), the factor of a CRC followed by n bytes. Up to a path MTU of 4096 with all headers.
+// shift[n]: x^(8n), the factor of a CRC that is followed by n bytes. The largest n covers a path MTU of 4096 bytes with
+// all headers.
 constexpr std::size_t shift_reach = 4096 + 128;
 constexpr auto shift = [] {
   std::array<std::uint32_t, shift_reach> t{};
@@ -242,7 +244,7 @@ std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end) {
     } else if (bth_end - from == udp + Ipv6::size && network->header == &info<Ipv6>) {
       mask_ipv6_or_grh_at(udp + Ipv6::size);
     } else {
-      return plain::compute_icrc(stack, end);  // options or extension headers
+      return plain::compute_icrc(stack, end);  // the packet has IP options or extension headers
     }
   } else if (network && network->header == &info<Grh> && bth_end - network->offset == bth + Grh::size) {
     mask_ipv6_or_grh_at(bth + Grh::size);
@@ -256,14 +258,14 @@ std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end) {
 
 namespace {
 
-// Words that differ between two packets: their xor, and their distance to the end of the CRC.
+// Words that differ between two packets: for each its XOR, and the CRC factor of its distance to the end of the CRC.
 struct ChangedWords {
   static constexpr std::size_t most = 96;
   std::size_t count = 0;
   std::uint32_t word[most], factor[most];
 
-  // Masked fields are omitted. Headers consist of whole words, so each masked byte has a fixed position in its
-  // word. Returns false if there are too many.
+  // Omits masked fields. Headers consist of whole words, so each masked byte has a fixed position in its word. Returns
+  // false if too many words differ.
   bool find(const HeaderStack& stack, Bytes after, std::uint32_t end, std::uint32_t crc_end) {
     const auto layers = stack.layers();
     const std::uint32_t from = layers[stack.network].offset, bth = layers[stack.transport].offset;
@@ -295,7 +297,7 @@ struct ChangedWords {
 std::uint32_t icrc_of_change(const HeaderStack& stack, Bytes after, std::uint32_t end) {
   const std::uint32_t from = stack.layers()[stack.network].offset, icrc = stack.icrc.offset;
   end = std::min(from + ((std::max(end, from) - from + 3) & ~3U), icrc);
-  // Up to the ICRC or, if that is out of the table's range, up to the end of the change.
+  // The CRC ends at the ICRC or, if the ICRC is out of the table's range, at the end of the change.
   const bool near = icrc - from < shift_reach;
   const std::uint32_t crc_end = near ? icrc : end;
   ChangedWords words;

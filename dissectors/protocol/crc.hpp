@@ -22,12 +22,12 @@ std::uint32_t crc32c(Bytes bytes, std::uint32_t crc = 0);
 std::uint16_t crc16_vcrc(Bytes bytes);
 }  // namespace plain
 
-/// The kernels that this processor runs, in words for people: "ISA-L, VPCLMULQDQ, 512-bit registers".
+/// Names of the CRC kernels that run on this processor, for display: "ISA-L, VPCLMULQDQ, 512-bit registers".
 struct CrcKernels {
-  std::string_view crc32;      ///< of crc32(), most of the ICRC
-  std::string_view crc32c;     ///< of crc32c(), MPA
-  std::string_view vcrc;       ///< of crc16_vcrc()
-  std::string_view icrc_mask;  ///< of compute_icrc(), for the variant fields
+  std::string_view crc32;      ///< kernel of crc32(), which computes most of the ICRC
+  std::string_view crc32c;     ///< kernel of crc32c(), used for MPA
+  std::string_view vcrc;       ///< kernel of crc16_vcrc()
+  std::string_view icrc_mask;  ///< method of compute_icrc() for masking the variant fields
 };
 CrcKernels crc_kernels();
 

@@ -45,7 +45,7 @@ unsigned long hwcap() {
     unsigned long value = 0;
     return elf_aux_info(AT_HWCAP, &value, sizeof value) == 0 ? value : 0UL;
 #elif defined(__ARM_FEATURE_AES) && defined(__ARM_FEATURE_CRC32)
-    return hwcap_pmull | hwcap_crc32;  // every processor of this system has them
+    return hwcap_pmull | hwcap_crc32;  // the build target requires these instructions
 #else
     return 0UL;
 #endif
@@ -80,7 +80,7 @@ std::uint32_t crc32(Bytes bytes, std::uint32_t crc) {
 }
 
 std::uint32_t crc32c(Bytes bytes, std::uint32_t crc) {
-  // The kernel takes an int for the length and does not invert.
+  // The kernel's length parameter is an int, and the kernel does not invert the CRC.
   constexpr std::size_t chunk = 1U << 30;
   crc = ~crc;
   while (!bytes.empty()) {
@@ -95,7 +95,8 @@ std::uint32_t crc32c(Bytes bytes, std::uint32_t crc) {
 #if defined(__x86_64__)
 
 namespace {
-// A carry-less product of two numbers of 32 bits, or a sum of such, modulo the polynomial, after Barrett.
+// Reduces a carry-less product of two 32-bit numbers, or a sum of such products, modulo the polynomial, by Barrett's
+// method.
 __attribute__((target("pclmul,sse4.1"))) inline std::uint32_t reduce(__m128i product) {
   const auto reflected = static_cast<std::uint64_t>(_mm_cvtsi128_si64(product)) << 1;
   auto low = [](__m128i v) { return _mm_cvtsi32_si128(_mm_cvtsi128_si32(v)); };
@@ -116,7 +117,7 @@ __attribute__((target("pclmul,sse4.1"))) std::uint32_t carryless::multiply(std::
   return reduce(product(a, b));
 }
 
-// One reduction for all products.
+// Sums the products, then reduces once.
 __attribute__((target("pclmul,sse4.1"))) std::uint32_t carryless::sum_of_products(const std::uint32_t* a,
                                                                                   const std::uint32_t* b,
                                                                                   std::size_t count) {
@@ -127,8 +128,8 @@ __attribute__((target("pclmul,sse4.1"))) std::uint32_t carryless::sum_of_product
 
 #elif defined(__aarch64__)
 
-// The two compilers spell the attribute differently, and clang declares the intrinsics only if the whole file is
-// compiled for such a processor.
+// gcc and clang spell the attribute differently, and clang declares the intrinsics only if the whole file is compiled
+// for a processor with these instructions.
 #if defined(__clang__)
 #define RDMAWIRE_TARGET_PMULL __attribute__((target("aes,crc")))
 #else
@@ -141,8 +142,8 @@ RDMAWIRE_TARGET_PMULL inline std::uint64_t product(std::uint32_t a, std::uint32_
   asm("pmull %0.1q, %1.1d, %2.1d" : "=w"(result) : "w"(vcreate_u64(a)), "w"(vcreate_u64(b)));
   return vgetq_lane_u64(result, 0);
 }
-// A carry-less product of two numbers of 32 bits, or a sum of such, modulo the polynomial. CRC32W with an initial value
-// of 0 multiplies its operand by x^32 modulo the polynomial.
+// Reduces a carry-less product of two 32-bit numbers, or a sum of such products, modulo the polynomial. CRC32W with an
+// initial value of 0 multiplies its operand by x^32 modulo the polynomial.
 RDMAWIRE_TARGET_PMULL inline std::uint32_t reduce(std::uint64_t product) {
   const std::uint64_t reflected = product << 1;
   std::uint32_t high_powers = 0;
@@ -157,7 +158,7 @@ RDMAWIRE_TARGET_PMULL std::uint32_t carryless::multiply(std::uint32_t a, std::ui
   return reduce(product(a, b));
 }
 
-// One reduction for all products.
+// Sums the products, then reduces once.
 RDMAWIRE_TARGET_PMULL std::uint32_t carryless::sum_of_products(const std::uint32_t* a, const std::uint32_t* b,
                                                                std::size_t count) {
   std::uint64_t sum = 0;

@@ -46,8 +46,6 @@ TEST(Crc, FastImplementationsMatchReference) {
   }
 }
 
-// The sample packet of IBTA vol 1, 7.8: local and already masked (its first byte is 0xf0), so its VCRC is not
-// included.
 TEST(Crc, CarrylessProductsEqualBitByBitProducts) {
   if (!carryless::available()) GTEST_SKIP() << "this processor has no carry-less multiplication";
   auto bit_by_bit = [](std::uint32_t a, std::uint32_t b) {
@@ -94,7 +92,7 @@ TEST(Crc, KernelsLeaveUpperVectorRegisterHalvesClean) {
     crc32c(Bytes(bytes).first(n));
     EXPECT_EQ(components_in_use() & (upper_halves_256 | upper_halves_512), 0U) << "crc32c, " << n;
   }
-  // The library's own kernels, to compare with the names that crc_kernels() returns.
+  // Calls ISA-L directly, and compares the registers that it uses with the names that crc_kernels() returns.
   auto width = [] {
     const std::uint64_t used = components_in_use();
     return used & upper_halves_512 ? "512-bit" : used & upper_halves_256 ? "256-bit" : "";
@@ -108,6 +106,8 @@ TEST(Crc, KernelsLeaveUpperVectorRegisterHalvesClean) {
 }
 #endif
 
+// The sample packet of IBTA vol 1, 7.8, without its VCRC: local, with the variant field of the LRH already masked (its
+// first byte is 0xf0).
 TEST(Icrc, SampleOfTheSpecification) {
   auto packet = from_hex(
       "f012375c000e17d20a202487ff87b1b3000dec2a01710a1c015d400238f27a050000000ebb884d85fd5cfba4728bc0690ed4"
@@ -151,7 +151,7 @@ TEST(Icrc, CapturedFramesAreGoodAndEveryDamagedByteIsDetected) {
     const CrcCheck check = check_icrc(stack);
     EXPECT_EQ(check.status, CrcCheck::Status::good) << v.name;
     EXPECT_EQ(check.value, v.icrc) << v.name;
-    // No field is masked from the BTH's DestQP on.
+    // No field from the BTH's DestQP on is masked.
     for (std::size_t i = stack.layers()[stack.transport].offset + 5; i < stack.icrc.offset; ++i) {
       frame[i] ^= 0x40;
       EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::bad) << v.name << " byte " << i;
@@ -185,7 +185,7 @@ TEST(Icrc, IcrcOfHeaderChangeMatchesRecomputation) {
     for (int round = 0; round < 500; ++round) {
       const std::uint32_t end = from + static_cast<std::uint32_t>(random() % (stack.icrc.offset - from + 1));
       auto after = frame;
-      // The layout is unchanged: version, header length and presence of options.
+      // Keep the layout unchanged: version, header length and presence of options.
       for (std::uint32_t at = from + 1; at < end; ++at)
         if (random() % 4 == 0) after[at] ^= static_cast<std::uint8_t>(random());
       const std::uint32_t twice = plain::icrc_of_change(stack, after, end);
@@ -235,7 +235,7 @@ TEST(Icrc, TruncatedPacketIsUnverifiable) {
     EXPECT_NE(check_icrc(stack).status, CrcCheck::Status::bad) << n;
     EXPECT_NE(check_icrc(stack).status, CrcCheck::Status::good) << n;
     EXPECT_TRUE(stack.cut) << n;
-    // If the capture has no wire length, the IP length is used.
+    // Without a wire length in the capture, the IP length shows that the packet is truncated.
     stack = decode(Bytes(frame).first(n));
     EXPECT_NE(check_icrc(stack).status, CrcCheck::Status::bad) << n;
     EXPECT_NE(check_icrc(stack).status, CrcCheck::Status::good) << n;

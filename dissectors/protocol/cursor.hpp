@@ -48,7 +48,7 @@ struct Cursor {
     if (declared_end < end) end = declared_end;
     return true;
   }
-  /// The same for a network header, whose length may exceed the frame if the packet was truncated before it was
+  /// The same for a network header. Its length may exceed the frame, because the packet was truncated before it was
   /// captured. Then marks the packet as truncated and adds a finding.
   void datagram(const HeaderInfo& header, std::uint32_t from, std::uint64_t bytes) {
     const auto had = declared_end - from;

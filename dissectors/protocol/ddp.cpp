@@ -65,7 +65,7 @@ void DdpUntagged::fill(FrameLayout& frame, std::size_t index) {
     const HeaderValue& rdmap = frame.at(index - 1);
     ddp.fill("qn", rdmap_opcode(static_cast<std::uint8_t>(rdmap.get(*info<Rdmap>.find("opcode")))).queue);
   }
-  ddp.fill("msn", 1);  // first message of a stream. RFC 5041, 4.3
+  ddp.fill("msn", 1);  // the first message has MSN 1. RFC 5041, 4.3
 }
 
 std::vector<Frame> segment_ddp(const Frame& message, std::uint32_t mulpdu) {
@@ -75,7 +75,7 @@ std::vector<Frame> segment_ddp(const Frame& message, std::uint32_t mulpdu) {
   if (model == message.layers.size() || model < 2 || &message.layers[model - 2].header() != &info<Ddp>) return {};
   const bool tagged = &message.layers[model].header() == &info<DdpTagged>;
   const std::uint32_t ddp_bytes = Ddp::size + Rdmap::size + message.layers[model].header().size;
-  std::uint32_t first_bytes = 0;  // of the RDMAP header, counted as part of the message
+  std::uint32_t first_bytes = 0;  // bytes of the RDMAP header, which count as part of the message
   for (std::size_t i = model + 1; i < message.layers.size(); ++i)
     first_bytes += static_cast<std::uint32_t>(message.layers[i].bytes().size());
   if (mulpdu < ddp_bytes + first_bytes || (mulpdu <= ddp_bytes && !message.payload.empty())) return {};
@@ -83,7 +83,7 @@ std::vector<Frame> segment_ddp(const Frame& message, std::uint32_t mulpdu) {
   const Field& offset_field = *message.layers[model].header().find(tagged ? "to" : "mo");
   const Field& last_field = *info<Ddp>.find("last");
   const std::uint64_t start = message.layers[model].get(offset_field);
-  Frame common = message;  // common to all segments
+  Frame common = message;  // layers that all segments share
   common.payload = {};
   std::vector<Frame> segments;
   std::size_t at = 0;

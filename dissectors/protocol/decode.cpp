@@ -115,7 +115,7 @@ HeaderStack decode_transport(Bytes bytes, bool with_icrc) {
   HeaderStack stack;
   const auto size = static_cast<std::uint32_t>(bytes.size());
   stack.reset(bytes, size);
-  // Without its network headers an ICRC cannot be verified, only separated.
+  // Without the network headers, the ICRC can be separated, but not verified.
   const DecodeOptions options;
   // A packet that is too short for an ICRC after the BTH has none.
   const std::uint32_t end = with_icrc && size >= Bth::size + 4 ? size - 4 : size;

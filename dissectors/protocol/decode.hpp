@@ -9,7 +9,7 @@
 
 namespace rdmawire {
 
-/// Options that the packet itself does not contain.
+/// Decoding options: information that packets do not contain.
 struct DecodeOptions {
   static constexpr std::uint16_t roce_v2_udp_port = 4791;
   /// A second UDP destination port of RoCEv2. 0: none.

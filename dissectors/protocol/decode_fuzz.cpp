@@ -1,4 +1,4 @@
-// Arbitrary bytes with any link type. Decoding must terminate, layers and ranges must be inside the packet, CRC
+// Decodes arbitrary bytes with any link type. Decoding must terminate, layers and ranges must be inside the packet, CRC
 // checks must work, re-encoding must return the same bytes, and fast paths must match the reference.
 
 #include <cstdlib>

@@ -104,7 +104,8 @@ TEST(Decode, NativeInfiniBandAndRoceV1) {
     const HeaderStack stack = decode(bytes, LinkType::infiniband);
     expect_whole(stack, with_grh ? "global" : "local");
     EXPECT_EQ(check_vcrc(stack).status, CrcCheck::Status::good);
-    // A switch changes the virtual lane, a router the whole LRH: the ICRC remains valid, the VCRC does not.
+    // A switch changes the virtual lane, and a router the whole LRH. The ICRC remains valid, and the VCRC becomes
+    // invalid.
     bytes[0] ^= 0x10;
     EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::good);
     EXPECT_EQ(check_vcrc(stack).status, CrcCheck::Status::bad);
@@ -322,7 +323,7 @@ void expect_same(const HeaderStack& a, const HeaderStack& b) {
   EXPECT_EQ(a.fragment, b.fragment);
 }
 
-// The fast paths of decode() and the ICRC against the reference, with packets of every opcode, randomly damaged.
+// Compares the fast paths of decode() and of the ICRC with the reference, for randomly damaged packets of every opcode.
 TEST(Decode, FastPathsMatchReference) {
   std::mt19937 random(3);
   for (int round = 0; round < 60000; ++round) {

@@ -34,7 +34,7 @@ std::size_t last_index(const std::vector<HeaderValue>& layers, const HeaderInfo&
   return layers.size();
 }
 
-// The packet's own BTH. A BTH in an upper layer is payload.
+// Index of the packet's own BTH, the first one. A BTH in an upper layer is payload.
 std::size_t transport_index(const std::vector<HeaderValue>& layers) {
   std::size_t i = 0;
   while (i < layers.size() && &layers[i].header() != &info<Bth>) ++i;
@@ -56,7 +56,7 @@ std::uint32_t pseudo_header_sum(const FrameLayout& frame, std::size_t index, std
   return sum;
 }
 
-// Checksums of the layers from `first` up to `last`.
+// Computes the checksums of the layers from `first` to before `last`, the innermost first.
 void transport_checksums(const FrameLayout& frame, std::size_t first, std::size_t last, MutableBytes packet) {
   for (std::size_t i = last; i-- > first;) {
     const HeaderInfo& header = frame.layers[i].header();
@@ -227,7 +227,7 @@ std::vector<Frame> segment(const Frame& frame, std::uint32_t mtu) {
   if (!whole.known || !whole.begins_message() || !whole.payload || whole.operation == Operation::atomic_write)
     return {};
 
-  // After the BTH: extension headers of each packet, then the message.
+  // The extension headers after the BTH belong to each packet. The layers after them are the message.
   const auto is_extension = [](const HeaderInfo& header) {
     for (const Opcode& op : opcodes)
       for (const HeaderInfo* extension : op.extension_headers())
@@ -246,7 +246,7 @@ std::vector<Frame> segment(const Frame& frame, std::uint32_t mtu) {
 
   const std::size_t count = std::max<std::size_t>(1, (message.size() + mtu - 1) / mtu);
   const auto psn = static_cast<std::uint32_t>(bth.get(psn_field));
-  Frame common = frame;  // common to all packets
+  Frame common = frame;  // layers that all packets share
   common.layers.resize(bth_at + 1, HeaderValue(info<Bth>));
   common.payload = {};
   std::vector<Frame> packets;

@@ -26,10 +26,10 @@ struct Frame {
   std::optional<std::vector<std::uint8_t>> pad;
   std::optional<std::uint32_t> icrc;  ///< as read by load_icrc()
   std::optional<std::uint16_t> vcrc;
-  std::optional<std::uint32_t> mpa_crc;  ///< of an FPDU
+  std::optional<std::uint32_t> mpa_crc;  ///< the CRC of an FPDU
   bool with_icrc = true;                 ///< false: omit the ICRC
   bool with_vcrc = true;                 ///< false: omit the VCRC (native InfiniBand)
-  /// false: omit the CRC field (FPDUs). If CRCs are not in use, the field is present: mpa_crc = 0.
+  /// false: omit the CRC field of FPDUs. A connection without CRCs has the field, with the value 0: set mpa_crc to 0.
   bool with_mpa_crc = true;
   std::vector<std::uint8_t> trailer;  ///< after everything: Ethernet padding, a frame check sequence
 
@@ -59,7 +59,7 @@ inline Frame operator/(Frame frame, HeaderValue inner) {
   return frame;
 }
 
-/// Argument of a header's `fill`: all layers with their offsets, the inner ones already filled.
+/// Argument of HeaderInfo::fill: all layers with their offsets. The layers inside the header are already filled.
 struct FrameLayout {
   std::vector<HeaderValue> layers;
   std::vector<std::uint32_t> offsets;  ///< of each layer in the packet

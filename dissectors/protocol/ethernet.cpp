@@ -15,7 +15,7 @@ Step payload_step(Cursor& c) {
 }
 Step decode_vlan(Cursor& c);
 
-// The first entry of a decoder is the number it is announced by when encoding.
+// If several EtherTypes have the same decoder, encoding uses the first one.
 struct EtherTypeDecoder {
   std::uint16_t type;
   Step::Decoder decoder;
@@ -59,7 +59,7 @@ Step decode_ethernet(Cursor& c) {
   const auto type = View<Ethernet>(c.here()).get<"type">();
   if (!c.take(info<Ethernet>, Ethernet::size)) return done;
   if (type == ethertype::ipv4) return {decode_ipv4};
-  return step_for_ethertype(type);  // a length of 802.3 (below 0x600) is not an EtherType: payload follows
+  return step_for_ethertype(type);  // an 802.3 length (below 0x600) is not an EtherType, so payload follows
 }
 
 Step decode_linux_sll(Cursor& c) {
@@ -79,7 +79,7 @@ Step decode_linux_sll2(Cursor& c) {
 Step decode_null_loopback(Cursor& c) {
   if (!c.need(info<NullLoopback>, NullLoopback::size)) return done;
   if (!c.take(info<NullLoopback>, NullLoopback::size)) return done;
-  return {decode_raw_ip};  // family numbers differ between systems (the version in the IP header does not)
+  return {decode_raw_ip};  // family numbers differ between systems, so the version in the IP header decides
 }
 
 Step decode_erf(Cursor& c) {
@@ -87,7 +87,7 @@ Step decode_erf(Cursor& c) {
   const View<Erf> erf(c.here());
   const std::uint32_t from = c.at;
   std::uint32_t header = Erf::size;
-  // Extension headers have 8 bytes. The first bit of each indicates another one.
+  // Each extension header has 8 bytes. Its first bit indicates that another one follows.
   for (bool more = erf.get<"type.extended">(); more;) {
     if (!c.need(info<Erf>, header + 8)) return done;
     more = c.here()[header] & 0x80;

@@ -11,7 +11,7 @@ namespace ethertype {
 inline constexpr std::uint16_t ipv4 = 0x0800, arp = 0x0806, teb = 0x6558, vlan = 0x8100, ipv6 = 0x86dd, pause = 0x8808,
                                provider_vlan = 0x88a8, erspan2 = 0x88be, roce_v1 = 0x8915, old_provider_vlan = 0x9100,
                                erspan3 = 0x22eb;
-inline constexpr std::uint16_t lowest = 0x0600;  ///< smaller values are 802.3 lengths
+inline constexpr std::uint16_t lowest = 0x0600;  ///< smaller values of the field are 802.3 lengths
 }  // namespace ethertype
 inline constexpr Name ethertype_entries[] = {
     {ethertype::ipv4, "IPv4", ""},
@@ -110,10 +110,11 @@ struct Erf {
       field("type.extended", 64, 1, "extension headers follow").alias("erf.types.ext_header"),
       field("type.kind", 65, 7, "kind of record").of(erf_type_names).alias("erf.types.type"),
       field("flags", 72, 8, "capture port and status of the packet").hex().alias("erf.flags"),
-      field("flags.card_error", 74, 1, "the card lost its place in the stream").alias("erf.flags.dse"),
+      field("flags.card_error", 74, 1, "data stream error in the capture card").alias("erf.flags.dse"),
       field("flags.receive_error", 75, 1, "the port saw an error").alias("erf.flags.rxe"),
       field("flags.truncated", 76, 1, "the record is shorter than the packet").alias("erf.flags.trunc"),
-      field("flags.varying_length", 77, 1, "records have the length of their packets").alias("erf.flags.vlen"),
+      field("flags.varying_length", 77, 1, "records have variable length, according to their packets")
+          .alias("erf.flags.vlen"),
       field("flags.interface", 78, 2, "capture port").alias("erf.flags.cap"),
       field("record_length", 80, 16, "bytes of the whole record").alias("erf.rlen"),
       field("loss", 96, 16, "packets lost before this one, or color").alias("erf.lctr"),

@@ -32,7 +32,8 @@ struct Names {
   }
 };
 
-/// Display format of a field. In JSON, decimal, hexadecimal, flag and time are numbers, the others are strings.
+/// Display format of a field. In JSON, decimal, hexadecimal, flag and time fields are numbers, and all others are
+/// strings.
 enum class Display : std::uint8_t {
   decimal,
   hexadecimal,

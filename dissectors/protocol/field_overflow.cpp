@@ -23,7 +23,7 @@ struct Asking {
 }  // namespace
 
 void note_misfit(const FieldOverflow& misfit) {
-  // Headers are filled from the innermost out, so an outer one replaces earlier reports.
+  // Headers are filled from the innermost to the outermost, so the report of an outer header replaces earlier ones.
   if (asked && (!*asked || (*asked)->header != misfit.header)) *asked = misfit;
 }
 

@@ -22,14 +22,15 @@ struct FrameLayout;
 /// One header inside a frame or inside another header's variable part.
 struct Layer {
   const HeaderInfo* header;
-  std::uint32_t offset;  ///< of its first byte, in the bytes it was decoded from
+  std::uint32_t offset;  ///< of its first byte, in the decoded bytes
   std::uint32_t length;  ///< the fixed part and the variable part
 };
 
 /// Headers inside a variable part (IPv4 and TCP options, MPA private data). Parsed on demand.
 struct Parts {
-  static constexpr std::size_t capacity = 40;  ///< options of IPv4 and TCP: at most 40 bytes, one byte each
-  std::array<Layer, capacity> layers;          ///< offsets from the header's first byte
+  /// IPv4 and TCP have at most 40 bytes of options, each of at least one byte.
+  static constexpr std::size_t capacity = 40;
+  std::array<Layer, capacity> layers;  ///< offsets from the header's first byte
   std::size_t count = 0;
   std::optional<ParseError> error;  ///< where parsing stopped
 
@@ -48,9 +49,9 @@ struct HeaderInfo {
   std::string_view section;  ///< "IBTA vol 1, 9.2"
   std::uint32_t size;        ///< bytes of the fixed part
   std::span<const Field> fields;
-  std::string_view tail;                          ///< name of the variable part (empty: the header has none)
-  Parts (*parts)(Bytes header);                   ///< headers in the variable part, or nullptr
-  const Field* kind;                              ///< the enumerated field that distinguishes its packets, or nullptr
+  std::string_view tail;         ///< name of the variable part (empty: the header has none)
+  Parts (*parts)(Bytes header);  ///< headers in the variable part, or nullptr
+  const Field* kind;  ///< the enumerated field that distinguishes kinds of this header, such as the opcode, or nullptr
   void (*fill)(FrameLayout& frame, std::size_t);  ///< computes unset fields, or nullptr (see encode.hpp)
   std::uint32_t whole;  ///< fixed number of bytes from this header to the end of the payload; encoding pads with zeros;
                         ///< 0: variable

@@ -101,11 +101,11 @@ class Search {
   }
 
  private:
-  // The change of the ICRC if the bytes at `at` change by `change`, whose first byte is the lowest.
+  // The change of the ICRC if the bytes at `at` are XORed with `change`. The lowest byte of `change` is the first.
   [[nodiscard]] std::uint32_t effect(std::uint32_t at, std::uint32_t change) const {
     return times(change, bytes_later(end_ - at));
   }
-  // The change of the four bytes at `at` that has this effect.
+  // The change of the four bytes at `at` that changes the ICRC by `wanted`.
   [[nodiscard]] std::uint32_t change_at(std::uint32_t at, std::uint32_t wanted) const {
     return times(wanted, bytes_earlier(end_ - at));
   }
@@ -118,7 +118,7 @@ class Search {
     }
     return result;
   }
-  // True if one change of at most `bytes` bytes explains the difference.
+  // True if the change affects only the first `bytes` bytes.
   [[nodiscard]] bool fits(std::uint32_t change, std::uint32_t bytes) const {
     return bytes >= 4 || change >> (8 * bytes) == 0;
   }
@@ -126,18 +126,18 @@ class Search {
     cause.offset = at;
     store_le(cause.change.data(), 4, change);
   }
-  // The original value of a number of `bytes` bytes at `at`.
+  // The value of the `bytes` bytes at `at` before the change, as a big-endian number.
   [[nodiscard]] std::uint32_t original(std::uint32_t at, std::uint32_t bytes, std::uint32_t change) const {
     std::uint32_t value = 0;
     for (std::uint32_t i = 0; i < bytes; ++i) value = value << 8 | (packet_[at + i] ^ (change >> (8 * i) & 0xff));
     return value;
   }
 
-  // The effect of a byte with `value` that was not masked.
+  // The change of the ICRC if the sender does not mask the byte at `at`, which had this value.
   [[nodiscard]] std::uint32_t unmasked(std::uint32_t at, std::uint8_t value) const {
     return effect(at, static_cast<std::uint8_t>(~value));
   }
-  // The effects of each value of a byte that should have been masked.
+  // The same for each of the 256 values of the byte.
   [[nodiscard]] std::array<std::uint32_t, 256> unmasked_values(std::uint32_t at) const {
     std::array<std::uint32_t, 8> bit_effects;
     const std::uint32_t later = bytes_later(end_ - at);
@@ -152,7 +152,7 @@ class Search {
 
   bool not_masked(IcrcCause& cause) {
     namespace m = icrc_mask;
-    // The part that is independent of the time to live.
+    // The fields whose effect does not depend on the time to live.
     struct Part {
       std::uint8_t field;
       std::uint32_t effect;
@@ -163,8 +163,7 @@ class Search {
           {m::udp_checksum, unmasked(*udp_ + 6, packet_[*udp_ + 6]) ^ unmasked(*udp_ + 7, packet_[*udp_ + 7])});
     if (stack_.wire == Wire::infiniband)
       if (const Layer* lrh = stack_.find(info<Lrh>)) {
-        // Its bytes are at the start of the packet, so the range between LRH and BTH is covered without a
-        // gap.
+        // The LRH is at the start of the packet, and all headers up to the BTH follow without a gap.
         std::uint32_t all = 0;
         if (has_network_)
           for (std::uint32_t i = 0; i < Lrh::size; ++i) all ^= unmasked(lrh->offset + i, packet_[lrh->offset + i]);
@@ -233,7 +232,7 @@ class Search {
           }
           for (std::uint8_t fields = 1; fields < 8; ++fields) {
             if (!v4_ && fields & m::ip_checksum) continue;
-            // The combination must depend on the difference from the packet.
+            // If the sent value differs from the captured one, the combination must contain a field that depends on it.
             if (sent_ttl != ttl && !(fields & (m::time_to_live | m::ip_checksum))) continue;
             if (sent_class != traffic_class && !(fields & (m::traffic_class | m::ip_checksum))) continue;
             try_fixed(fields,
@@ -289,7 +288,7 @@ class Search {
       for (std::uint32_t word = v4_ ? 3 : 0, byte = at; word < 4; ++word, byte += 4)
         later_[word] = bytes_later(search.end_ - byte);
     }
-    // nullopt: not a possible original.
+    // The change of the ICRC if `before` was the original address, or nullopt if this is impossible.
     [[nodiscard]] std::optional<std::uint32_t> effect(const Address& before) const {
       if (now_ == before || (v4_ && !std::equal(now_.begin(), now_.begin() + 12, before.begin()))) return std::nullopt;
       std::uint32_t sum = 0;
@@ -340,7 +339,7 @@ class Search {
         if (v4_) restore_address(cause, where.destination, cause.destination);
         return true;
       }
-    // Both addresses: the second one explains the rest.
+    // Both addresses changed: the destination must explain the rest of the difference.
     const auto less = [](const Candidate& a, const Candidate& b) { return a.effect < b.effect; };
     std::sort(destinations.begin(), destinations.end(), less);
     for (const Candidate& c : sources) {
@@ -371,7 +370,8 @@ class Search {
     restore(cause, at, static_cast<std::uint32_t>(load_le(packet_ + at, 4) ^ load_le(before.data() + 12, 4)));
   }
 
-  // An address and port translator, with few possible addresses.
+  // True if a translation of the source address and the source port (NAPT) explains the difference. False for more than
+  // four candidate addresses.
   bool address_and_port(IcrcCause& cause, std::span<const Address> addresses) {
     constexpr std::size_t few = 4;
     constexpr std::uint32_t dynamic = 0xc000;  // RFC 6335, 6: range of senders' source ports
@@ -412,7 +412,7 @@ class Search {
     const std::uint32_t change = change_at(stack_.pad.offset, difference_);
     if (!fits(change, bytes)) return false;
     const std::uint32_t before = original(stack_.pad.offset, bytes, change);
-    // Arbitrary values of three bytes would explain one of 256 damages. Three equal bytes do not.
+    // Three arbitrary pad bytes would match one in 256 random ICRCs by accident. So three pad bytes must be equal.
     const bool same = before == (before & 0xff) * (0x010101U >> (8 * (3 - bytes)));
     if (bytes == 3 && !same) return false;
     cause.kind = Kind::pad;
@@ -423,7 +423,7 @@ class Search {
     return true;
   }
 
-  // True if the ICRC covers these bytes unmasked.
+  // True if the ICRC covers the changed bytes unmasked.
   [[nodiscard]] bool seen(std::uint32_t at, std::uint32_t change) const {
     for (std::uint32_t i = 0; i < 4; ++i) {
       if ((change >> (8 * i) & 0xff) == 0) continue;
@@ -437,8 +437,9 @@ class Search {
     return true;
   }
 
-  // Adjacent bits. For each offset, computes the change of its four bytes that explains the ICRC. It is accepted
-  // if it is short and starts in the first byte. Among many offsets, long changes match by accident.
+  // True if a change of a few adjacent bits explains the difference. For each offset, computes the change of the four
+  // bytes that explains the ICRC. The change is accepted if it is short and starts in the first byte. Long changes
+  // would match by accident, because there are many offsets.
   bool few_bits(IcrcCause& cause) {
     struct Best {
       std::uint32_t bits = 33, at = 0, change = 0;
@@ -489,7 +490,7 @@ class Search {
     return true;
   }
   [[nodiscard]] std::uint32_t lrh_offset() const {
-    if (has_network_) return network_;  // the LRH is masked
+    if (has_network_) return network_;  // with a GRH, the whole LRH is masked
     const Layer* lrh = stack_.find(info<Lrh>);
     return lrh ? lrh->offset : bth_;
   }
@@ -498,7 +499,7 @@ class Search {
   const HeaderStack& stack_;
   const std::uint8_t* packet_;
   std::uint32_t end_, bth_;
-  std::uint32_t difference_;  ///< of the CRC value, not of its bytes on the wire
+  std::uint32_t difference_;  ///< XOR of the CRC values (byte-swapped compared with the wire)
   std::uint32_t network_ = 0;
   std::optional<std::uint32_t> udp_;
   bool v4_ = false, has_network_ = false;

@@ -22,7 +22,7 @@ inline constexpr std::uint8_t traffic_class = 1,  ///< IPv4's type of service, I
     lrh = 64;                                     ///< native InfiniBand: the VL (with a GRH the whole LRH)
 }  // namespace icrc_mask
 
-/// Explanation of a bad ICRC, and the probability that it is accidental.
+/// Explanation of a bad ICRC, and the probability of an accidental match.
 struct IcrcCause {
   enum class Kind : std::uint8_t {
     none,               ///< the ICRC is valid
@@ -46,8 +46,8 @@ struct IcrcCause {
   std::array<std::uint8_t, 16> source{},
       destination{};  ///< original addresses of address and address_and_port, IPv4 mapped into IPv6
   bool source_changed = false, destination_changed = false;
-  std::uint32_t offset = 0;              ///< offset in the packet of a change in one place, else 0
-  std::array<std::uint8_t, 4> change{};  ///< xor with these bytes restores them
+  std::uint32_t offset = 0;              ///< packet offset of the changed bytes if they are adjacent, else 0
+  std::array<std::uint8_t, 4> change{};  ///< XOR mask that restores the original bytes at `offset`
   std::uint32_t bits = 0;  ///< header, payload, icrc: number of bits from the first to the last changed one
   /// Expected number of packets with random damage that get this explanation, per 10^9 packets, rounded up. Maximum:
   /// 15,259 (one in 65,536), for payload 1,953,125 (one in 512).
@@ -58,18 +58,18 @@ struct IcrcCause {
 std::string_view to_string(IcrcCause::Kind kind);
 
 /// Explains a bad ICRC. Kind::none if it is valid. Returns the first match in this order: zero, byte order,
-/// unmasked fields (all combinations, with every time to live from the packet's up and, if ECN is marked, also
-/// unmarked), source port, known addresses, identification, padding, address and port, a few bits in headers,
-/// payload or ICRC.
+/// unmasked fields (all combinations, with every time to live not below the packet's and, if the packet is ECN-marked,
+/// also with the mark removed), source port, known addresses, identification, padding, address and port, a few bits in
+/// headers, payload or ICRC.
 ///
 /// `addresses`: GIDs, IPv6 or mapped IPv4 addresses that may be the original. The first 256 are tried, for
 /// address_and_port only if there are at most four. Without candidates, an IPv4 address is restored only if its
 /// last byte was changed.
 ///
-/// Method: a CRC is linear, so a change of at most 32 adjacent bits follows from the ICRC difference and the
-/// offset, only offsets and combinations are searched. Cost: one CRC of the packet, a table look-up per byte, and
-/// about 5,000 xor operations, about 15 us. Maximum with 256 addresses and an ECN-marked packet: 15,000 xor
-/// operations and 512 multiplications, below 0.2 ms.
+/// Method: a CRC is linear, so a change of at most 32 adjacent bits follows from the ICRC difference and the offset.
+/// Only offsets and combinations are searched. Cost: about 15 µs for one CRC of the packet, a table look-up per byte,
+/// and about 5,000 XOR operations. Maximum with 256 addresses and an ECN-marked packet: 15,000 XOR operations and 512
+/// multiplications, below 0.2 ms.
 IcrcCause explain_icrc(const HeaderStack& stack, std::span<const std::array<std::uint8_t, 16>> addresses = {});
 
 /// Returns only the UDP source port that makes a bad ICRC of a RoCEv2 packet valid: middleboxes that distribute

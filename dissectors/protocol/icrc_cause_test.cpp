@@ -45,7 +45,7 @@ const ByteVector over_grh = from_hex(
     "ff"
     "0000010900a788c00000000525f0c038");
 
-constexpr std::uint32_t ip = 14, udp = 34, bth = 42;  // of the IPv4 frames
+constexpr std::uint32_t ip = 14, udp = 34, bth = 42;  // offsets in the IPv4 frames
 constexpr std::uint32_t udp6 = 54;
 
 IcrcCause explain(const ByteVector& frame, std::span<const Address> addresses = {}) {
@@ -61,7 +61,7 @@ Address ipv4(std::uint32_t address) {
   return a;
 }
 
-// Reverts the reported change: then the ICRC is valid.
+// Reverts the reported change. The ICRC must be valid then.
 void expect_restored(ByteVector frame, const IcrcCause& cause) {
   for (std::size_t i = 0; i < 4 && cause.offset + i < frame.size(); ++i) frame[cause.offset + i] ^= cause.change[i];
   EXPECT_EQ(check_icrc(decode(frame)).status, CrcCheck::Status::good) << to_string(cause.kind);
@@ -216,7 +216,7 @@ TEST(IcrcCause, EveryCombinationOfUnmaskedFields) {
         frame[udp + 6] = 0x12;
         forward(frame, 0);
         store_be(frame.data() + frame.size() - 4, 4, icrc_without_masking(frame, plain));
-        // Changes in transit: hops, and a switch that marks ECN-capable packets.
+        // Changes in transit: routers forward the packet, and a switch marks ECN-capable packets.
         if (tos == 0x6a) frame[ip + 1] = 0x6b;
         forward(frame, hops);
         const IcrcCause cause = explain(frame);
@@ -379,7 +379,7 @@ TEST(IcrcCause, DamageInSeveralPlacesIsNotExplained) {
   std::printf("of 10000: unknown %d, payload %d\n", kinds[Kind::unknown], kinds[Kind::payload]);
 }
 
-// Also damaged headers: any decoded packet is accepted.
+// The headers may be damaged too: explain_icrc() must accept any decoded packet.
 TEST(IcrcCause, ArbitraryBytes) {
   std::mt19937 random(77);
   const ByteVector originals[] = {send, padded, atomic, over_ipv6, over_grh};
@@ -397,7 +397,7 @@ TEST(IcrcCause, ArbitraryBytes) {
   EXPECT_GT(kinds[Kind::unknown], 100);
 }
 
-// A random ICRC leads to no cause more often than its stated probability.
+// Random ICRCs are explained by each cause at most as often as the stated probability.
 TEST(IcrcCause, AccidentsMatchTheStatedProbability) {
   std::mt19937_64 random(1);
   ByteVector frame = with_payload(64);

@@ -39,7 +39,7 @@ Step decode_lrh(Cursor& c) {
 Step decode_grh(Cursor& c) {
   if (!c.need(info<Grh>, Grh::size)) return done;
   const View<Grh> grh(c.here());
-  // After an Ethernet header, even in a tunnel over InfiniBand, it is RoCE's.
+  // A GRH without an LRH directly before it belongs to RoCEv1, even in a tunnel over InfiniBand.
   const auto layers = c.stack.layers();
   if (layers.empty() || layers.back().header != &info<Lrh>) c.stack.wire = Wire::roce_v1;
   const std::uint32_t grh_at = c.at, length = grh.get<"payload_length">();

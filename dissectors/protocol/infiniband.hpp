@@ -152,7 +152,7 @@ struct AtomicEth {
                                     section = "IBTA vol 1, 9.3.4 (clause number not verified)";
   static constexpr std::size_t size = 28;
   static constexpr std::array fields{
-      // Wireshark uses one name for this field of both headers.
+      // Wireshark uses the name of the RETH's field for this field, too.
       field("va", 0, 64, "remote virtual address, a multiple of 8").hex().alias("infiniband.reth.va"),
       field("rkey", 64, 32, "remote key").hex().alias("infiniband.reth.r_key"),
       field("swap_add", 96, 64, "swap value of CmpSwap, added value of FetchAdd")
@@ -254,8 +254,8 @@ struct Cnp {
   };
 };
 
-/// Header of Mellanox's Dynamically Connected transport after the BTH, with RD opcodes. The layout is not public,
-/// only fields observed in captures are named.
+/// Header of Mellanox's Dynamically Connected transport after the BTH, with RD opcodes. The layout is not public. Only
+/// the fields observed in captures have names.
 struct DcEth {
   static constexpr std::string_view name = "dceth", title = "DC header (vendor transport)",
                                     section = "not published; observed in captures of Mellanox devices";
@@ -265,7 +265,7 @@ struct DcEth {
       field("src_qp", 8, 24, "the sender's queue pair, as observed").hex(),
       field("opaque", 32, 128, "not published").as(Display::bytes),
   };
-  /// The first byte of RDETH is reserved (zero) in RD. DC has a kind there.
+  /// In RD, the first byte after the BTH is the reserved (zero) byte of the RDETH. In DC it is the kind of the header.
   static constexpr bool recognizes(const std::uint8_t* after_bth) { return (after_bth[0] & 0xfe) == 0x10; }
 };
 

@@ -89,7 +89,7 @@ void announce(FrameLayout& frame, std::size_t index, std::string_view field) {
   HeaderValue& header = frame.at(index);
   const HeaderInfo* next = frame.next(index);
   const std::uint64_t present = header.get(*header.header().find(field));
-  // IPv6 extension headers have several protocol numbers. A valid current number is kept.
+  // Several protocol numbers denote IPv6 extension headers. A valid current number is kept.
   const bool announced_already =
       next == &info<Ipv6Extension> && (present == ip_protocol::hop_by_hop || present == ip_protocol::routing);
   if (next && !announced_already)
@@ -146,7 +146,7 @@ Step decode_ipv6(Cursor& c) {
     return done;
   }
   const std::uint32_t from = c.at, length = ip.get<"payload_length">();
-  // 0: a jumbogram, or segmentation offload.
+  // The length is 0 in a jumbogram, or with segmentation offload.
   if (length != 0) c.datagram(info<Ipv6>, from, Ipv6::size + length);
   c.stack.network = static_cast<std::uint8_t>(c.stack.layers().size());
   c.stack.fragment = false;

@@ -131,7 +131,7 @@ struct Ipv6Authentication {
   static constexpr std::uint32_t unit = 4;
   static constexpr std::array fields{
       field("next_header", 0, 8, "next header").of(ip_protocol_names).alias("ah.next_header"),
-      field("length", 8, 8, "in units of 4 bytes, less 2").alias("ah.length"),
+      field("length", 8, 8, "in units of 4 bytes, minus 2").alias("ah.length"),
       reserved("reserved", 16, 16),
       field("spi", 32, 32, "security parameters index").hex().alias("ah.spi"),
       field("sequence", 64, 32, "sequence number").alias("ah.sequence"),
@@ -168,7 +168,7 @@ struct Ipv4OptionByte {
 
 Step decode_ipv4(Cursor& c);
 Step decode_ipv6(Cursor& c);
-/// IPv4 or IPv6, by the version in the first nibble.
+/// Decodes IPv4 or IPv6, according to the version in the first nibble.
 Step decode_raw_ip(Cursor& c);
 /// Returns the protocol number of header `next`, or ip_protocol::none if it is absent.
 std::uint8_t ip_protocol_of(const HeaderInfo* next);

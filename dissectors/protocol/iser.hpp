@@ -43,8 +43,8 @@ struct IserHello {
       field("max_version", 8, 4, "highest iSER version supported"),
       field("version", 12, 4, "Hello: lowest version supported (HelloReply: the version chosen)"),
       field("depth", 16, 16,
-            "Hello: RDMA READs the initiator can process simultaneously (HelloReply: RDMA READs the target can have )"
-            "outstanding"),
+            "Hello: RDMA READs the initiator can process simultaneously (HelloReply: RDMA READs the target can "
+            "have outstanding)"),
       field("reserved2", 32, 192, "reserved").as(Display::reserved),
   };
 };

@@ -7,7 +7,7 @@
 
 namespace rdmawire {
 
-/// Bytes of `layer` in its packet: more than in the value if encoding pads its last unit.
+/// Number of bytes of `layer` in the encoded packet. Exceeds the bytes of the value if encoding pads the last unit.
 std::size_t bytes_in_packet(const HeaderValue& layer);
 
 }  // namespace rdmawire

@@ -63,14 +63,14 @@ Step decode_communication_management(Cursor& c, const HeaderInfo* attribute, con
   return rest_is_payload(c);
 }
 
-// The bytes after the RMPP header, according to it.
+// Kind and position of the bytes after an RMPP header.
 struct RmppSegment {
   enum class Kind : std::uint8_t { none, alone, data, control } kind = Kind::none;
-  std::uint32_t number = 1;                   // from 1
-  std::uint32_t bytes = Rmpp::segment_bytes;  // of data, including the header of the class
+  std::uint32_t number = 1;                   // segment number, from 1
+  std::uint32_t bytes = Rmpp::segment_bytes;  // bytes of data, including the header of the class
 };
 
-// Decodes the RMPP header. Kind none: decoding stops.
+// Decodes the RMPP header. Returns Kind::none if decoding stops.
 RmppSegment take_rmpp(Cursor& c) {
   const std::uint32_t at = c.at;
   auto report = [&](ParseError::Kind kind, std::string_view what) {
@@ -111,8 +111,8 @@ RmppSegment take_rmpp(Cursor& c) {
   return segment;
 }
 
-// Decodes consecutive records that this segment contains completely. A later segment can start inside a record,
-// unless records fill segments. Decoding more would require reassembly.
+// Decodes consecutive records that this segment contains completely. Records that span segments would require
+// reassembly. A later segment starts inside a record unless the records before it fill whole segments.
 Step decode_records(Cursor& c, const HeaderInfo& record, const RmppSegment& segment, std::uint32_t stride) {
   const std::uint64_t bytes_before = (segment.number - 1ULL) * (Rmpp::segment_bytes - Sa::size);
   if (segment.number == 0 || segment.bytes < Sa::size ||
@@ -183,7 +183,7 @@ const Class* find_class(std::uint8_t value) {
   return nullptr;
 }
 
-// The methods that contain an attribute. Encoding uses the first one.
+// Methods whose datagrams contain an attribute. Encoding uses the first one.
 namespace mm = mad_method;
 constexpr std::uint8_t gets[] = {mm::get, mm::set, mm::get_response};
 constexpr std::uint8_t sends[] = {mm::send};
@@ -275,7 +275,7 @@ void Mad::fill(FrameLayout& frame, std::size_t index) {
   HeaderValue& mad = frame.at(index);
   mad.fill("base_version", version);
 
-  // The class whose headers follow, and then the attribute.
+  // Find the class whose headers follow, and then the attribute.
   auto follows = [&](std::size_t ahead) { return frame.next(index + ahead); };
   for (const Class& row : classes) {
     std::size_t count = 0;
@@ -295,8 +295,8 @@ void Mad::fill(FrameLayout& frame, std::size_t index) {
   const auto mgmt_class = static_cast<std::uint8_t>(mad.get(*info<Mad>.find("class")));
   if (const Class* row = find_class(mgmt_class); row && row->version) mad.fill("class_version", row->version);
 
-  // Lower layers: UD SEND Only from and to QP 1 with its well-known Q_Key. Subnet management uses QP 0 without
-  // Q_Key.
+  // Fill the lower layers: UD SEND Only from QP 1 to QP 1 with its well-known Q_Key. Subnet management uses QP 0 and
+  // Q_Key 0.
   const bool subnet = Mad::is_subnet(mad.bytes().data());
   constexpr std::uint64_t qkey_of_qp1 = 0x80010000;  // IBTA vol 1, 10.2.5 (clause number not verified)
   for (std::size_t i = index; i-- > 0;) {

@@ -361,7 +361,8 @@ struct Rmpp {
           .alias("infiniband.rmpp.segmentnumber"),
       field("data2", 64, 32, "depends on the type").hex(),
       field("data2.payload_length", 64, 32,
-            "DATA: bytes of the last segment, in the first segment of all (includes the header of the class)")
+            "DATA: bytes in the last segment; in the first segment the bytes of all segments (with the header of the "
+            "class)")
           .as(Display::decimal)
           .in("IBTA vol 1, 13.6.2.3")
           .when(&is_data)
@@ -372,7 +373,7 @@ struct Rmpp {
           .when(&is_ack)
           .alias("infiniband.rmpp.newwindowlast"),
   };
-  /// For type DATA: one segment that contains all following layers.
+  /// Type DATA: fills the fields for a single segment that contains all following layers.
   static void fill(FrameLayout& frame, std::size_t index);
 };
 

@@ -155,7 +155,7 @@ TEST(Mad, RandomBytes) {
   std::size_t deepest = 0;
   for (int round = 0; round < 200000; ++round) {
     auto bytes = seeds[random() % seeds.size()];
-    // The common header stays mostly intact, to reach the following headers.
+    // Most rounds keep the common header intact, so that the following headers are decoded.
     for (std::size_t i = datagram_at + Mad::size; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(random());
     if (round % 3 == 0) bytes[datagram_at + random() % Mad::size] = static_cast<std::uint8_t>(random());
     // Valid RMPP, sometimes with a wrong flag or number.
@@ -185,7 +185,7 @@ TEST(Mad, RandomBytes) {
     if (round % 100 != 0) continue;
     ASSERT_EQ(Frame::of(stack).encode(), bytes);
   }
-  EXPECT_GE(deepest, 8U);  // includes lists of records
+  EXPECT_GE(deepest, 8U);  // some packets contain lists of records
 }
 
 TEST(Mad, EncodingComputesUnsetValuesAndKeepsSetOnes) {

@@ -7,7 +7,7 @@
 
 namespace rdmawire {
 
-/// A serial number of `Bits` bits. `Tag` makes numbers of different meaning different types: a PSN does not compare
+/// A serial number of `Bits` bits. `Tag` makes numbers of different meaning different types: a PSN cannot be compared
 /// with an MSN.
 template <unsigned Bits, typename Tag>
 class Modular {
@@ -35,7 +35,7 @@ class Modular {
                     : static_cast<std::int32_t>(static_cast<std::int64_t>(d) - (1LL << Bits));
   }
   friend constexpr bool operator==(Modular a, Modular b) { return a.value_ == b.value_; }
-  /// Only an order for numbers less than half of the number space apart.
+  /// Valid only for numbers that are less than half of the number space apart.
   friend constexpr bool operator<(Modular a, Modular b) { return a - b < 0; }
   friend constexpr bool operator>(Modular a, Modular b) { return b < a; }
   friend constexpr bool operator<=(Modular a, Modular b) { return a - b <= 0; }

@@ -109,7 +109,7 @@ void MpaSender::append(std::vector<std::uint8_t>& stream, Bytes covered, Check c
   };
   put(covered);
   if (check == Check::none) return;
-  marker();  // a marker between pad and CRC is covered too. RFC 5044, 4.4
+  marker();  // the CRC covers a marker between padding and CRC field, too. RFC 5044, 4.4
   std::array<std::uint8_t, mpa::crc_bytes> field;
   store_be(field.data(), 4, check == Check::computed ? compute_mpa_crc(Bytes(stream).subspan(from)) : value);
   put(field);

@@ -12,7 +12,8 @@ namespace rdmawire {
 namespace mpa {
 inline constexpr std::string_view request_key = "MPA ID Req Frame", reply_key = "MPA ID Rep Frame";
 inline constexpr std::uint32_t max_private_data = 512;  ///< RFC 5044, 7.1.1
-inline constexpr std::uint32_t marker_interval = 512;   ///< distance of markers, in bytes of the stream. 4.3
+/// Distance between the starts of markers, in bytes of the stream. 4.3.
+inline constexpr std::uint32_t marker_interval = 512;
 inline constexpr std::uint32_t marker_bytes = 4;
 inline constexpr std::uint32_t crc_bytes = 4;
 inline constexpr std::uint16_t no_negotiation = 0x3fff;  ///< IRD or ORD: left to the ULP. RFC 6581, 9.1
@@ -146,12 +147,12 @@ struct Frame;
 class MpaSender {
  public:
   struct Modes {
-    bool markers = false;  ///< the receiver required them
+    bool markers = false;  ///< the receiver requires markers
     bool crc = true;       ///< false: the CRC field is present, and zero. RFC 5044, 4.1
   };
   explicit MpaSender(Modes modes, std::uint64_t position = 0) : modes_(modes), position_(position) {}
 
-  /// Appends one FPDU with `ulpdu` (at most 65535 bytes. Returns false and appends nothing if longer).
+  /// Appends one FPDU with `ulpdu`. Returns false and appends nothing if `ulpdu` exceeds 65535 bytes.
   bool send(std::vector<std::uint8_t>& stream, Bytes ulpdu);
   /// Appends `fpdu`, a frame that starts with an Fpdu layer, and keeps its set values (length, padding, CRC).
   void send(std::vector<std::uint8_t>& stream, const Frame& fpdu);

@@ -35,7 +35,7 @@ const auto figure5 =
 const auto figure6 =
     from_hex("002a 4143 00000000 00000000 00000002 00000000 00000014" + std::string(48, '0') + "84925898");
 
-// 52 23 99 83 and 84 92 58 98, over all preceding bytes, including markers.
+// The CRCs 52 23 99 83 and 84 92 58 98 of the figures cover all preceding bytes, including markers.
 TEST(MpaCrc, SampleFpdusOfTheSpecification) {
   for (const auto& [fpdu, expected] : {std::pair(figure5, 0x52239983U), std::pair(figure6, 0x84925898U)})
     EXPECT_EQ(compute_mpa_crc(Bytes(fpdu).first(fpdu.size() - mpa::crc_bytes)), expected);
@@ -121,7 +121,7 @@ TEST(DecodeFpdu, LengthBeyondThePacketIsAFinding) {
   ASSERT_EQ(stack.findings().size(), 1U);
   EXPECT_EQ(stack.findings()[0].kind, ParseError::Kind::malformed);
   EXPECT_EQ(stack.findings()[0].layer, &info<Fpdu>);
-  // Also a length too short for its headers.
+  // A length too short for the headers is malformed, too.
   bytes[0] = 0;
   bytes[1] = 10;
   decode_fpdu(stack, bytes);
@@ -328,7 +328,7 @@ TEST(Mpa, MarkersInsertedAndRemoved) {
     std::vector<std::uint8_t> out(stream.size());
     out.resize(remove_markers(stream, position, out.data()));
     ASSERT_EQ(out, plain);
-    // Parses two arbitrary pieces, also split inside a marker, and in place.
+    // Removes the markers in place, from two pieces. The split may be inside a marker.
     const std::size_t cut = random() % (stream.size() + 1);
     std::vector<std::uint8_t> pieces = stream;
     std::size_t n = remove_markers(Bytes(pieces).first(cut), position, pieces.data());
@@ -339,7 +339,7 @@ TEST(Mpa, MarkersInsertedAndRemoved) {
 }
 
 TEST(MpaSender, MarkerBetweenPadAndCrcIsCovered) {
-  // RFC 5044, 4.4: it belongs to the FPDU that ends after it.
+  // RFC 5044, 4.4: a marker before the CRC field belongs to the FPDU that ends after it.
   MpaSender sender({.markers = true, .crc = true}, 512 - 20);
   std::vector<std::uint8_t> stream;
   ASSERT_TRUE(
@@ -401,7 +401,7 @@ TEST(SegmentDdp, UntaggedMessageKeepsItsMsn) {
 
 TEST(SegmentDdp, Edges) {
   Frame send = Value<Ddp>() / Value<Rdmap>() / Value<DdpUntagged>();
-  EXPECT_EQ(segment_ddp(send, 18).size(), 1U);  // no bytes: still one segment
+  EXPECT_EQ(segment_ddp(send, 18).size(), 1U);  // an empty message has one segment
   send.payload.resize(1);
   EXPECT_TRUE(segment_ddp(send, 18).empty());
   EXPECT_EQ(segment_ddp(send, 19).size(), 1U);
@@ -457,7 +457,8 @@ TEST(TerminateMessage, QuotesTaggedHeaderAndStopsAtTruncation) {
   EXPECT_EQ(info<Terminate>.parts(bare).count, 0U);
 }
 
-// Every code of RFC 5040 figure 9, RFC 5041 7.2, RFC 5044 8 and RFC 6581 8 has a name, only for its type.
+// Every code of RFC 5040 figure 9, RFC 5041 7.2, RFC 5044 8 and RFC 6581 8 has a name, but only with its own error
+// type.
 TEST(TerminateMessage, NamesLayerTypeAndCode) {
   const auto name = [](std::uint8_t layer_type, std::uint8_t code) -> std::string {
     const std::uint8_t bytes[] = {layer_type, code, 0, 0};

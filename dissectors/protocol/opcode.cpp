@@ -5,7 +5,7 @@
 namespace rdmawire {
 namespace {
 
-// One row an operation, as every transport shares it (bits 4 to 0).
+// One row per operation. All transports use the same bits 4 to 0.
 struct OpcodeRow {
   std::uint8_t code;
   Operation operation;
@@ -49,7 +49,7 @@ constexpr OpcodeRow opcode_rows[] = {
     {0x1d, atomic_write, only, request, {&info<Reth>}, true, "ATOMIC WRITE"},
 };
 
-// Which rows a transport has.
+// True if the transport has the operation.
 constexpr bool has(Transport transport, const OpcodeRow& row) {
   switch (transport) {
     case Transport::rc: return row.operation != resync;

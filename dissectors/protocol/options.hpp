@@ -7,8 +7,8 @@
 namespace rdmawire {
 
 /// Returns the options after the first `size` bytes of `header` as parts, at most Parts::capacity. `found(parts,
-/// kind, offset, bytes)` adds options of two bytes and more. `byte` is the header of single-byte options, `option`
-/// the header in findings.
+/// kind, offset, bytes)` adds options of two bytes and more. `byte` is the header of single-byte options. `option` is
+/// the header that findings refer to.
 template <class Found>
 Parts parts_of_options(Bytes header, std::uint32_t size, const HeaderInfo& byte, const HeaderInfo& option,
                        Found found) {

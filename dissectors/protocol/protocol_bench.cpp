@@ -1,5 +1,5 @@
-// Decoding of a frame's header stack compared with libtins, and the masked ICRC compared with one raw CRC of the
-// same bytes. Both of a pair run in one process. Scripts/bench prints the ratio.
+// Compares decoding of a header stack with libtins, and the masked ICRC with one raw CRC of as many bytes. Both
+// measurements of a pair run in one process, and scripts/bench prints their ratio.
 
 #include <benchmark/benchmark.h>
 #include <isa-l.h>
@@ -57,7 +57,8 @@ void icrc_masked(benchmark::State& state) {
 }
 BENCHMARK(icrc_masked)->Arg(64)->Arg(256)->Arg(1024)->Arg(2048)->Arg(4096);
 
-// One call of the library with as many bytes as the ICRC covers, including the eight of the missing LRH.
+// One call of the library with as many bytes as the ICRC covers, including the eight bytes of ones that replace the
+// LRH.
 void crc_raw(benchmark::State& state) {
   const std::vector<std::uint8_t> bytes(static_cast<std::size_t>(state.range(0)) + 8, 0x5a);
   for (auto _ : state) benchmark::DoNotOptimize(crc32_gzip_refl(0, bytes.data(), bytes.size()));

@@ -99,7 +99,7 @@ constexpr auto headers = [] {
 struct Spelling {
   std::string_view here, there;
 };
-// Words of C++ names in the spelling of the specifications.
+// Spelling of words in C++ names, as in the specifications.
 constexpr Spelling words[] = {
     {"Aeth", "AETH"},     {"Arp", "ARP"},     {"Bth", "BTH"},        {"Cm", "CM"},     {"Cnp", "CNP"},
     {"Cqe", "CQE"},       {"Dc", "DC"},       {"Ddp", "DDP"},        {"Deth", "DETH"}, {"Erf", "ERF"},
@@ -113,7 +113,7 @@ constexpr Spelling words[] = {
     {"Smb", "SMB"},       {"Smp", "SMP"},     {"Srp", "SRP"},        {"Tcp", "TCP"},   {"Udp", "UDP"},
     {"Vlan", "VLAN"},     {"Vxlan", "VXLAN"}, {"Xrceth", "XRCETH"},
 };
-// Common names of enumerations.
+// Enumerations whose type name differs from their title.
 constexpr Spelling phrases[] = {{"BTH opcode", "Opcode"}};
 
 constexpr bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
@@ -170,7 +170,7 @@ std::string type_name(const Names& names) {
     word[0] = upper(word[0]);
     out += word;
   }
-  // An enumeration whose name equals that of a header.
+  // If a header has the same type name, append "Code".
   const auto is_it = [&](const HeaderInfo* header) { return type_name(*header) == out; };
   return std::any_of(headers.begin(), headers.end(), is_it) ? out + "Code" : out;
 }
@@ -182,7 +182,7 @@ std::string constant_name(const Names& names, const Name& entry) {
       if (!out.empty()) out += '_';
       out += word;
     }
-    // An identifier must not start with a digit: the enumeration's name precedes it.
+    // An identifier must not start with a digit. If it does, prepend the first word of the enumeration's name.
     if (out.empty() || is_digit(out[0])) out = words_of(names.title).front() + (out.empty() ? "" : "_") + out;
     std::transform(out.begin(), out.end(), out.begin(), upper);
     return out;

@@ -85,7 +85,7 @@ TEST(Registry, NamesAreUniqueAndFound) {
   }
 }
 
-// A value has one bit per field, which is set if the field is.
+// HeaderValue has a limited number of bits, one per field, that record which fields are set.
 TEST(Registry, FieldCountIsWithinTheLimitOfValue) {
   for (const HeaderInfo* header : all_headers()) EXPECT_LE(header->fields.size(), HeaderValue::max_fields);
 }

@@ -4,7 +4,7 @@ namespace rdmawire {
 namespace {
 
 /// Parses the variable part and calls `found(header, offset)` for each of its parts. Offsets are relative to the
-/// start of the fixed header. Each step consumes bytes, so a wrong count ends with the bytes.
+/// start of the fixed header. Each step consumes bytes, so parsing ends even if a count is too large.
 template <class Found>
 RpcRdmaChunks walk(Bytes header, Found found) {
   using Status = RpcRdmaChunks::Status;
@@ -21,7 +21,7 @@ RpcRdmaChunks walk(Bytes header, Found found) {
     at += piece.size;
     return true;
   };
-  // Value of the next "present" word.
+  // Result of reading the next "present" word.
   enum class More : std::uint8_t { no, yes, cut, malformed };
   const auto more = [&] {
     if (end - at < RpcRdmaEnd::size) return More::cut;

@@ -159,7 +159,7 @@ struct RpcReply {
   };
 };
 
-/// Chunk lists after the fixed header of a procedure that has them.
+/// Result of parsing the chunk lists after the fixed header, for procedures with chunk lists.
 struct RpcRdmaChunks {
   enum class Status : std::uint8_t {
     whole,

@@ -134,10 +134,10 @@ struct PortInfoRecord {
   static constexpr std::string_view tail = "padding";
   static constexpr std::size_t size = 68;
   static constexpr auto fields = detail::rows(
-      std::array{
-          field("end_port_lid", 0, 16, "of the port (of a switch's: of port 0)").alias("infiniband.sa.endportlid"),
-          field("port_num", 16, 8, "the port").alias("infiniband.sa.portnum"),
-          field("options", 24, 8, "bits: format of the link speeds (reserved in older releases)").hex()},
+      std::array{field("end_port_lid", 0, 16, "base LID of the port (of a switch: of port 0)")
+                     .alias("infiniband.sa.endportlid"),
+                 field("port_num", 16, 8, "the port").alias("infiniband.sa.portnum"),
+                 field("options", 24, 8, "bits: format of the link speeds (reserved in older releases)").hex()},
       detail::moved(detail::port_info_rows, 32));
 };
 

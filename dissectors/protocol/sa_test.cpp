@@ -145,7 +145,7 @@ TEST(Sa, AttributeOffsetPadsRecords) {
 TEST(Sa, OnlyCompleteRecordsOfASegmentAreDecoded) {
   const auto record = from_hex(path_record);
   const std::vector<std::uint8_t> begun(record.begin(), record.begin() + 8);
-  // The first of several segments: its payload length is that of all.
+  // The first of several segments contains the payload length of all segments.
   const auto first = table("0035", "01 01 03 00 00000001 00000200", "0008", joined({record, record, record, begun}));
   EXPECT_TRUE(decode_transport(first).findings().empty());
   EXPECT_EQ(layers_of(decode_transport(first)), "mad rmpp sa pathrecord pathrecord pathrecord");
@@ -154,7 +154,7 @@ TEST(Sa, OnlyCompleteRecordsOfASegmentAreDecoded) {
   const auto second = table("0035", "01 01 01 00 00000002 00000000", "0008", joined({record, record}));
   EXPECT_TRUE(decode_transport(second).findings().empty());
   EXPECT_EQ(layers_of(decode_transport(second)), "mad rmpp sa");
-  // 1600 bytes (25 records) precede the ninth.
+  // 1600 bytes (25 records) precede the ninth segment.
   const auto ninth = table("0035", "01 01 01 00 00000009 00000000", "0008", joined({record, record}));
   EXPECT_EQ(layers_of(decode_transport(ninth)), "mad rmpp sa pathrecord pathrecord pathrecord");
 }

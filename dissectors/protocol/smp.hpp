@@ -157,7 +157,7 @@ constexpr auto rows(const std::array<Field, N>&... tables) {
   ((out = std::copy(tables.begin(), tables.end(), out)), ...);
   return all;
 }
-/// Shifts rows by `bits`. Not for rows with conditions, whose offsets are relative to the header.
+/// Shifts rows by `bits`. Rows with conditions are not supported, because their conditions use offsets from the header.
 template <std::size_t N>
 constexpr std::array<Field, N> moved(std::array<Field, N> table, unsigned bits) {
   for (Field& f : table) {
@@ -468,7 +468,7 @@ inline constexpr std::array notice_rows{
         .as(Display::ipv6)
         .when(&trap_is<257, 258>)
         .alias("infiniband.trap.gidaddr2"),
-    field("details.valid", 80, 16, "trap 259: bits: valid fields of the following").hex().when(&trap_is<259>),
+    field("details.valid", 80, 16, "trap 259: bits: which of the following fields are valid").hex().when(&trap_is<259>),
     field("details.switch_pkey", 128, 16, "trap 259: the rejected partition key").hex().when(&trap_is<259>),
     field("details.switch_sl", 144, 4, "trap 259: service level").when(&trap_is<259>),
     field("details.switch_qp1", 152, 24, "trap 259: source queue pair").hex().when(&trap_is<259>),

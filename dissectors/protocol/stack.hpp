@@ -55,7 +55,7 @@ class HeaderStack {
   Bytes bytes;                    ///< decoded bytes, owned by the caller
   std::uint32_t wire_length = 0;  ///< bytes on the wire. More than bytes.size() in a truncated capture
 
-  Range payload;  ///< bytes of no header, without padding and CRCs
+  Range payload;  ///< bytes after the headers, without padding and CRCs
   Range pad;      ///< padding bytes counted by the BTH, or of an FPDU
   Range icrc;     ///< length 0: none, or truncated by the capture
   Range vcrc;     ///< length 0 as for icrc
@@ -95,7 +95,7 @@ class HeaderStack {
     layers_[layer_count_++] = {&header, offset, length};
     return true;
   }
-  /// Starts with these layers.
+  /// Starts with the given layers.
   template <std::size_t N>
   void assign(const Layer (&layers)[N]) {
     static_assert(N <= max_layers);

@@ -13,15 +13,15 @@ constexpr std::int64_t farthest_time = (std::int64_t{1} << 62) - (std::int64_t{1
 /// Clamps a time from an untrusted file or peer to the supported range.
 constexpr std::int64_t bounded_time(std::int64_t ns) { return std::clamp(ns, -farthest_time, farthest_time); }
 
-/// Returns later - earlier, saturated, for unbounded times.
+/// Returns later - earlier for times of any value. Saturates.
 constexpr std::int64_t difference(std::int64_t later, std::int64_t earlier) {
   std::int64_t value = 0;
   if (!__builtin_sub_overflow(later, earlier, &value)) return value;
   return later < earlier ? INT64_MIN : INT64_MAX;
 }
 
-/// Adds a duration, saturated. Ignores negative durations (time went back), so that the order of additions does not
-/// matter.
+/// Adds a duration, saturated. Ignores negative durations (the clock went back), so that the sum does not depend on the
+/// order.
 constexpr void accumulate(std::int64_t& sum, std::int64_t duration) {
   if (duration > 0 && __builtin_add_overflow(sum, duration, &sum)) sum = INT64_MAX;
 }

@@ -71,8 +71,8 @@ void Udp::fill(FrameLayout& frame, std::size_t index) {
   udp.fill("length", frame.bytes_from(index));
   if (next == &info<Bth>) {
     udp.fill("dst_port", DecodeOptions::roce_v2_udp_port);
-    udp.fill("src_port", 0xc000);  // the first dynamic port (RoCEv2 senders use the dynamic range)
-    udp.fill("checksum", 0);       // RoCEv2 has the ICRC
+    udp.fill("src_port", 0xc000);  // the first port of the dynamic range, which RoCEv2 senders use
+    udp.fill("checksum", 0);       // none: the ICRC protects RoCEv2 packets
   } else if (next == &info<Vxlan>) {
     udp.fill("dst_port", udp_port::vxlan);
   }

@@ -1,5 +1,5 @@
-// Arbitrary bytes as FPDU, ULPDU or MPA frame. Decoding must terminate, layers and ranges must be inside the bytes,
-// and re-encoding must return the same bytes.
+// Decodes arbitrary bytes as FPDU, ULPDU or MPA frame. Decoding must terminate, layers and ranges must be inside the
+// bytes, and re-encoding must return the same bytes.
 
 #include <cstdlib>
 

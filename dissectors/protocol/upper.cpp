@@ -26,8 +26,8 @@ std::string_view to_string(Upper upper) {
 
 namespace {
 
-/// A message, or its first packet, inside a stack. Its contents are payload of the RDMA packet, so decoders of
-/// inner layers must not change the ranges, indices and flags of that packet.
+/// An upper layer message, or its start, in a packet's payload. Decoders of the message's headers must not change the
+/// ranges, indices and flags of the RDMA packet.
 class Message {
  public:
   Message(HeaderStack& stack, Extent extent)
@@ -60,8 +60,8 @@ class Message {
   [[nodiscard]] const std::uint8_t* here() const { return cursor_.here(); }
   [[nodiscard]] std::uint32_t left() const { return cursor_.left(); }
 
-  /// True if `bytes` are available for `header`. If not, and the message is complete, adds a finding, because
-  /// every message of the protocol has them.
+  /// True if `bytes` are available for `header`. If they are missing in a complete message, adds a finding, because
+  /// every message of the protocol has this header.
   bool need(const HeaderInfo& header, std::uint32_t bytes) {
     if (left() >= bytes) return true;
     if (!partial_) cursor_.malformed(header, "the message is too short for the connection's protocol", bytes, left());
@@ -139,7 +139,7 @@ void decode_nvme(Message& m, const UpperContext& context) {
   }
   const std::uint8_t type = View<NvmeFabrics>(m.here()).get<"type">();
   if (!m.take(info<NvmeFabrics>) || !m.take(fabrics_body(type))) return;
-  // Only the data of a Connect can follow its command, in the same capsule.
+  // Connect is the only command whose data is decoded if it follows in the same capsule.
   if (type == nvme::fabrics_type::connect && m.left() >= NvmeConnectData::size) m.take(info<NvmeConnectData>);
 }
 

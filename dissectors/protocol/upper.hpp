@@ -23,10 +23,10 @@ struct UpperContext {
   bool connect_data = false;   ///< NVMe over Fabrics: the data of a Connect that the controller reads, not a capsule
 };
 
-/// Part of a message in a packet.
+/// The part of a message that the packet contains.
 enum class Extent : std::uint8_t {
   whole,     ///< the whole message
-  beginning  ///< its first packet (more follow)
+  beginning  ///< the first packet of several
 };
 
 /// Decodes the start of a SEND message (or RDMAP's Send), or of the data of a Connect, at `stack.payload`. Appends

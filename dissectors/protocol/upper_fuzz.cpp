@@ -1,5 +1,5 @@
-// Arbitrary bytes as message or private data of any upper layer protocol. Decoding must terminate, layers and parts
-// must be consecutive inside the bytes, and re-encoding must return the same bytes.
+// Decodes arbitrary bytes as message or private data of any upper layer protocol. Decoding must terminate, layers and
+// parts must be consecutive inside the bytes, and re-encoding must return the same bytes.
 
 #include <cstdlib>
 

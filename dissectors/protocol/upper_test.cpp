@@ -183,7 +183,7 @@ TEST(IpoibTest, InnerDatagramKeepsThePacketsRanges) {
   EXPECT_EQ(stack.icrc.offset, before.icrc.offset);
   EXPECT_EQ(stack.payload.end(), before.payload.end());
   EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::good);
-  // It encodes to the same bytes, also with recomputed lengths and CRCs.
+  // The frame encodes to the same bytes, also with recomputed lengths and CRCs.
   Frame again = Frame::of(stack);
   EXPECT_EQ(again.encode(), bytes);
   again.icrc.reset();
@@ -211,7 +211,8 @@ TEST(IpoibTest, InnerLengthsAreComputedWithoutPadAndIcrc) {
 }
 
 TEST(IpoibTest, FirstPacketOfALongDatagramIsNotTruncated) {
-  // IPv4 of 2000 bytes, of which connected mode's first packet has 256.
+  // An IPv4 packet of 2000 bytes. The first packet of connected mode contains the 4-byte IPoIB header and its first 252
+  // bytes.
   auto bytes = from_hex("08000000 4500 07d0 0000 0000 4001 0000 0a000001 0a000002");
   bytes.resize(256, 0x55);
   const Read first(bytes, context_of(Upper::ipoib), Extent::beginning);
@@ -392,7 +393,8 @@ TEST(PrivateDataTest, PrivateDataFormats) {
   EXPECT_EQ(read("00", Upper::unknown, PrivateData::request), "");
 }
 
-/// Layers in order and inside the bytes, followed by the payload. The finding's layer inside too.
+/// Checks that the layers are in order and inside the bytes, that the payload follows them, and that the findings'
+/// layers are inside the bytes.
 void expect_sound(const HeaderStack& stack) {
   std::uint32_t end = 0;
   for (const Layer& layer : stack.layers()) {

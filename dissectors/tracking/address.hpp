@@ -1,5 +1,5 @@
 #pragma once
-/// Port addresses and the direction between two ports, the keys for looking up connections.
+/// Port addresses, and directions between two ports. Both are keys for looking up connections.
 
 #include <array>
 #include <cstdint>
@@ -23,10 +23,10 @@ struct PortAddress {
   static PortAddress of_gid(const std::uint8_t* bytes) { return {load_be<8>(bytes), load_be<8>(bytes + 8)}; }
 };
 
-/// The size in bytes that an MTU code of the CM and of the subnet administration means. 0 if the code means none.
+/// Returns the MTU in bytes of an MTU code of CM and subnet administration, or 0 for an undefined code.
 constexpr std::uint32_t bytes_of_mtu(std::uint32_t code) { return code >= 1 && code <= 5 ? 128U << code : 0; }
 
-/// Addresses that were seen: the first ones, as many as are worth trying where an address was changed on the way.
+/// The first addresses of the capture, up to a limit. explain_icrc() tries them as the original of a rewritten address.
 class AddressBook {
  public:
   static constexpr std::size_t capacity = 256;
@@ -42,7 +42,7 @@ class AddressBook {
     store_be(bytes_[count_].data() + 8, 8, address.low);
     ++count_;
   }
-  /// The addresses, 16 bytes each, in the order of appearance.
+  /// The addresses, 16 bytes each, in the order of their first packets.
   [[nodiscard]] std::span<const std::array<std::uint8_t, 16>> bytes() const { return {bytes_.data(), count_}; }
 
   AddressBook() { slots_.fill(none); }

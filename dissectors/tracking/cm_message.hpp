@@ -17,14 +17,14 @@ struct CmMessage {
   std::uint64_t service_id = 0;                 ///< REQ, SIDR_REQ, SIDR_REP
   std::uint16_t port = 0;                       ///< REQ, SIDR_REQ: the port of RDMA-CM's service ID, else 0
   std::uint8_t port_protocol = 0;               ///< the IP protocol of `port`
-  std::uint64_t ca_guid = 0;                    ///< REP: of the sender
-  std::uint32_t qp = 0;                         ///< REQ, REP, SIDR_REP: of the sender (DREQ, LAP: of the receiver)
+  std::uint64_t ca_guid = 0;                    ///< REP: GUID of the sender
+  std::uint32_t qp = 0;                         ///< REQ, REP, SIDR_REP: QP of the sender (DREQ, LAP: of the receiver)
   std::uint32_t starting_psn = 0;               ///< REQ and REP: the first PSN that the receiver of the message uses
-  std::uint16_t local_lid = 0, remote_lid = 0;  ///< REQ: the primary path
+  std::uint16_t local_lid = 0, remote_lid = 0;  ///< REQ: LIDs of the primary path
   bool ip_addressed = false;                    ///< REQ: RDMA-CM's header precedes the private data
   Bytes private_data;                           ///< REQ, REP and REJ: after RDMA-CM's header
 
-  /// All fields, if `kind` is &info<H>.
+  /// Returns a view of all fields. Requires that `kind` is &info<H>.
   template <class H>
   [[nodiscard]] View<H> as() const {
     return View<H>(header);

@@ -16,13 +16,13 @@ namespace rdmawire::tracking {
 
 /// How the two directions of a connection were paired.
 enum class JoinedBy : std::uint8_t {
-  nothing,             ///< only one direction was seen, or no evidence pairs the two
+  nothing,             ///< only one direction was seen, or no evidence pairs the two directions
   connection_manager,  ///< the CM's REQ and REP contain both QP numbers
   text,                ///< the applications exchanged their QP numbers in plain text (perftest, ibv_*_pingpong)
   caller,              ///< the caller specified the pair with Tracker::pair()
   source_port,         ///< the UDP source ports match those that the sender's stack computes from these QP numbers
   answers,             ///< acknowledgements and responses of one direction match the requests of the other
-  stream,              ///< both are the same TCP connection (iWARP)
+  stream,              ///< both directions belong to the same TCP connection (iWARP)
   datagram,            ///< UD packets contain both QP numbers
 };
 std::string_view to_string(JoinedBy paired_by);
@@ -53,8 +53,8 @@ struct ConnectionEnd {
 /// RDMA payload without padding. Both include retransmitted packets.
 struct Sent {
   std::uint64_t packets = 0, wire_bytes = 0, payload_bytes = 0;
-  std::uint64_t requests = 0, responses = 0;            ///< packets
-  std::array<std::uint32_t, message_kinds> messages{};  ///< as requester, finished or not
+  std::uint64_t requests = 0, responses = 0;            ///< number of packets
+  std::array<std::uint32_t, message_kinds> messages{};  ///< messages as requester, completed or not, by kind
   std::uint64_t message_bytes = 0;                      ///< of `messages` (READs count the requested length)
   std::uint64_t messages_completed = 0, messages_refused = 0;
   std::uint64_t retransmitted_packets = 0, retransmitted_bytes = 0;  ///< requests
@@ -66,8 +66,9 @@ struct Sent {
   std::uint32_t cnps = 0;                         ///< sent by this endpoint
   std::uint32_t ecn_capable = 0, ecn_marked = 0;  ///< packets of this endpoint that are ECT or CE
   std::uint32_t crc_bad = 0, truncated = 0;
-  std::uint8_t request_dscp = 0, response_dscp = 0;  ///< of the last packets
-  std::uint64_t latency_count = 0;  ///< messages with a response (latency is from the first packet to the response)
+  std::uint8_t request_dscp = 0, response_dscp = 0;  ///< of the latest packet of each kind
+  /// Number of messages with a response (the latency is the time from the first packet to the response).
+  std::uint64_t latency_count = 0;
   std::int64_t latency_sum = 0, latency_max = 0;  ///< nanoseconds
 };
 
@@ -79,16 +80,17 @@ struct Connection {
   std::array<Sent, 2> sent;           ///< by endpoint
   JoinedBy paired_by = JoinedBy::nothing;
   Confidence confidence = Confidence::none;
-  std::uint64_t agreeing = 0, contradicting = 0;  ///< responses that confirm the pairing, and that contradict it
-  std::uint32_t mtu = 0;                          ///< path MTU in bytes of payload (0: unknown)
-  bool mtu_negotiated = false;                    ///< true: from the CM or the text exchange (false: inferred)
+  /// Number of responses that confirm the pairing, and that contradict it.
+  std::uint64_t agreeing = 0, contradicting = 0;
+  std::uint32_t mtu = 0;        ///< path MTU in bytes of payload (0: unknown)
+  bool mtu_negotiated = false;  ///< true: from the CM or the text exchange (false: inferred)
   std::uint16_t pkey = 0;
   UpperEvidence upper;
-  std::uint16_t service_port = 0;  ///< of RDMA-CM's service ID or the MPA listener (0: unknown)
+  std::uint16_t service_port = 0;  ///< port of RDMA-CM's service ID, or of the MPA listener (0: unknown)
   std::uint64_t first_frame = 0, last_frame = 0;
   std::int64_t first_time = 0, last_time = 0;
-  std::uint64_t opened_frame = 0,
-                closed_frame = 0;  ///< CM: RTU (or REP) and DREQ (MPA: reply and FIN, RST or Terminate)
+  /// Frames of the CM's RTU (or REP) and DREQ (MPA: of the reply, and of FIN, RST or Terminate).
+  std::uint64_t opened_frame = 0, closed_frame = 0;
   std::int64_t open_duration = 0;  ///< from the CM or MPA request to the reply that established the connection
   bool replaced = false;           ///< its QPs were reused for another connection
 
@@ -115,21 +117,21 @@ std::string_view to_string(Answered answered);
 /// A packet's role in its connection.
 struct PacketNote {
   std::uint64_t connection = 0;     ///< Connection::id
-  Side end = Side::a;               ///< its sender
+  Side end = Side::a;               ///< sender of the packet
   std::uint32_t relative_psn = 0;   ///< relative to the first PSN of its direction's requests
   std::uint64_t message = 0;        ///< Message::number of the message that it belongs or responds to (0: none)
   Side requester = Side::a;         ///< requester of that message
-  std::uint64_t related_frame = 0;  ///< response: the request (retransmission: the first transmission)
+  std::uint64_t related_frame = 0;  ///< response: frame of the request (retransmission: of the first transmission)
   std::int64_t related_delay = 0;   ///< nanoseconds since that frame
-  std::uint32_t outstanding = 0;    ///< the requester's unacknowledged packets after this packet
+  std::uint32_t outstanding = 0;    ///< number of the requester's unacknowledged packets after this packet
   bool again = false;               ///< retransmission
   // Only for InfiniBand's reliable services:
-  Answered answered = Answered::nothing;  ///< responses
+  Answered answered = Answered::nothing;  ///< relation of a response to the requests
   std::uint32_t acknowledged =
       0;  ///< responses: the number of the requester's packets that it acknowledges for the first time
   std::uint32_t outstanding_bytes = 0;  ///< payload bytes of the outstanding packets whose first transmission was seen
-  std::uint32_t reads = 0;              ///< READs, atomics and similar requests without a response after this packet
-  std::uint8_t read_limit = 0;          ///< negotiated maximum of `reads` (0: unknown)
+  std::uint32_t reads = 0;      ///< number of READs, atomics and similar requests without a response after this packet
+  std::uint8_t read_limit = 0;  ///< negotiated maximum of `reads` (0: unknown)
   std::optional<std::uint32_t>
       credits;  ///< additional messages that the responder can accept, if it provides credits. IBTA vol 1, 9.7.7.2
 };
@@ -142,23 +144,23 @@ struct NegotiatedParameters;  // pair_evidence.hpp
 class Sink {
  public:
   virtual void message(const Connection&, const Message&) {}
-  /// `connection`: nullptr if the event belongs to no connection.
+  /// Receives an event. `connection`: nullptr if the event belongs to no connection.
   virtual void event(const Connection* /*connection*/, const Event&) {}
-  /// Final counters of a connection. No later call refers to it.
+  /// Receives the final counters of a connection. No later call refers to the connection.
   virtual void connection(const Connection&, CloseReason) {}
   /// Everything reported for connection `id` belongs to `connection`. This happens if a direction was reported as
   /// a connection of its own before it was paired. No later call refers to `id`.
   virtual void merged(const Connection&, std::uint64_t /*id*/) {}
-  /// Every packet that belongs to a connection, only if TrackerOptions::packets is set. Packets wait while the
-  /// other direction is unknown, so they can arrive after later packets of other connections.
+  /// Receives every packet that belongs to a connection. Called only if TrackerOptions::packets is set. Packets wait
+  /// while the other direction is unknown, so they can arrive after later packets of other connections.
   virtual void packet(const Connection&, std::uint64_t /*frame*/, const PacketNote&) {}
-  /// The same packets with their contents, only if TrackerOptions::transport is set. Once the directions are
-  /// paired, the packets of both endpoints arrive in capture order. `from`: the sender. `agreement`: parameters
-  /// from the CM or the text exchange, or nullptr if none were seen.
+  /// Receives the same packets with their contents. Called only if TrackerOptions::transport is set. Once the
+  /// directions are paired, the packets of both endpoints arrive in capture order. `from`: the sender. `agreement`:
+  /// parameters from the CM or the text exchange, or nullptr if none were seen.
   virtual void transport(const Connection&, Side /*from*/, const TransportPacket&,
                          const NegotiatedParameters* /*agreement*/) {}
-  /// The packets of iWARP connections with the PDUs that end in them, only if TrackerOptions::transport is set.
-  /// Sorted in capture order, before the events that they cause. `from`: the sender.
+  /// Receives the packets of iWARP connections with the PDUs that end in them, in capture order and before the events
+  /// that they cause. Called only if TrackerOptions::transport is set. `from`: the sender.
   virtual void stream(const Connection&, Side /*from*/, const Packet&) {}
 
  protected:

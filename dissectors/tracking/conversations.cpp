@@ -11,13 +11,13 @@ namespace {
 
 constexpr std::uint64_t sidr_bit = std::uint64_t{1} << 32;
 
-// 4.096 us * 2^code. 0 means without end.
+// 4.096 µs * 2^code. Code 0 means no timeout.
 std::int64_t timeout_of(std::uint64_t code, std::uint64_t nanoseconds) {
   return code == 0 ? 0 : static_cast<std::int64_t>(nanoseconds);
 }
 
-// A path as a message names it: LIDs in a subnet, else GIDs. What it does not name is as in the packet itself: LIDs are
-// 0xffff where the way leads through a router.
+// Returns the path in a message: LIDs on native InfiniBand, else GIDs. Addresses that the message does not contain are
+// those of the packet. LIDs are 0xffff in a message if the path contains a router.
 FlowKey path_of(Wire wire, const FlowKey& ports, std::uint16_t local_lid, std::uint16_t remote_lid,
                 const std::array<std::uint8_t, 16>& local_gid, const std::array<std::uint8_t, 16>& remote_gid) {
   if (wire == Wire::infiniband) {
@@ -33,8 +33,8 @@ FlowKey path_of(Wire wire, const FlowKey& ports, std::uint16_t local_lid, std::u
   return {named(local_gid, ports.from), named(remote_gid, ports.to), 0};
 }
 
-// Damaged packets must not create connections. A rewritten port or address, or a sender that computes its ICRC
-// incorrectly, is not damage.
+// Damaged packets must not create connections. A packet with a rewritten port or address, or of a sender that computes
+// the ICRC incorrectly, is not damaged.
 bool is_damaged(const HeaderStack& stack) {
   switch (explain_icrc(stack).kind) {
     case IcrcCause::Kind::unknown:
@@ -96,8 +96,8 @@ void Conversations::add(const Packet& packet) {
     ++found.conversation->evidence.receipts;
 }
 
-// The requester's messages contain its ID as the local one, the responder's as the remote one. Each CA chooses its
-// own IDs, so the two can be equal. Then the known responder ID decides.
+// The requester's messages contain its ID as the local one, the responder's as the remote one. Each CA chooses its own
+// IDs, so both IDs can be equal. The known responder ID then decides.
 Conversations::Found Conversations::find(const FlowKey& ports, const CmMessage& cm) {
   const auto agrees = [](const Conversation& c, std::uint32_t responder_id) {
     return c.responder_id == 0 || responder_id == 0 || c.responder_id == responder_id;
@@ -160,8 +160,8 @@ void Conversations::request(const Packet& packet, const FlowKey& ports, const Cm
   requester.qp = cm.qp;
   requester.reads_as_responder = req.get<"responder_resources">();
   requester.reads_as_requester = req.get<"initiator_depth">();
-  // For the REQ's receiver: 12.7.34. The sender's own timeout contains the delay of the other CA. It is assumed to
-  // be equal.
+  // The REQ contains the timeout of its receiver: 12.7.34. The sender's own timeout depends on the delay of the other
+  // CA, and is assumed to be equal.
   requester.acknowledgement_timeout = responder.acknowledgement_timeout =
       timeout_of(req.get<"primary_local_ack_timeout">(), req.get<"primary_local_ack_timeout.limit">());
   // "Starting PSN" is the first PSN that the receiver of the message uses: 12.7.31 (clause number not verified).
@@ -212,7 +212,7 @@ void Conversations::reject(const Packet& packet, const FlowKey& ports, const CmM
   constexpr std::uint8_t of_reply = 1;
   const auto rej = cm.as<CmRej>();
   if (!found.conversation) {
-    // The start was not captured. Only the requester rejects a REP.
+    // The start of the connection was not captured. Only the requester rejects a REP.
     Conversation c;
     c.datagram = false;
     found.sender = rej.get<"message">() == of_reply ? 0 : 1;
@@ -286,7 +286,7 @@ void Conversations::disconnect(const Packet& packet, const FlowKey& ports, const
   }
   Conversation& c = *found.conversation;
   if (c.state == State::over) return;
-  // A DREQ contains the receiver's QP number, which is unknown if the start was not captured.
+  // A DREQ contains its receiver's QP number, which is not known yet if the start was not captured.
   if (PairEvidence::Side& receiver = c.evidence.sides[1 - found.sender]; receiver.qp == 0) receiver.qp = cm.qp;
   if (c.state == State::closing) {
     // A retransmission, or both sides disconnect simultaneously.

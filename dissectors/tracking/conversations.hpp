@@ -14,8 +14,8 @@ namespace rdmawire::tracking {
 /// Works on RoCEv2, RoCEv1 and native InfiniBand. QPs are located at the addresses of the REQ's primary path, which
 /// can differ from those of the CM's own packets.
 ///
-/// Bounded: keeps at most `capacity` conversations, evicts the least recently used and counts evictions. Later
-/// messages of an evicted conversation are reported like those of one whose start was not captured.
+/// Bounded: keeps at most `capacity` conversations, evicts the least recently used and counts evictions. Later messages
+/// of an evicted conversation are reported as if its start was not captured.
 class Conversations {
  public:
   static constexpr std::uint32_t default_capacity = 1U << 15;
@@ -42,11 +42,11 @@ class Conversations {
     std::uint32_t responder_psn = 0;  ///< the REQ's starting PSN
     std::uint64_t last_request_frame = 0;
     std::int64_t last_request_time = 0;
-    std::uint64_t proposal_frame = 0;  ///< LAP without an APR (0: none)
+    std::uint64_t proposal_frame = 0;  ///< frame of a LAP without an APR (0: none)
     std::int64_t proposal_time = 0;
     std::uint8_t proposed_by = 0;  ///< side
     FlowKey proposal;              ///< from sides[0] to sides[1]
-    Event end;                     ///< state closing: the event `closed`, as far as known
+    Event end;                     ///< in state closing: the event `closed`, as far as known
   };
   struct Found {
     Conversation* conversation = nullptr;
@@ -65,8 +65,8 @@ class Conversations {
   void datagram_reply(const Packet& packet, const FlowKey& ports, const CmMessage& cm);
 
   PairSink& sink_;
-  /// Keyed by the ports of the CM's packets from requester to responder and the requester's communication ID.
-  /// Keys of SIDR have an extra bit.
+  /// The key consists of the ports of the CM's packets, from requester to responder, and the requester's communication
+  /// ID. Keys of SIDR have an extra bit.
   LruTable<FlowKey, Conversation> conversations_;
 };
 

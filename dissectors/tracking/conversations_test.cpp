@@ -142,7 +142,7 @@ TEST(Conversations, ServerDisconnects) {
 TEST(Conversations, TwoConnectionsDisconnectedFromBothSides) {
   Recorder recorder;
   recorder.notifications = follow(sample("linlinw5-cm.pcap"));
-  // Both sides of the second connection send a DREQ before they receive the peer's (frames 91 and 92).
+  // Both sides of the second connection send a DREQ before they receive the peer's DREQ (frames 91 and 92).
   EXPECT_EQ(recorder.steps(), "pair opened pair opened closing closed closing closed");
   const auto& t = recorder.notifications;
   ASSERT_EQ(t.size(), 8U);
@@ -222,7 +222,7 @@ class Wires {
  public:
   explicit Wires(std::uint32_t capacity = Conversations::default_capacity) : conversations(recorder, capacity) {}
 
-  /// A millisecond after the preceding packet.
+  /// Adds a packet one millisecond after the preceding packet.
   void see(Frame frame) {
     const ByteVector bytes = frame.encode();
     packet_.number = ++frames_;
@@ -304,7 +304,7 @@ TEST(Conversations, QueuePairsAreAtThePrimaryPath) {
   wires.send(host, wires.request().set<"primary_remote_gid">(elsewhere));
   wires.send(target, Wires::reply());
   EXPECT_EQ(wires.last().evidence.sides[1].address, PortAddress::of_ipv4(0x0a000105));
-  // A path without addresses: uses those of the packet.
+  // The path contains no addresses, so those of the packet are used.
   Wires other;
   other.send(host, other.request().set<"primary_remote_gid">(ByteVector(16)).set<"primary_local_gid">(ByteVector(16)));
   other.send(target, Wires::reply());
@@ -383,7 +383,7 @@ TEST(Conversations, Rejections) {
   EXPECT_EQ(wires.last().evidence.sides[0].qp, host_qp);
   EXPECT_EQ(wires.last().evidence.sides[1].qp, 0U);
 
-  // The requester rejects the REP. More bytes of ARI than available. An unknown reason.
+  // The requester rejects the REP with an unknown reason, and with a larger ARI length than the field.
   Wires other;
   other.send(host, other.request());
   other.send(target, Wires::reply());
@@ -514,7 +514,7 @@ TEST(Conversations, DamagedMessageIsIgnored) {
   frame.icrc = 0x12345678;
   wires.see(frame);
   EXPECT_EQ(wires.conversations.known(), 0U);
-  frame.icrc = 0;  // the capture precedes the ICRC calculation
+  frame.icrc = 0;  // captured before the device computed the ICRC
   wires.see(frame);
   EXPECT_EQ(wires.conversations.known(), 1U);
 }

@@ -10,9 +10,9 @@
 
 namespace rdmawire::tracking {
 
-/// Returns the cause of an event crc_bad. The first unmasked field counts, in the order time to
-/// live, checksum, traffic class (or flow label), BTH. IcrcCause::not_masked contains all. The cause is unknown if the
-/// headers or the ICRC are damaged, or the ICRC is zero or byte-swapped.
+/// Returns the cause of an event crc_bad. If several fields are unmasked, returns the first one in the order time to
+/// live, checksum, traffic class (or flow label), BTH. IcrcCause::not_masked contains all of them. The cause is unknown
+/// if the headers or the ICRC are damaged, or the ICRC is zero or byte-swapped.
 constexpr Cause cause_of(const IcrcCause& cause) {
   using Kind = IcrcCause::Kind;
   switch (cause.kind) {
@@ -49,7 +49,7 @@ constexpr std::uint64_t restored_value(const IcrcCause& cause) {
   }
 }
 
-/// Returns a port's address in the form of explain_icrc(). Not for LIDs.
+/// Returns a port's address in the form that explain_icrc() requires. The address must not be a LID.
 inline std::array<std::uint8_t, 16> bytes_of(const PortAddress& address) {
   std::array<std::uint8_t, 16> bytes;
   store_be(bytes.data(), 8, address.high);

@@ -1,6 +1,6 @@
 #pragma once
-/// Dissects packets with the state of their connection: whether a TCP connection is iWARP with markers and CRCs,
-/// and which upper layer protocol a QP or a connection carries.
+/// Dissects packets with the state of their connection. The state contains whether a TCP connection is iWARP, with
+/// markers or CRCs, and the upper layer protocol of a QP or connection.
 
 #include <cstdint>
 

@@ -13,7 +13,7 @@ constexpr Cause retransmission_causes[] = {Cause::sequence_error_nak, Cause::tim
                                            Cause::corrupted,          Cause::unknown};
 constexpr Cause tcp_retransmission_causes[] = {Cause::fast_retransmit, Cause::timeout, Cause::spurious, Cause::unknown};
 constexpr Cause network_causes[] = {Cause::before_capture, Cause::after_capture};
-constexpr Cause out_of_order_causes[] = {Cause::after_capture};  // none: at the capture point
+constexpr Cause out_of_order_causes[] = {Cause::after_capture};  // no cause: reordered before the capture point
 constexpr Cause nak_causes[] = {Cause::psn_sequence_error, Cause::invalid_request, Cause::remote_access_error,
                                 Cause::remote_operational_error, Cause::invalid_rd_request};
 constexpr Cause crc_causes[] = {Cause::source_port,
@@ -27,7 +27,7 @@ constexpr Cause crc_causes[] = {Cause::source_port,
                                 Cause::bth_reserved_not_masked,
                                 Cause::unknown};
 constexpr Cause stall_causes[] = {Cause::nothing_outstanding, Cause::credit, Cause::rnr, Cause::window, Cause::peer};
-constexpr Cause closed_causes[] = {Cause::unknown};  // no response to the DREQ
+constexpr Cause closed_causes[] = {Cause::unknown};  // unknown: no response to the DREQ
 constexpr Cause cnp_causes[] = {Cause::rate_fell, Cause::rate_unchanged, Cause::unknown};
 
 }  // namespace

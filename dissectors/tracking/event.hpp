@@ -59,7 +59,7 @@ enum class Cause : std::uint8_t {
   rnr,
   implied_nak,
   spurious,
-  // Place of a network loss, relative to the capture point
+  // Place of a network loss or of reordering, relative to the capture point
   before_capture,
   after_capture,
   // Code of a NAK
@@ -122,29 +122,29 @@ extern const std::array<EventRow, event_kinds> event_rows;
 enum class Side : std::uint8_t { a = 0, b = 1 };
 constexpr Side other(Side end) { return end == Side::a ? Side::b : Side::a; }
 
-/// Frames are numbered as in the capture, from 1. 0: none. Times are nanoseconds since 1970, durations are
+/// Frame numbers are those of the capture, from 1 (0: none). Times are nanoseconds since 1970, durations are
 /// nanoseconds.
 struct Event {
   EventKind kind = EventKind::retransmission;
   Cause cause = Cause::none;
-  /// The affected endpoint: the requester of these packets. For unsolicited packets of a responder the requester
-  /// that receives them. For events of a single packet (CRC, ECN, truncated) its sender.
+  /// The affected endpoint: the requester of the packets. For unsolicited packets of a responder, the requester that
+  /// receives them. For events of a single packet (CRC, ECN, truncated), its sender.
   Side end = Side::a;
   std::uint64_t connection = 0;  ///< Connection::id. 0: none (pause frames, bad packets of unknown flows)
   std::uint64_t frame = 0;       ///< first frame of the event
   std::uint64_t last_frame =
       0;  ///< last frame of the event, such as of a retransmission burst or a stall (else `frame`)
-  std::uint64_t origin_frame =
-      0;  ///< related earlier packet: the retransmitted or acknowledged one, or the one before a gap
-  std::uint64_t cause_frame = 0;  ///< the NAK, RNR NAK or response (implied NAK) that caused it
-  std::int64_t time = 0;          ///< of `frame`
-  std::int64_t duration = 0;      ///< cost in time: from first transmission to retransmission, or time waited
-  std::uint64_t packets = 1;      ///< number of retransmitted, missing or marked packets
-  std::uint64_t bytes = 0;        ///< RDMA payload of these packets, as far as known
-  std::uint32_t psn = 0;          ///< first affected PSN (iWARP: the MSN, TCP: the sequence number)
+  std::uint64_t origin_frame = 0;  ///< frame of a related earlier packet: of the retransmitted or acknowledged packet,
+                                   ///< or of the packet before a gap
+  std::uint64_t cause_frame = 0;   ///< frame of the NAK, RNR NAK or response (implied NAK) that caused the event
+  std::int64_t time = 0;           ///< time of `frame`
+  std::int64_t duration = 0;  ///< lost time: from the first transmission to the retransmission, or the waiting time
+  std::uint64_t packets = 1;  ///< number of retransmitted, missing or marked packets
+  std::uint64_t bytes = 0;    ///< RDMA payload of these packets, as far as known
+  std::uint32_t psn = 0;      ///< first affected PSN (iWARP: the MSN, TCP: the sequence number)
   std::uint64_t value =
       0;  ///< expected or reference value by kind: RNR timer in ns, expected MSN, MTU, restored source port
-  std::uint64_t found = 0;  ///< observed value by kind: time waited in ns, MSN, bytes
+  std::uint64_t found = 0;  ///< observed value by kind: waiting time in ns, MSN, bytes
 };
 
 }  // namespace rdmawire::tracking

@@ -19,31 +19,34 @@
 namespace rdmawire::tracking {
 namespace {
 
-/// A service that listens on a port, and the sentences that say why a connection to it carries the protocol.
+/// A service that listens on a port, and the sentences that state the evidence for the protocol of a connection to the
+/// port.
 struct KnownService {
   std::uint16_t port;
   Upper protocol;
   std::string_view cm_reason;
-  std::string_view mpa_reason;   ///< empty: the service uses another port over iWARP
-  std::string_view port_reason;  ///< if the MPA request was not captured
+  std::string_view mpa_reason;   ///< empty: over iWARP, the service uses another port
+  std::string_view port_reason;  ///< reason if the MPA request was not captured
 };
 constexpr KnownService services[] = {
-    {445, Upper::smb_direct, "the CM request's service id is port 445, SMB Direct", {}, {}},
-    {860, Upper::iser, "the CM request's service id is port 860, iSCSI (iSER)",
-     "the MPA request went to port 860, iSCSI (iSER)", "one end of the iWARP connection is port 860, iSCSI (iSER)"},
+    {445, Upper::smb_direct, "the CM request's service ID is port 445, SMB Direct", {}, {}},
+    {860, Upper::iser, "the CM request's service ID is port 860, iSCSI (iSER)",
+     "the MPA request went to port 860, iSCSI (iSER)",
+     "one endpoint of the iWARP connection has port 860, iSCSI (iSER)"},
     {3260, Upper::iser, "the CM request's service ID is port 3260, iSCSI (iSER)",
-     "the MPA request went to port 3260, iSCSI (iSER)", "one end of the iWARP connection is port 3260, iSCSI (iSER)"},
+     "the MPA request went to port 3260, iSCSI (iSER)",
+     "one endpoint of the iWARP connection has port 3260, iSCSI (iSER)"},
     {4420, Upper::nvme, "the CM request's service ID is port 4420, NVMe over Fabrics",
      "the MPA request went to port 4420, NVMe over Fabrics",
-     "one end of the iWARP connection is port 4420, NVMe over Fabrics"},
+     "one endpoint of the iWARP connection has port 4420, NVMe over Fabrics"},
     {5445, Upper::smb_direct, "the CM request's service ID is port 5445, SMB Direct",
-     "the MPA request went to port 5445, SMB Direct", "one end of the iWARP connection is port 5445, SMB Direct"},
+     "the MPA request went to port 5445, SMB Direct", "one endpoint of the iWARP connection has port 5445, SMB Direct"},
     {8009, Upper::nvme, "the CM request's service ID is port 8009, NVMe over Fabrics discovery",
      "the MPA request went to port 8009, NVMe over Fabrics discovery",
-     "one end of the iWARP connection is port 8009, NVMe over Fabrics discovery"},
+     "one endpoint of the iWARP connection has port 8009, NVMe over Fabrics discovery"},
     {20049, Upper::rpc_rdma, "the CM request's service ID is port 20049, NFS over RDMA",
      "the MPA request went to port 20049, NFS over RDMA",
-     "one end of the iWARP connection is port 20049, NFS over RDMA"},
+     "one endpoint of the iWARP connection has port 20049, NFS over RDMA"},
 };
 
 const KnownService* find_service(std::uint16_t port) {
@@ -126,8 +129,8 @@ void Evidence::apply_connection(Packet& packet) {
     flow->connect_data = {ConnectData::State::offered, connect->get<"sgl1.key">(), connect->get<"sgl1.address">(), 0};
 }
 
-// The Connect contains the address of its data, the controller's READ Request reads it, and the READ Response has
-// the request's PSN.
+// True if the packet is the READ Response with the data of a Connect. The Connect contains the address of its data, and
+// the controller reads the data from this address. The response has the PSN of that READ Request.
 bool Evidence::is_connect_data(const HeaderStack& stack, const FlowKey& key, Flow& flow) {
   const View<Bth> bth(stack.bytes.data() + stack.layers()[stack.transport].offset);
   const Opcode& op = opcode(bth.get<"opcode">());
@@ -197,7 +200,7 @@ const Evidence::Stream* Evidence::stream_of(const FlowKey& key, std::uint64_t fr
   if (const Stream* stream = streams_.find(key)) return stream;
   to_listener = false;
   if (const Stream* stream = streams_.find(back)) return stream;
-  // Its beginning was not captured. If both ports belong to services, the listening side is unknown.
+  // The start of the connection was not captured. If both ports belong to services, the listening side is unknown.
   const KnownService *from = find_iwarp_service(source), *to = find_iwarp_service(destination);
   if (from && to) return nullptr;
   to_listener = to != nullptr;
@@ -218,8 +221,8 @@ void Evidence::apply_iwarp(Packet& packet) {
     HeaderStack& stack = pdu.stack;
     const Layer* mpa = stack.find(info<MpaFrame>);
     if (mpa && MpaFrame::is_request(stack.bytes.data() + mpa->offset)) {
-      // A request from a service's port to another port: remember it, so that the port is not used as
-      // evidence.
+      // The request was sent from a service's port to another port. Remember the connection, so that the port is not
+      // used as evidence.
       Stream stream;
       if (listener) stream.evidence = {listener->protocol, listener->mpa_reason, packet.number};
       const std::size_t enhanced =

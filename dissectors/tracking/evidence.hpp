@@ -12,7 +12,7 @@
 
 namespace rdmawire::tracking {
 
-/// A service ID, or a Q_Key and P_Key.
+/// Key of a table: a service ID, or a Q_Key and P_Key.
 struct NumberKey {
   std::uint64_t number = 0;
   friend bool operator==(const NumberKey&, const NumberKey&) = default;
@@ -29,8 +29,9 @@ class Evidence {
   static constexpr std::uint32_t default_capacity = 1U << 16;
   explicit Evidence(std::uint32_t capacity = default_capacity);
 
-  /// Learns from a decoded packet with its PDUs. If its protocol is known, sets packet.upper and adds the
-  /// protocol's headers to the stack that contains the start of the message. Calls must be in capture order.
+  /// Collects evidence from a decoded packet with its PDUs. If the packet's upper layer protocol is known, sets
+  /// packet.upper and adds the protocol's headers to the stack that contains the start of the message. Calls must be in
+  /// capture order.
   void apply(Packet& packet);
 
   /// Number of known connection directions, iWARP connections and datagram QPs.
@@ -56,17 +57,17 @@ class Evidence {
   struct Flow {
     UpperEvidence evidence;
     UpperContext context;
-    std::uint32_t first_psn = 0;  ///< of the direction's first request
+    std::uint32_t first_psn = 0;  ///< PSN of the direction's first request
     std::uint32_t peer_qp = 0;    ///< destination QP of the other direction
-    ConnectData connect_data;     ///< NVMe over Fabrics, to the controller
+    ConnectData connect_data;     ///< only for NVMe over Fabrics, in the direction to the controller
   };
-  /// A CM REQ. Kept until the reply and for the disconnect.
+  /// A CM REQ. It is kept until the reply, and afterwards for the disconnect.
   struct Request {
     UpperEvidence evidence;
     UpperContext context;
     FlowKey to_requester;  ///< flow of the packets from the listener
     std::uint64_t service_id = 0;
-    std::uint64_t srp_tag = 0;  ///< if the private data has the layout of an SRP login
+    std::uint64_t srp_tag = 0;  ///< tag of the SRP login, if the private data has its layout
     std::uint32_t starting_psn = 0;
     bool srp_login = false;
   };

@@ -1,4 +1,4 @@
-// Cost per packet of detecting an upper layer protocol, in addition to decoding.
+// Benchmarks detection of upper layer protocols: cost per packet in addition to decoding.
 
 #include <benchmark/benchmark.h>
 

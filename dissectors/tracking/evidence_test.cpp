@@ -168,7 +168,7 @@ TEST(CmEvidence, UnknownPortsStayData) {
     EXPECT_EQ(packet.upper.protocol, Upper::unknown) << port;
     EXPECT_EQ(packet.stack.payload.length, 64U) << port;
   }
-  // A UDP port with that number is another service.
+  // A service ID that refers to a UDP port of the same number is another service.
   Wires wires;
   EXPECT_EQ(wires.see(mad(roce(host, target), {request(0x0000000001110000 | 4420), rdma_cm()})).upper.protocol,
             Upper::unknown);
@@ -415,7 +415,7 @@ TEST(IwarpEvidence, PortsOfInitiatorsAreIgnored) {
 TEST(IwarpEvidence, ConnectionWithoutCapturedStart) {
   Streams streams;
   const Packet& packet = streams.see(4420, 40000, fpdu(ByteVector(16), 9), true);
-  EXPECT_EQ(packet.upper.reason, "one end of the iWARP connection is port 4420, NVMe over Fabrics");
+  EXPECT_EQ(packet.upper.reason, "one endpoint of the iWARP connection has port 4420, NVMe over Fabrics");
   EXPECT_TRUE(packet.pdus[0].stack.get<NvmeCqe>());
   EXPECT_TRUE(streams.see(40000, 4420, fpdu(sqe, 9)).pdus[0].stack.get<NvmeIo>());
   streams.see(40001, 4420, mpa_request({0, 0, 0, 0, 32, 0, 31, 0, 0, 0, 0, 0, 0, 0, 0, 0,
@@ -473,7 +473,7 @@ TEST(LruTableTest, EvictsLeastRecentlyUsed) {
 TEST(LruTableTest, MatchesSimpleListOnRandomOperations) {
   constexpr std::size_t bound = 50;
   LruTable<NumberKey, std::uint64_t> table(bound);
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> plain;  // most recently used last
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> plain;  // the last one is the most recently used
   std::mt19937_64 random(20260104);
   for (std::uint64_t step = 0; step < 100'000; ++step) {
     const std::uint64_t key = random() % 80;
@@ -501,7 +501,7 @@ TEST(LruTableTest, MatchesSimpleListOnRandomOperations) {
   }
 }
 
-/// Number of headers of each upper layer protocol, and of packets of each protocol.
+/// Counts the headers of each upper layer protocol, and the packets of each protocol.
 struct Summary {
   std::map<std::string_view, int> layers;
   std::map<Upper, int> packets;
@@ -524,7 +524,7 @@ Summary summary_of(const std::filesystem::path& path) {
     summary.packets[packet.upper.protocol]++;
     summary.findings += static_cast<int>(packet.stack.findings().size());
     for (const Layer& layer : packet.stack.layers()) summary.layers[layer.header->name]++;
-    // Frames with these layers encode to the same bytes.
+    // Frames with the added layers must encode to the captured bytes.
     const auto again = Frame::of(packet.stack).encode();
     EXPECT_TRUE(std::equal(again.begin(), again.end(), record.bytes.begin(), record.bytes.end()))
         << path << " frame " << record.number;
@@ -539,10 +539,10 @@ TEST(Captures, NvmeHeadersAreCompletelyDecoded) {
   EXPECT_EQ(nvme.findings, 0);
   EXPECT_EQ(nvme.layers["nvme_cm_request"], 3);
   EXPECT_EQ(nvme.layers["nvme_cm_reply"], 3);
-  // Three queues have three Connects. Every command has its response.
+  // Three queues have three Connects. Every command has a response.
   EXPECT_EQ(nvme.layers["nvme_connect"], 3);
-  // The controller reads the data of two of them with RDMA. The third has it in its capsule, part of which is in
-  // the next packet.
+  // The controller reads the data of two Connects with RDMA. The capsule of the third Connect contains its data, partly
+  // in the next packet.
   EXPECT_EQ(nvme.layers["nvme_connect_data"], 2);
   EXPECT_EQ(nvme.layers["nvme_range"], 19);
   const int commands = nvme.layers["nvme_fabrics"] + nvme.layers["nvme_admin"] + nvme.layers["nvme_io"];

@@ -12,7 +12,7 @@ inline void fetch(const void* at, std::size_t bytes = 1) {
   const auto begin = reinterpret_cast<std::uintptr_t>(at) & ~(line - 1);
   const auto end = reinterpret_cast<std::uintptr_t>(at) + bytes;
   for (std::uintptr_t p = begin; p < end; p += line) __builtin_prefetch(reinterpret_cast<const void*>(p), 1);
-  // GCC treats a function that only prefetches as free of side effects and removes the calls.
+  // GCC would treat a function that only prefetches as free of side effects, and remove its calls.
   asm volatile("");
 }
 

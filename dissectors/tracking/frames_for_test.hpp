@@ -14,7 +14,7 @@
 
 namespace rdmawire::tracking::testing {
 
-/// RC opcodes. Those of UC, UD and XRC have the same low bits.
+/// RC opcodes. Opcodes of UC, UD and XRC have the same low bits.
 namespace rc {
 inline constexpr std::uint8_t send_first = 0x00, send_middle = 0x01, send_last = 0x02, send_last_immediate = 0x03,
                               send = 0x04, send_immediate = 0x05, write_first = 0x06, write_middle = 0x07,
@@ -23,7 +23,7 @@ inline constexpr std::uint8_t send_first = 0x00, send_middle = 0x01, send_last =
                               response_only = 0x10, acknowledge = 0x11, atomic_acknowledge = 0x12, compare_swap = 0x13,
                               fetch_add = 0x14, send_last_invalidate = 0x16, send_invalidate = 0x17;
 }  // namespace rc
-inline constexpr std::uint8_t uc = 0x20, ud = 0x60, xrc = 0xa0;  ///< added to an opcode of RC
+inline constexpr std::uint8_t uc = 0x20, ud = 0x60, xrc = 0xa0;  ///< offsets to an opcode of RC
 inline constexpr std::uint8_t congestion_notification = 0x81;
 
 /// AETH syndromes.
@@ -47,7 +47,7 @@ struct RdmaFrame {
   std::uint32_t key = 0x77;
   std::uint32_t length = 0;
   std::uint64_t swap = 0, compare = 0;  ///< swap: the original value in an atomic response
-  std::uint32_t immediate = 0;          ///< or the invalidated R_Key
+  std::uint32_t immediate = 0;          ///< immediate data, or the invalidated R_Key
   std::uint32_t source_qp = 0, qkey = 0;
   std::uint16_t source_port = 0xc123, identification = 0, pkey = 0xffff;
   std::uint8_t traffic_class = 0;
@@ -122,7 +122,7 @@ struct RdmaFrame {
   }
 };
 
-/// Returns "nak remote_access_error": the kind, and the cause if there is one.
+/// Returns the kind and the cause, if any: "nak remote_access_error".
 inline std::string name_of(const Event& e) {
   std::string text(to_string(e.kind));
   if (e.cause != Cause::none) text += " " + std::string(to_string(e.cause));
@@ -144,13 +144,13 @@ struct Recorder final : Sink {
     ++packets;
   }
 
-  /// All events as "retransmission timeout".
+  /// Returns all events as texts like "retransmission timeout".
   [[nodiscard]] std::vector<std::string> event_texts() const {
     std::vector<std::string> lines;
     for (const Event& e : events) lines.push_back(name_of(e));
     return lines;
   }
-  /// All messages as "send completed 2-4".
+  /// Returns all messages as texts like "send completed 2-4".
   [[nodiscard]] std::vector<std::string> message_texts() const {
     std::vector<std::string> lines;
     for (const Message& m : messages)

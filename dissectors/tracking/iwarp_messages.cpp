@@ -61,7 +61,7 @@ void IwarpTracker::State::answered(Tracked& t, Message& message, std::uint64_t f
   message.answer_time = time;
   Sent& sent = t.record.by(message.end);
   const std::int64_t latency = time - message.start;
-  if (latency < 0) return;  // the capture contains the response before the message
+  if (latency < 0) return;  // the response precedes the message in the capture
   ++sent.latency_count;
   accumulate(sent.latency_sum, latency);
   sent.latency_max = std::max(sent.latency_max, latency);
@@ -138,7 +138,7 @@ void IwarpTracker::State::room(Tracked& t, IwarpDirection& half) {
     half.requests.pop_front();
     --waiting_;
     ++evicted_;
-    half.from_start = false;  // a response can arrive whose request was evicted
+    half.from_start = false;  // from now on, a response may belong to an evicted request
   }
 }
 
@@ -166,7 +166,7 @@ void IwarpTracker::State::pdu(Tracked& t, Side end, const Pdu& pdu) {
     event.value = pdu.crc.computed;
     event.found = pdu.crc.value;
     tell(t, event, end);
-    // Any field can be wrong, so later segments are not checked against it.
+    // Any field of the segment can be wrong, so later segments are not checked against it.
     gap(t, end);
     return;
   }
@@ -175,7 +175,7 @@ void IwarpTracker::State::pdu(Tracked& t, Side end, const Pdu& pdu) {
   half.lost = false;
 }
 
-// Bytes of this endpoint's stream are missing here.
+// Handles missing bytes of this endpoint's stream.
 void IwarpTracker::State::gap(Tracked& t, Side end) {
   IwarpDirection& half = t.of(end);
   half.lost = true;
@@ -184,7 +184,7 @@ void IwarpTracker::State::gap(Tracked& t, Side end) {
   half.send.lost |= half.send.active;
   half.write.lost |= half.write.active;
   for (auto& msn : half.msn) msn.known = false;
-  // They can contain responses.
+  // The missing bytes can contain responses.
   IwarpDirection& peer = t.of(other(end));
   if (!peer.requests.empty()) peer.requests.front().lost |= peer.requests.front().received != 0;
 }
@@ -263,7 +263,7 @@ void IwarpTracker::State::ddp_segment(Tracked& t, Side end, Segment& s) {
   read_response(t, end, s);
 }
 
-// The packet that brought the byte.
+// Returns the packet that contained the byte.
 SeenAt IwarpTracker::State::carried(const IwarpDirection& half, std::uint64_t offset) const {
   const TcpSegment& tcp = packet_->tcp;
   if (offset < tcp.offset || offset >= tcp.offset + tcp.length)
@@ -382,7 +382,7 @@ void IwarpTracker::State::write(Tracked& t, Side end, Segment& s) {
   IwarpDirection& half = t.of(end);
   Open& open = half.write;
   if (open.active && (open.key != s.key || open.next != s.position)) {
-    // The missing bytes can contain its end and the start of another message.
+    // The missing bytes can contain the end of this message and the start of another one.
     if (!open.lost) wrong(t, end, EventKind::segmentation, open.next, s.position, s);
     if (half.lost && open.key == s.key && s.position > open.next && s.position - open.next < UINT32_MAX) {
       open.lost = true;
@@ -483,7 +483,7 @@ void IwarpTracker::State::request(Tracked& t, Side end, Segment& s) {
       m.remote_address = request.get<"src_to">();
     }
   } else {
-    // Truncated by the capture.
+    // The capture truncated the request.
     m.kind = r.atomic ? MessageKind::other : MessageKind::read;
     m.outcome = Outcome::partial;
     half.from_start = false;
@@ -533,8 +533,8 @@ void IwarpTracker::State::read_response(Tracked& t, Side end, Segment& s) {
     return s.position - r.sink_to < r.message.size && s.position - r.sink_to >= r.received;
   };
   auto found = std::find_if(requests.begin(), requests.end(), [&](const Request& r) { return fits(r, true); });
-  // If several reads use the same sink and bytes are missing, assume as many missed responses as fit into these
-  // bytes.
+  // If several READs use the same sink and bytes are missing, assume that the missing bytes contain as many complete
+  // responses as fit.
   for (auto r = requests.begin(); half.lost_bytes && found != requests.end() && r != requests.end(); ++r) {
     const std::uint64_t rest = r->atomic ? 0 : r->message.size - std::min(r->message.size, r->received);
     if (rest > half.lost_bytes) break;
@@ -558,7 +558,7 @@ void IwarpTracker::State::read_response(Tracked& t, Side end, Segment& s) {
       early.whole = s.last;
       early.next = s.position + s.bytes;
       early.last = span(half, s).last;
-      // The request can be missing or captured later: its receiver has bytes that the capture lacks.
+      // The request may be missing in the capture, or be captured later, if the peer has bytes that the capture lacks.
       if (!asking.from_start || asking.misses() || half.gaps) return;
       Event event = here(EventKind::unsolicited_response);
       event.bytes = s.bytes;
@@ -571,7 +571,8 @@ void IwarpTracker::State::read_response(Tracked& t, Side end, Segment& s) {
     found->lost = true;
     found->received = s.position - found->sink_to;
   }
-  // Responses arrive in the order of their requests (RFC 5040, 5.5), so the earlier ones were missed.
+  // Responses arrive in the order of their requests (RFC 5040, 5.5), so the capture missed the responses of earlier
+  // requests.
   while (found != requests.begin() && requests.front().gaps != half.gaps) {
     Message& missed = requests.front().message;
     missed.outcome = Outcome::partial;
@@ -653,7 +654,7 @@ void IwarpTracker::State::terminate(Tracked& t, Side end, Segment& s) {
     event.value = std::uint64_t{header.get<"layer">()} << 16 | std::uint64_t{header.get<"etype">()} << 8 | code;
     event.found = std::uint64_t{header.get<"segment_length_valid">()} << 2 |
                   std::uint64_t{header.get<"ddp_header_included">()} << 1 | header.get<"rdma_header_included">();
-    // The FPDU that the Terminate quotes.
+    // Find the FPDU that the Terminate quotes.
     const Parts parts = Terminate::parts(bytes);
     std::optional<Seen> quoted;
     for (std::size_t i = 0; i < parts.count; ++i) {

@@ -1,6 +1,6 @@
 #pragma once
-/// Internals of IwarpTracker, only its own sources include this. iwarp_tracker.cpp handles connections and TCP,
-/// iwarp_messages.cpp the contents of PDUs.
+/// Internals of IwarpTracker, included only by its own sources. iwarp_tracker.cpp handles connections and TCP, and
+/// iwarp_messages.cpp handles the contents of PDUs.
 
 #include <algorithm>
 #include <bit>
@@ -16,7 +16,7 @@ namespace iwarp {
 
 enum Queue : std::uint8_t { send_queue, request_queue, terminate_queue, atomic_response_queue, queues };
 
-// One DDP segment, from its FPDU.
+// The DDP segment of an FPDU.
 struct Segment {
   const Pdu* pdu;
   const RdmapOpcode* opcode;
@@ -24,11 +24,11 @@ struct Segment {
   std::uint32_t key;       // STag (untagged: the STag to invalidate)
   std::uint64_t position;  // TO or MO
   std::uint32_t queue, msn;
-  std::uint64_t bytes;  // after the DDP header
-  const Layer* header;  // of RDMAP, or nullptr
+  std::uint64_t bytes;  // number of bytes after the DDP header
+  const Layer* header;  // RDMAP header, or nullptr
 };
 
-// When something was on the wire.
+// Frame and time of an observation.
 struct SeenAt {
   std::uint64_t frame = 0;
   std::int64_t time = 0;
@@ -42,7 +42,7 @@ struct Span {
 // A message with missing segments.
 struct Open {
   bool active = false;
-  bool lost = false;  // part of it was not captured
+  bool lost = false;  // a part of the message was not captured
   const RdmapOpcode* opcode = nullptr;
   std::uint64_t next = 0;            // the next expected TO or MO
   std::uint32_t key = 0;             // STag of a tagged message
@@ -59,10 +59,10 @@ struct Request {
   std::uint64_t begin, end;
   Message message;
   bool atomic, lost = false;
-  std::uint32_t sink = 0;  // STag (atomics: the request identifier)
+  std::uint32_t sink = 0;  // STag of the data sink (atomics: the request identifier)
   std::uint64_t sink_to = 0, received = 0;
-  std::uint32_t gaps = 0;  // of the responder's stream, when it was sent
-  SeenAt latest;           // of the response's packets
+  std::uint32_t gaps = 0;  // gaps in the responder's stream before the request
+  SeenAt latest;           // latest packet of the response
 };
 // A seen FPDU, for assigning Terminates and retransmitted bytes.
 struct Seen {
@@ -75,7 +75,7 @@ struct Seen {
 // Retransmitted bytes that wait for the PDUs that contain them.
 struct RetransmittedRange {
   std::uint64_t from, to;
-  std::uint64_t counted;  // the last message they were counted for, and its endpoint
+  std::uint64_t counted;  // the last message for which the bytes were counted, and its endpoint (see name_of())
 };
 
 inline constexpr std::size_t seen_fpdus = 32;
@@ -88,18 +88,18 @@ inline std::uint64_t name_of(std::uint64_t message, Side whose) {
 // State of the bytes that one endpoint sends.
 struct IwarpDirection {
   TcpLossTracker tcp;
-  bool from_start = false;  // its first FPDU was seen, and no byte is missing since
-  bool lost = false;        // bytes are missing since the last segment
+  bool from_start = false;  // the first FPDU was seen, and no later byte is missing
+  bool lost = false;        // bytes are missing after the last segment
   std::uint64_t parsed_to = 0;
   bool parsed = false;
-  std::uint32_t gaps = 0;        // places where bytes are missing
-  std::uint64_t lost_bytes = 0;  // since the last read response
+  std::uint32_t gaps = 0;        // number of places where bytes are missing
+  std::uint64_t lost_bytes = 0;  // number of bytes missing since the last read response
   struct {
     std::uint32_t next = 1;
     bool known = false;
   } msn[queues];
   Open send, write;
-  // Segments of a response whose request is not captured yet. Captures can mix the two directions.
+  // Segments of a response whose request is not captured yet. The two directions can be captured out of order.
   struct {
     bool any = false, whole = false;
     std::uint32_t key = 0;
@@ -115,7 +115,7 @@ struct IwarpDirection {
   std::size_t oldest_seen = 0;
   std::vector<RetransmittedRange> again;
   bool fin = false;
-  // Frame since which the window of this endpoint is closed:
+  // The frame and time at which this endpoint closed its window:
   std::uint64_t closed_window_frame = 0;
   std::int64_t closed_window_time = 0;
 
@@ -142,7 +142,7 @@ struct Tracked {
   std::uint64_t number = 0;  // MpaConnection::id
   Connection record;
   IwarpDirection halves[2];
-  bool used = false;  // since the clock hand passed last
+  bool used = false;  // used since the clock hand passed last
   bool closed = false;
   std::uint64_t request_frame = 0;
   std::int64_t request_time = 0;
@@ -178,8 +178,8 @@ class IwarpTracker::State {
   [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
   [[nodiscard]] std::size_t size() const { return order_.size(); }
   [[nodiscard]] std::size_t memory() const {
-    constexpr std::size_t node = 64;    // of a list and a hash table
-    constexpr std::size_t deque = 576;  // that holds nothing
+    constexpr std::size_t node = 64;    // node of a list and of a hash table
+    constexpr std::size_t deque = 576;  // size of an empty deque
     std::size_t bytes =
         sizeof(State) + slots_.capacity() * sizeof(Slot) + waiting_ * std::max(sizeof(Sending), sizeof(Request));
     for (const Tracked& t : order_) {
@@ -192,8 +192,8 @@ class IwarpTracker::State {
   }
 
  private:
-  using Order = std::list<Tracked>;  // as they began
-  // The way from MpaConnection::id without looking through a table.
+  using Order = std::list<Tracked>;  // in the order of their first packets
+  // Maps MpaConnection::id to a tracked connection without a hash look-up.
   struct Slot {
     std::uint64_t number = 0;
     Tracked* tracked = nullptr;
@@ -208,7 +208,7 @@ class IwarpTracker::State {
     event.end = end;
     event.connection = t.record.id;
     event.last_frame = std::max(event.last_frame, event.frame);
-    event.duration = std::max<std::int64_t>(event.duration, 0);  // times of a capture can go back
+    event.duration = std::max<std::int64_t>(event.duration, 0);  // times in a capture can decrease
     sink_.event(&t.record, event);
   }
   Event here(EventKind kind) const {
@@ -227,7 +227,8 @@ class IwarpTracker::State {
   void on_retransmission(Tracked& t, Side end, std::uint64_t from, std::uint64_t to);
   void acknowledge(Tracked& t, Side end, const LowerLayerState& below);
   void window(Tracked& t, Side end);
-  void opened(Tracked& t, Side end, std::uint64_t frame, std::int64_t time);  // end's window, or it never will be
+  // `end` opened its window, or will never open it.
+  void opened(Tracked& t, Side end, std::uint64_t frame, std::int64_t time);
   void restart(Tracked& t, Side end);
   void end(Tracked& t, Side end);
   void close(Tracked& t, Side end, std::uint64_t cause_frame);
@@ -260,8 +261,8 @@ class IwarpTracker::State {
   Order::iterator hand_ = order_.end();
   std::vector<Slot> slots_;
   std::unordered_map<Ports, Order::iterator, PortsHash> connections_;
-  std::vector<Event> events_;  // of TCP (kept for its memory)
-  std::uint64_t waiting_ = 0;  // messages
+  std::vector<Event> events_;  // TCP events of the current packet (a member to reuse its memory)
+  std::uint64_t waiting_ = 0;  // number of waiting messages and requests
   std::uint64_t evicted_ = 0;
   const Packet* packet_ = nullptr;
   std::uint64_t note_message_ = 0, note_related_ = 0;

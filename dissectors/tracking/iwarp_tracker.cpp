@@ -44,8 +44,8 @@ LowerLayerState below(const Packet& packet) {
       b.timestamp = View<TcpTimestamps>(at).get<"value">();
       b.has_timestamp = true;
     } else if (parts.layers[i].header == &info<TcpSackBlock>) {
-      // A block before the acknowledgement reports duplicate bytes (D-SACK) and requests no retransmission.
-      // RFC 2883, 4
+      // A block before the acknowledgement number reports duplicate bytes (D-SACK), and does not request a
+      // retransmission. RFC 2883, 4
       const std::uint32_t right = View<TcpSackBlock>(at).get<"right">();
       b.selective |= static_cast<std::int32_t>(right - acknowledged) > 0;
     }
@@ -119,7 +119,7 @@ void IwarpTracker::State::evict() {
     hand_->used = false;
     ++hand_;
   }
-  // Nothing is lost with a closed connection.
+  // A closed connection does not count as evicted.
   const bool over = hand_->closed;
   if (!over) ++evicted_;
   drop(hand_, over ? CloseReason::ended : CloseReason::evicted);
@@ -232,7 +232,7 @@ TcpLossTracker::Judgment IwarpTracker::State::segment(Tracked& t, Side end, cons
   return judgment;
 }
 
-// Assigns retransmitted bytes to their messages: for known FPDUs now, for others when their PDUs arrive.
+// Assigns retransmitted bytes to their messages: for known FPDUs now, and for others when their PDUs arrive.
 void IwarpTracker::State::on_retransmission(Tracked& t, Side end, std::uint64_t from, std::uint64_t to) {
   IwarpDirection& half = t.of(end);
   std::uint64_t counted = 0;
@@ -301,7 +301,7 @@ void IwarpTracker::State::opened(Tracked& t, Side end, std::uint64_t frame, std:
 void IwarpTracker::State::silence(Tracked& t, bool again) {
   const Connection& c = t.record;
   const std::int64_t duration = packet_->time_ns - c.last_time;
-  // Retransmissions and closed windows report their silence themselves.
+  // Events of retransmissions and closed windows already report the silence.
   if (duration < limits_.stall || again || t.closed) return;
   for (const IwarpDirection& half : t.halves)
     if (half.closed_window_frame) return;
@@ -315,7 +315,7 @@ void IwarpTracker::State::silence(Tracked& t, bool again) {
   Side who = Side::a;
   for (const Side end : {Side::a, Side::b}) {
     const IwarpDirection& half = t.of(end);
-    // This packet's own contents were not outstanding.
+    // The contents of this packet were not outstanding during the silence.
     const bool owed = !half.requests.empty() || !half.sending.empty();
     if (!owed || event.cause == Cause::peer) continue;
     event.cause = Cause::peer;
@@ -326,7 +326,7 @@ void IwarpTracker::State::silence(Tracked& t, bool again) {
   tell(t, event, who);
 }
 
-// The stream continues at another offset: discards its state.
+// Discards the state of the stream, because it continues at another offset.
 void IwarpTracker::State::restart(Tracked& t, Side end) {
   IwarpDirection& half = t.of(end);
   half.tcp.finish(events_);
@@ -346,7 +346,7 @@ void IwarpTracker::State::end(Tracked& t, Side end) {
   const bool reset = packet_->tcp.reset;
   IwarpDirection& half = t.of(end);
   if (reset) {
-    // After both FINs, no message can be interrupted.
+    // A reset after both FINs interrupts no message.
     const bool done = t.halves[0].fin && t.halves[1].fin;
     if (!done) tell(t, here(EventKind::tcp_reset), other(end));
     close(t, end, 0);

@@ -42,9 +42,10 @@
 namespace rdmawire::tracking {
 
 struct IwarpLimits {
-  std::uint32_t connections = 1U << 14;   ///< maximum number of tracked connections (an idle one is evicted first)
-  std::uint32_t messages = 1U << 10;      ///< maximum number of messages without answer in one direction
-  std::uint32_t all_messages = 1U << 17;  ///< the same, of all connections
+  std::uint32_t connections = 1U << 14;  ///< maximum number of tracked connections (an idle one is evicted first)
+  /// Maximum number of messages without acknowledgement or response in one direction.
+  std::uint32_t messages = 1U << 10;
+  std::uint32_t all_messages = 1U << 17;  ///< the same, for all connections together
   std::int64_t stall = 200'000'000;       ///< minimum silence for a stall event, in nanoseconds
   bool packets = false;                   ///< call Sink::packet
   bool transport = false;                 ///< call Sink::stream

@@ -1,4 +1,4 @@
-// Cost of iWARP tracking in addition to dissection: an FPDU in its own segment, and a TCP segment that is not iWARP.
+// Benchmarks iWARP tracking in addition to dissection: an FPDU in its own segment, and a TCP segment that is not iWARP.
 
 #include <benchmark/benchmark.h>
 
@@ -18,14 +18,14 @@ struct Quiet final : Sink {};
 
 using ByteVector = std::vector<std::uint8_t>;
 
-// Interleaved connections. Each sends writes of 12 segments, of which every second is acknowledged.
+// Interleaved connections. Each sends RDMA Writes of 12 segments. Every second segment is acknowledged.
 class Traffic {
  public:
   Traffic(std::uint32_t connections, bool iwarp) : connections_(connections), iwarp_(iwarp) {
     packet_.link = LinkType::raw_ip;
     seq_.resize(connections, 1);
     if (!iwarp) {
-      // Dissection searches the first bytes of connections whose start was not captured.
+      // The start of the connections is not captured, so dissection searches their first bytes.
       for (std::uint32_t i = 0; i < connections; ++i)
         for (const bool from_server : {false, true}) run(i, from_server, {}, nullptr, true);
       return;

@@ -1,5 +1,5 @@
-// iWARP connections from arbitrary bytes: segments, acknowledgements, FPDUs and resets. Tracking must terminate,
-// refer only to frames that were passed, and stay within its memory limits.
+// Tracks iWARP connections built from arbitrary bytes: segments, acknowledgements, FPDUs and resets. Tracking must
+// terminate, refer only to frames that were passed, and stay within its memory limits.
 
 #include <cstdlib>
 
@@ -62,7 +62,7 @@ struct Source {
   }
 };
 
-// An FPDU with small field values, so that they collide.
+// An FPDU with small field values, so that values of several FPDUs are equal.
 std::size_t fpdu(Source& source, std::uint8_t* out) {
   const std::uint8_t kind = source.byte();
   const RdmapOpcode& opcode = rdmap_opcode(static_cast<std::uint8_t>(kind & 15));
@@ -147,7 +147,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     frame[32] = 0x80;
     frame[33] = flags;
     store_be(frame + 34, 2, window);
-    // Timestamps, or a selective acknowledgement of the next bytes.
+    // Adds the timestamps option, or a selective acknowledgement of the next bytes.
     frame[40] = frame[41] = 1;
     frame[42] = window & 1 ? 5 : 8;
     frame[43] = 10;

@@ -54,14 +54,14 @@ struct Recording final : Sink {
       if (e.kind == kind) found.push_back(e);
     return found;
   }
-  /// Kinds of events and their counts, without those of normal operation.
+  /// Counts the events by kind, without those of normal operation.
   [[nodiscard]] std::map<std::string_view, int> trouble() const {
     std::map<std::string_view, int> found;
     for (const Event& e : events)
       if (e.kind != EventKind::opened && e.kind != EventKind::closed) found[to_string(e.kind)]++;
     return found;
   }
-  /// Messages of one connection and endpoint: "send completed 16×512"
+  /// Returns the messages of one connection and endpoint: "send completed 16×512".
   [[nodiscard]] std::map<std::string, int> summary(std::uint64_t connection, Side end) const {
     std::map<std::string, int> found;
     for (const Message& m : messages)
@@ -476,7 +476,7 @@ TEST(IwarpTracker, MessageOfManyPacketsAndFpduAcrossPackets) {
 TEST(IwarpTracker, ReadResponsesMatchRequestOrder) {
   Talk talk;
   talk.establish();
-  // All use the same buffer, so only the order distinguishes the responses.
+  // All READs use the same buffer, so only the order distinguishes their responses.
   const std::uint64_t asked =
       talk.say(Side::a, join({read(1, 5, 0x100, 200), read(2, 5, 0x100, 50), read(3, 6, 0, 0)}));
   const std::uint64_t begins = talk.say(Side::b, response(5, 0x100, 120, false));
@@ -635,7 +635,7 @@ TEST(IwarpTracker, TerminatedReadRequestIsFoundByItsMsn) {
   EXPECT_THAT(recorded.of(EventKind::unanswered), IsEmpty());
 }
 
-// Each error in an otherwise valid stream.
+// Tests each error in an otherwise valid stream.
 struct Fault {
   std::string name;
   std::vector<ByteVector> fpdus;
@@ -680,7 +680,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(IwarpTracker, OpcodeOnWrongQueue) {
   Talk talk;
   talk.establish();
-  // A Send on the queue of requests. Each queue has its own message sequence numbers.
+  // A Send on the queue of Read Requests. Each queue has its own message sequence numbers.
   talk.say(Side::a, fpdu(control(RdmapOperation::send) / Value<DdpUntagged>().set<"qn">(1).set<"msn">(1), 10));
   const auto events = talk.finish().of(EventKind::opcode_sequence);
   ASSERT_THAT(events, SizeIs(1));
@@ -690,7 +690,7 @@ TEST(IwarpTracker, OpcodeOnWrongQueue) {
 
 TEST(IwarpTracker, MoreReadsThanNegotiated) {
   Talk talk;
-  // a may have min(ORD 4, IRD 2) outstanding. B has no negotiated limit.
+  // Endpoint a may have min(ORD 4, IRD 2) outstanding. Endpoint b has no negotiated limit.
   talk.establish(std::pair{0x3fff, 4}, std::pair{2, 0x3fff});
   EXPECT_EQ(talk.recorded.events.at(0).kind, EventKind::opened);
   EXPECT_EQ(talk.recorded.events[0].value, 2U);

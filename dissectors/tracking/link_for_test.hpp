@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: one connection, paired by the CM, whose packets the test passes one by one.
+/// For tests only: one connection that a CM exchange pairs. The test passes its packets one by one.
 
 #include "dissectors/tracking/dissector.hpp"
 #include "dissectors/tracking/frames_for_test.hpp"
@@ -9,8 +9,8 @@ namespace rdmawire::tracking::testing {
 
 inline constexpr std::int64_t microsecond = 1000, millisecond = 1'000'000;
 
-/// QP 0x11 of host_a is endpoint a, QP 0x12 of host_b endpoint b. Frames are numbered from 1, ten microseconds
-/// apart.
+/// Endpoint a is QP 0x11 of host_a, and endpoint b is QP 0x12 of host_b. Frames are numbered from 1 and are ten
+/// microseconds apart.
 class Link {
  public:
   struct NegotiatedParameters {
@@ -55,7 +55,7 @@ class Link {
     frame.qp = qp_a;
     return send(frame);
   }
-  /// Single-packet messages of endpoint a.
+  /// Passes `count` single-packet SENDs of endpoint a.
   std::uint64_t sends(std::uint32_t first, std::uint32_t count = 1, std::uint32_t payload = 64) {
     std::uint64_t last = 0;
     for (std::uint32_t i = 0; i < count; ++i)

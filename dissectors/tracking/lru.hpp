@@ -7,7 +7,7 @@
 
 namespace rdmawire::tracking {
 
-/// `Key` needs == and a member `hash()` that returns 64 bits, the low ones well mixed. Memory grows with use, up to
+/// `Key` needs == and a member `hash()` that returns 64 bits with well mixed low bits. Memory grows with use, up to
 /// `capacity` entries.
 template <class Key, class Value>
 class LruTable {
@@ -90,7 +90,7 @@ class LruTable {
     Key key;
     Value value;
     std::uint32_t chain;         // next entry of the bucket, or of the free list
-    std::uint32_t newer, older;  // the order of use
+    std::uint32_t newer, older;  // neighbors in the order of use
   };
 
   [[nodiscard]] std::uint32_t& bucket_of(const Key& key) { return buckets_[key.hash() & (buckets_.size() - 1)]; }

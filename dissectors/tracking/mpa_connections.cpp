@@ -116,7 +116,7 @@ class MpaConnections::LiveAnalysis final : public TcpStream::Sink, public MpaStr
       case Arrival::beyond: note("TCP segment far from the stream: treated as a new connection"); break;
       default: break;
     }
-    // The packets that identified the connection as iWARP get their PDUs settled now.
+    // Complete the PDUs of the packet that identified the connection as iWARP.
     for (Pdu& pdu : packet_.pdus) settle(pdu);
   }
 
@@ -135,7 +135,7 @@ class MpaConnections::LiveAnalysis final : public TcpStream::Sink, public MpaStr
     const Endpoint& sender = from_high_ ? connection_.key.high : connection_.key.low;
     const Endpoint& receiver = from_high_ ? connection_.key.low : connection_.key.high;
     const MpaConnection* before = connection_.info.get();
-    // A request in response to a request: both sides are initiators, or one uses the wrong key in its reply.
+    // A request responds to a request: both sides are initiators, or one side uses the wrong key in its reply.
     const bool answers =
         request && before && before->request_seen && !before->reply_seen && before->responder == sender;
     MpaConnection& known = recognize(request && before && before->request_seen && !answers);
@@ -152,8 +152,8 @@ class MpaConnections::LiveAnalysis final : public TcpStream::Sink, public MpaStr
         .assign(tail.begin(), tail.begin() + static_cast<std::ptrdiff_t>(bytes));
     (asks ? known.request_seen : known.reply_seen) = true;
 
-    // Its M bit requests markers in the other side's stream. Markers in its own stream, if any, start after this
-    // frame. RFC 5044, 4.3 and 7.1.1
+    // The M bit of an MPA frame requests markers in the other side's stream. Markers in the sender's stream, if any,
+    // start after this MPA frame. RFC 5044, 4.3 and 7.1.1
     MpaModes& own = direction().mpa.modes;
     MpaModes& others = other().mpa.modes;
     others.markers = frame.get<"markers">() ? Use::on : Use::off;
@@ -301,7 +301,7 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
   }
   if (ack && !rst) {
     other.tcp.acknowledged(tcp.get<"ack_number">());
-    // The window of a SYN is never scaled. Other windows are scaled only if both SYNs have the option.
+    // The window of a SYN is never scaled. Other windows are scaled only if both SYNs have the window scale option.
     const bool scaled = !syn && direction.scales && other.scales;
     other.window = static_cast<std::uint32_t>(tcp.get<"window">()) << (scaled ? direction.shift : 0);
   }

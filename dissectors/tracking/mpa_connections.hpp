@@ -33,10 +33,10 @@ struct MpaConnection {
   Endpoint initiator;        ///< sender of the MPA request, else of the SYN, else either endpoint
   Endpoint responder;        ///< the peer of `initiator`
   Endpoint listener;         ///< destination of the SYN (the responder if no SYN was captured)
-  bool roles_known = false;  ///< from a request, a reply or a SYN
+  bool roles_known = false;  ///< `initiator` and `responder` are known from a request, a reply or a SYN
   bool request_seen = false, reply_seen = false;
   bool rejected = false;
-  std::uint8_t revision = 0;                       ///< of the last MPA frame (0: none was seen)
+  std::uint8_t revision = 0;                       ///< revision in the last MPA frame (0: none was seen)
   std::vector<std::uint8_t> request_private_data;  ///< at most 512 bytes, including enhanced connection data
   std::vector<std::uint8_t> reply_private_data;
   MpaModes::Use crc = MpaModes::Use::unknown;
@@ -47,13 +47,13 @@ class MpaConnections {
  public:
   struct Limits {
     std::size_t connections = 32768;  ///< TCP connections, iWARP or not
-    std::size_t bytes = 64U << 20;    ///< of all buffers together
+    std::size_t bytes = 64U << 20;    ///< maximum size of all buffers together
   };
   MpaConnections();
   explicit MpaConnections(Limits limits) : limits_(limits) {}
 
-  /// Adds the PDUs and notes of its TCP segment to packet.pdus and packet.notes. Requires a stack whose transport
-  /// layer is TCP.
+  /// Adds the PDUs and notes of the packet's TCP segment to packet.pdus and packet.notes. The transport layer of the
+  /// stack must be TCP.
   void follow(Packet& packet, bool verify_crcs);
 
   /// Number of tracked TCP connections, iWARP or not.
@@ -82,7 +82,7 @@ class MpaConnections {
   };
   struct Connection {
     Key key;
-    Direction directions[2];              // from low, from high
+    Direction directions[2];              // from the lower and from the higher endpoint
     std::unique_ptr<MpaConnection> info;  // null until it is recognized as iWARP
     bool syn_seen = false;
     bool syn_from_high = false;

@@ -25,7 +25,7 @@ using Status = CrcCheck::Status;
 using ::testing::Contains;
 using ::testing::Not;
 
-// One packet's PDU, copied to outlive the packet.
+// A copy of a PDU, which outlives the packet.
 struct Seen {
   ByteVector bytes;  // without markers
   Status crc;
@@ -183,7 +183,7 @@ TEST(MpaConnections, FramesAndFpdusInTheirPackets) {
   EXPECT_EQ(known.initiator.port, 40000);
   EXPECT_EQ(known.responder.last & 0xff, 2U);
   EXPECT_EQ(known.request_private_data, (ByteVector{'h', 'i', '!'}));
-  EXPECT_EQ(known.crc, MpaModes::Use::on);  // one side is sufficient
+  EXPECT_EQ(known.crc, MpaModes::Use::on);  // one side that enables CRCs is sufficient
   EXPECT_FALSE(talk.packet.pdus[0].from_initiator);
   talk.seen.clear();
 
@@ -247,7 +247,7 @@ TEST(MpaConnections, ReorderedDuplicateOverlappingSegmentsGiveTheSamePdus) {
   }
 }
 
-// With CRCs, every completely captured FPDU is found, and no other data is reported as good.
+// With CRCs, every completely captured FPDU must be found, and no other data may be reported as good.
 TEST(MpaConnections, CaptureLossAffectsOnlyTheLostFpdus) {
   std::mt19937 random(5);
   for (int round = 0; round < 80; ++round) {
@@ -307,8 +307,8 @@ TEST(MpaConnections, FoundInTheMiddleByCrc) {
 }
 
 TEST(MpaConnections, DataThatResembleAMarkerDoNotSetTheGrid) {
-  // The low word of the tagged offset is 12 bytes after the start of the FPDU and contains 12, like a marker
-  // there.
+  // The low word of the tagged offset is 12 bytes after the start of the FPDU. It contains 12, like a marker at this
+  // position.
   MpaSender sender({.markers = true, .crc = true}, 300);
   ByteVector bytes;
   std::vector<std::size_t> ends;
@@ -539,7 +539,7 @@ TEST(MpaConnections, RetransmittedSynIsIgnored) {
   expect_all_good(talk.seen, stream.fpdus);
 }
 
-// A capture of one direction without the reply, which negotiates the markers.
+// The capture contains only one direction, without the reply that would request the markers.
 TEST(MpaConnections, MarkersAreDetectedFromOneDirection) {
   std::mt19937 random(140);
   for (int round = 0; round < 20; ++round) {
@@ -691,7 +691,7 @@ INSTANTIATE_TEST_SUITE_P(
         Expected{"linux-siwrping.pcap", 2, {{0, 60}, {1, 20}, {2, 60}, {3, 80}}, "absent", 0},
         Expected{"linux-siwsend.pcap", 4, {{0, 4}, {3, 622}}, "absent", 0},
         Expected{"linux-siwwrite.pcap", 4, {{0, 600}, {3, 32}}, "absent", 0},
-        // The same transfer: tshark misses five of its 600 segments where retransmissions fill the stream.
+        // The same transfer with loss: tshark misses five of the 600 segments, where retransmissions fill gaps.
         Expected{"linux-siwwrite-loss.pcap", 4, {{0, 600}, {3, 32}}, "absent", 0},
         Expected{REALJIMMY "connect_C00_M00.pcap", 2, {}, "", 0},
         Expected{REALJIMMY "connect_C00_M00_reject.pcap", 2, {}, "", 0},

@@ -12,7 +12,7 @@ namespace {
 using Use = MpaModes::Use;
 
 constexpr std::size_t shortest_fpdu = mpa::fpdu_bytes(Ddp::size + Rdmap::size + DdpTagged::size);
-constexpr std::size_t kept_capacity = 8 << 10;  // of an emptied buffer
+constexpr std::size_t kept_capacity = 8 << 10;  // capacity that an emptied buffer keeps
 
 bool is_key(Bytes bytes) {
   // Both keys start with these eight bytes. This check runs for every segment.
@@ -39,7 +39,7 @@ bool plausible(const std::uint8_t* fpdu) {
   return op.known && op.tagged == static_cast<bool>(ddp.get<"tagged">()) && length >= headers;
 }
 constexpr std::uint32_t plausible_bytes = Fpdu::size + Ddp::size + Rdmap::size;
-// Also checks the fields of an untagged header. RFC 5040, figure 4.
+// The same, and the fields of an untagged header are consistent. RFC 5040, figure 4.
 constexpr std::uint32_t strict_bytes = plausible_bytes + 8;
 bool strictly_plausible(const std::uint8_t* fpdu) {
   if (!plausible(fpdu)) return false;
@@ -147,7 +147,7 @@ void MpaStream::bytes(std::uint64_t offset, Bytes bytes, bool in_packet, bool ve
     return;
   }
   while (!bytes.empty()) {
-    // Only the bytes of this unit. Later bytes need not be copied.
+    // Copy only the bytes of this unit, because later bytes need not be buffered.
     const std::uint64_t have = pending_at_ + pending_.size();
     const std::size_t n =
         state_ == State::search || want_ <= have ? bytes.size() : std::min<std::uint64_t>(bytes.size(), want_ - have);
@@ -296,7 +296,7 @@ MpaStream::FramingResult MpaStream::one(std::uint64_t at, Bytes bytes, bool mark
   return best;
 }
 
-// True if framing can resume at `at`.
+// Returns whether framing can resume at `at`.
 MpaStream::FramingResult MpaStream::acceptable(std::uint64_t at, Bytes bytes) {
   const bool known_use = modes.markers != Use::unknown;
   const Layout layout{modes.markers == Use::on, modes.marker_origin};
@@ -305,11 +305,11 @@ MpaStream::FramingResult MpaStream::acceptable(std::uint64_t at, Bytes bytes) {
   if (first.ambiguous) return {};
   // One valid CRC is sufficient in a known iWARP connection.
   if (known_ && first.proven) return first;
-  // A segment that contains exactly this FPDU.
+  // The segment contains exactly this FPDU.
   if (at == segment_from_ && first.end == segment_to_) return first;
   const Bytes behind = bytes.subspan(first.end - at);
   if (!first.proven) {
-    // Without CRCs, the next header must be plausible too.
+    // Without CRCs, the next header must be plausible, too.
     const std::uint64_t byte_count = first.layout.span(first.end, strict_bytes);
     FramingResult second = one(first.end, behind, first.layout);
     if (behind.size() < byte_count && second.kind == FramingResult::Kind::more) return second;
@@ -391,7 +391,7 @@ std::size_t MpaStream::search(Context& c, std::uint64_t at, Bytes bytes) {
   return keep - at;
 }
 
-// A sender that violates the negotiated marker use is detected at the first bytes, and its actual use is followed.
+// Detects at the first bytes whether a sender violates the negotiated use of markers, and adopts the actual use.
 // Returns false if more bytes are needed.
 bool MpaStream::look_at_first(Context& c, std::uint64_t at, Bytes bytes) {
   constexpr std::size_t needed = mpa::marker_bytes + plausible_bytes;
@@ -464,11 +464,11 @@ std::size_t MpaStream::fpdu(Context& c, std::uint64_t at, Bytes bytes, bool stab
   const std::uint64_t next_head = at + raw + layout.span(at + raw, plausible_bytes);
   const bool next_here = layout.head(at + raw, bytes.subspan(raw), plausible_bytes, header);
   if (bad && !next_here && next_head <= segment_to_) {
-    want_ = next_head;  // it has arrived, but is not in `bytes` yet
+    want_ = next_head;  // the bytes have arrived, but are not in `bytes` yet
     return 0;
   }
   emit(c, at, byte_count, whole, layout, stable, computed);
-  // A corrupted length is misleading: other FPDUs can start within the claimed length.
+  // If the length field is corrupted, other FPDUs can start within the claimed length.
   if (bad && next_here && !plausible(header)) {
     c.events.note("MPA framing lost: no FPDU at the expected offset");
     lose_framing();
@@ -541,7 +541,7 @@ void MpaStream::emit(Context& c, std::uint64_t at, Bytes raw, std::uint32_t whol
         has_marker && MarkerGrid::to_next(at - layout.origin) == 0 &&
         pdu.crc.value == compute_mpa_crc(raw.first(raw.size() - mpa::crc_bytes).subspan(mpa::marker_bytes));
   } else {
-    pdu.crc.computed = 0;  // the stream need not have CRCs
+    pdu.crc.computed = 0;  // the stream may not use CRCs
   }
   doubt_ = modes.crc == Use::on ? !good : !fits;
 }

@@ -19,7 +19,7 @@ class Scratch {
   std::uint8_t* take(std::size_t byte_count);
 
  private:
-  static constexpr std::size_t block_bytes = 128 << 10;  // an FPDU has less than 66,000 bytes
+  static constexpr std::size_t block_bytes = 128 << 10;  // more than the longest FPDU (less than 66,000 bytes)
   static constexpr std::size_t kept_blocks = 8;
   struct Block {
     std::unique_ptr<std::uint8_t[]> bytes;
@@ -46,7 +46,7 @@ class MpaStream {
   static constexpr std::uint64_t searched_bytes = 512 << 10;
 
   enum class State : std::uint8_t {
-    beginning,  ///< no data was seen (an MPA frame is possible)
+    beginning,  ///< no data was seen yet, so an MPA frame is possible
     search,     ///< searching for an FPDU at any offset
     fpdus,      ///< Full Operation Phase: an FPDU starts at the next byte
     other,      ///< not iWARP, or not yet
@@ -58,7 +58,7 @@ class MpaStream {
     /// A complete MPA Request or Reply Frame, or as much of it as is available. It ends before offset `end`.
     /// The connection can set the stream's modes now.
     virtual void mpa_frame(const HeaderStack& frame, std::uint64_t end) = 0;
-    /// Returns the storage for a new PDU of the packet.
+    /// Adds a new PDU to the packet and returns it.
     virtual Pdu& pdu(std::uint64_t from, std::uint64_t to) = 0;
     /// FPDUs were found in a stream of unknown protocol.
     virtual void found() = 0;
@@ -94,7 +94,7 @@ class MpaStream {
   };
   struct FramingResult {
     enum class Kind : std::uint8_t { no, yes, more } kind = Kind::no;
-    std::uint64_t end = 0;   // yes: end of the FPDU (more: offset up to which bytes are needed)
+    std::uint64_t end = 0;   // kind yes: end of the FPDU. Kind more: offset up to which bytes are needed
     bool proven = false;     // yes: its CRC is valid
     bool ambiguous = false;  // yes: its CRC is valid for several marker positions
     Layout layout;
@@ -126,16 +126,16 @@ class MpaStream {
   static constexpr std::uint8_t unaligned = 4;
   std::vector<std::uint8_t> pending_;
   std::uint64_t pending_at_ = 0;
-  std::uint64_t want_ = 0;                           // offset up to which bytes are needed to continue (0: none)
-  std::uint64_t skip_until_ = 0;                     // bytes before it belong to an incomplete FPDU
-  std::uint64_t unmarked_ = 0;                       // bytes of consecutive valid FPDUs without a marker
-  std::uint64_t first_at_ = 0;                       // start of the Full Operation Phase, until it was checked
-  MarkerFaults first_faults_;                        // found there, reported with the first FPDU
-  std::uint64_t segment_from_ = 0, segment_to_ = 0;  // the last segment
+  std::uint64_t want_ = 0;        // offset up to which bytes are needed to continue (0: none)
+  std::uint64_t skip_until_ = 0;  // bytes before it belong to an incomplete FPDU
+  std::uint64_t unmarked_ = 0;    // bytes of consecutive valid FPDUs without a marker
+  std::uint64_t first_at_ = 0;    // start of the Full Operation Phase, until it was checked
+  MarkerFaults first_faults_;     // marker errors found there, which are reported with the first FPDU
+  std::uint64_t segment_from_ = 0, segment_to_ = 0;  // offsets of the last segment
   // Search
   std::uint64_t searched_to_ = 0;  // earlier offsets were checked or are queued
   std::uint64_t searched_end_ = 0;
-  std::uint64_t searched_ = 0, crc_bytes_ = 0;  // since framing was found last
+  std::uint64_t searched_ = 0, crc_bytes_ = 0;  // bytes searched, and used for CRCs, since framing was found last
   std::array<BufferedSegment, 8> held_;
   std::size_t held_count_ = 0;
 };

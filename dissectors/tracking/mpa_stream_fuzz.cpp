@@ -1,5 +1,5 @@
-// Segments of a TCP connection from arbitrary bytes, in any order, with overlap and loss. Dissection must terminate,
-// PDUs must be at their stated offsets, and memory must stay within its limits.
+// Dissects segments of a TCP connection built from arbitrary bytes, in any order, with overlap and loss. Dissection
+// must terminate, PDUs must be at their stated offsets, and memory must stay within its limits.
 
 #include <cstdlib>
 
@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::size_t length = bytes;
     std::memcpy(frame + 40, data + at, bytes);
     if (key) {
-      // Provided, so that the fuzzer need not guess the key.
+      // Provide the key of an MPA frame, so that the fuzzer need not guess it.
       const std::string_view text = from_server ? mpa::reply_key : mpa::request_key;
       std::memcpy(frame + 40, text.data(), text.size());
       length = std::max<std::size_t>(length, 20);

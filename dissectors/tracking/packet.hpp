@@ -17,7 +17,7 @@ using rdmawire::Upper;
 /// The upper layer protocol of a connection and the reason for the detection.
 struct UpperEvidence {
   Upper protocol = Upper::unknown;
-  std::string_view reason;  ///< a constant sentence: "the CM request contains port 4420, NVMe over Fabrics"
+  std::string_view reason;  ///< a constant sentence: "the CM request's service ID is port 4420, NVMe over Fabrics"
   std::uint64_t frame = 0;  ///< frame of the evidence
 };
 
@@ -25,13 +25,14 @@ struct MpaConnection;  // mpa_connections.hpp
 
 /// Properties and errors of an FPDU's markers. RFC 5044, 4.2 and 4.3.
 struct MarkerFaults {
-  bool unasked = false;    ///< present, though the receiver's MPA frame did not request them: set for the first FPDU
-  bool no_first = false;   ///< requested, but none precedes the first FPDU
-  bool reserved = false;   ///< RESERVED or the two low bits of FPDUPTR are not zero in one of them
-  bool pointer = false;    ///< one does not point to the start of the FPDU
-  bool divided = false;    ///< two markers inside the FPDU point to different offsets
-  bool leads = false;      ///< no error: a marker precedes the FPDU
-  bool uncovered = false;  ///< the CRC is only valid without the marker that precedes the FPDU
+  /// Markers are present, although the receiver's MPA frame did not request them (set for the first FPDU).
+  bool unasked = false;
+  bool no_first = false;            ///< markers were requested, but none precedes the first FPDU
+  bool reserved = false;            ///< in a marker, RESERVED or the two low bits of FPDUPTR are not zero
+  bool pointer = false;             ///< one does not point to the start of the FPDU
+  bool divided = false;             ///< two markers inside the FPDU point to different offsets
+  bool leads = false;               ///< no error: a marker precedes the FPDU
+  bool uncovered = false;           ///< the CRC is only valid without the marker that precedes the FPDU
   std::uint16_t says = 0, due = 0;  ///< actual and expected value of the first wrong FPDUPTR
 };
 
@@ -39,17 +40,17 @@ struct MarkerFaults {
 struct Pdu {
   Pdu() {}  // NOLINT(modernize-use-equals-default): user-provided, so that {} leaves the stack's arrays alone
 
-  HeaderStack stack;  ///< offsets are relative to stack.bytes
-  Range in_frame;     ///< those of its bytes that this packet contains (length 0: it only waited for this packet)
+  HeaderStack stack;         ///< offsets are relative to stack.bytes
+  Range in_frame;            ///< the PDU's bytes in this packet (length 0: the PDU only waited for this packet)
   bool reassembled = false;  ///< stack.bytes is not part of the packet's bytes, because it was reassembled from several
                              ///< packets or contained markers. Valid until the next packet is dissected
   CrcCheck crc;              ///< MPA CRC (`absent`, with its value, if the connection does not use CRCs)
   std::uint16_t markers = 0;    ///< number of markers removed
   bool wrong_marker = false;    ///< one of them does not point to the start of the FPDU. RFC 5044, 8, code 3
-  MarkerFaults marker_faults;   ///< details
+  MarkerFaults marker_faults;   ///< details of marker errors
   bool from_initiator = false;  ///< sent by the sender of the MPA request (valid if roles are known)
-  std::uint64_t stream_offset = 0, stream_end = 0;  ///< position of its bytes, including markers, in the sender's
-                                                    ///< stream, captured or not. Counted as TcpSegment::offset
+  std::uint64_t stream_offset = 0, stream_end = 0;  ///< position of the PDU's bytes in the sender's stream, including
+                                                    ///< markers, counted like TcpSegment::offset
   const MpaConnection* connection = nullptr;  ///< never null in Packet::pdus (valid until the next packet is dissected)
 };
 
@@ -58,18 +59,19 @@ struct Pdu {
 struct TcpSegment {
   const MpaConnection* connection = nullptr;  ///< null: not known to be iWARP, and the other members are unset. Valid
                                               ///< until the next packet is dissected
-  std::uint64_t offset = 0;        ///< of its first byte, or of the next one if it has no data (valid if sender_known)
+  /// Offset of the segment's first byte, or of the next byte if it has no data (valid if sender_known).
+  std::uint64_t offset = 0;
   std::uint64_t acknowledged = 0;  ///< offset in the peer's stream (valid if `has_acknowledged`)
   std::uint32_t length = 0;        ///< bytes of data on the wire (the capture may contain fewer)
   std::uint32_t window = 0;        ///< receive window of the sender (unscaled if the scale was not captured)
-  std::uint16_t emss = 0;  ///< the sender's maximum segment size according to the SYNs. The path may allow less. 0: the
-                           ///< receiver's SYN was not captured. RFC 9293, 3.7.1
+  std::uint16_t emss = 0;  ///< the sender's maximum segment size according to the SYNs (0: the receiver's SYN was not
+                           ///< captured). The path may allow less. RFC 9293, 3.7.1
   bool from_initiator = false;  ///< as Pdu::from_initiator
   bool sender_known = false;    ///< data or a SYN of the sender was captured, so `offset` is valid
   bool has_acknowledged = false;
-  bool anew = false;                ///< the sender's offsets restart here: too far from the stream
-  bool keep_alive = false;          ///< RFC 9293, 3.8.4
-  bool fin = false, reset = false;  ///< a reset outside of the window is ignored. RFC 9293, 3.10.7.4
+  bool anew = false;        ///< the sender's offsets restart with this segment, because it is too far from the stream
+  bool keep_alive = false;  ///< RFC 9293, 3.8.4
+  bool fin = false, reset = false;  ///< reset: only inside of the window. RFC 9293, 3.10.7.4
 };
 
 struct Packet {
@@ -82,8 +84,8 @@ struct Packet {
   std::vector<Pdu> pdus;  ///< iWARP only
   TcpSegment tcp;         ///< iWARP only
   UpperEvidence upper;
-  /// Remarkable properties of the packet in its connection, in the order found, such as "TCP keep-alive" or "TCP
-  /// retransmission". Constant sentences.
+  /// Notes about the packet's role in its connection, in the order found, such as "TCP keep-alive" or "TCP
+  /// retransmission". The texts are constants.
   std::vector<std::string_view> notes;
 };
 

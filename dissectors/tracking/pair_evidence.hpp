@@ -1,6 +1,6 @@
 #pragma once
-/// Evidence that two QPs are connected, before any response is seen: the CM's exchange, or applications that
-/// exchange their QP numbers in plain text. Includes the later life cycle of these connections.
+/// Evidence that two QPs are connected, which does not require responses: the CM's exchange, or applications that
+/// exchange their QP numbers in plain text. Also reports the later states of these connections.
 
 #include <array>
 #include <cstdint>
@@ -15,14 +15,16 @@ namespace rdmawire::tracking {
 struct PairEvidence {
   struct Side {
     PortAddress address;
-    std::uint32_t qp = 0;                    ///< 0: unknown (no connection has QP 0)
-    std::optional<std::uint32_t> first_psn;  ///< of the requests that this side sends
+    std::uint32_t qp = 0;                            ///< 0: unknown (no connection has QP 0)
+    std::optional<std::uint32_t> first_psn;          ///< first PSN of the requests that this side sends
+    std::optional<std::uint8_t> reads_as_responder;  ///< maximum number of READs and atomics that the side accepts at
+                                                     ///< once (the CM's responder resources)
     std::optional<std::uint8_t>
-        reads_as_responder;  ///< maximum READs and atomics it accepts at once (the CM's responder resources)
-    std::optional<std::uint8_t> reads_as_requester;  ///< maximum it will have outstanding (the CM's initiator depth)
+        reads_as_requester;  ///< maximum number that the side will have outstanding (the CM's initiator depth)
     std::optional<std::uint8_t> retries,
         rnr_retries;  ///< number of retries after a timeout, and after RNR NAKs (7 RNR retries: unlimited)
-    std::int64_t acknowledgement_timeout = 0;  ///< minimum time that it waits for an ACK, in nanoseconds (0: unknown)
+    /// Minimum time that the side waits for an ACK, in nanoseconds (0: unknown).
+    std::int64_t acknowledgement_timeout = 0;
   };
   JoinedBy by = JoinedBy::connection_manager;
   Service service = Service::rc;
@@ -33,13 +35,13 @@ struct PairEvidence {
   std::uint64_t service_id = 0;                ///< of the CM
   std::uint16_t service_port = 0;              ///< of RDMA-CM's service ID (0: none)
   std::optional<std::uint32_t> qkey;           ///< UD: Q_Key of the service's QP
-  std::uint64_t request_frame = 0, frame = 0;  ///< the REQ, and the packet that completed the evidence
+  std::uint64_t request_frame = 0, frame = 0;  ///< frames of the REQ, and of the packet that completed the evidence
   std::int64_t request_time = 0, time = 0;
   std::uint32_t requests = 0;  ///< number of REQs seen, including retransmissions
   bool crcs_good = false;      ///< the REQ or the REP has a valid ICRC
-  std::uint32_t receipts = 0;  ///< MRAs: a side requested more time
+  std::uint32_t receipts = 0;  ///< number of MRAs, with which a side requested more time
 
-  /// Port and QP in the packets to that side.
+  /// Key of the packets to that side: ports and destination QP.
   [[nodiscard]] FlowKey to(std::size_t side) const {
     return {sides[1 - side].address, sides[side].address, sides[side].qp};
   }
@@ -55,7 +57,7 @@ struct NegotiatedParameters {
 /// Contents of a REJ or a rejecting SIDR_REP.
 struct Rejection {
   std::size_t by = 1;     ///< rejecting side: index of PairEvidence::sides
-  bool datagram = false;  ///< a SIDR_REP: `reason` is its status
+  bool datagram = false;  ///< true: a SIDR_REP, whose status is `reason`
   std::uint16_t reason = 0;
   std::string_view reason_name;     ///< "Invalid Service ID" (empty: not a reason of the specification)
   std::string_view reason_meaning;  ///< a sentence (empty as `reason_name`)
@@ -69,8 +71,8 @@ struct Rejection {
 /// path_changed() any number of times, closing() with the first DREQ, closed() with its DREP. A text exchange calls
 /// only pair(). Each step can be missing.
 ///
-/// The events are complete except for Event::connection, which the tracker sets. Event::end is a for sides[0], b
-/// for sides[1]. References are valid during the call.
+/// The events are complete except for Event::connection, which the tracker sets. Event::end is Side::a for sides[0] and
+/// Side::b for sides[1]. References are valid during the call.
 class PairSink {
  public:
   /// Both QPs are known. Their earlier connections have ended.
@@ -80,10 +82,9 @@ class PairSink {
   /// The RTU. Event opened: `frame` is the RTU, `origin_frame` the REQ, `cause_frame` the REP, `duration` from REQ
   /// to REP, `packets` the number of REQs sent.
   virtual void opened(const PairEvidence& /*evidence*/, const Event&) {}
-  /// Event rejected: `frame` is the REJ, `origin_frame` the REQ, `duration` between them, `value` the reason (names:
+  /// Event rejected: `frame` is the REJ, `origin_frame` the REQ, `duration` between them, `value` the reason (see
   /// cm_rej_reason_names, for a SIDR_REP cm_sidr_status_names). `end` is the sender of the rejected REQ or REP,
-  /// `packets` the number of REQs sent. If the REJ precedes any REP, sides[1].qp is unknown and pair() was not
-  /// called.
+  /// `packets` the number of REQs sent. If the REJ precedes any REP, sides[1].qp is unknown and pair() was not called.
   virtual void rejected(const PairEvidence& /*evidence*/, const Event&, const Rejection&) {}
   /// A REQ or SIDR_REQ without REP or REJ. Reported by Conversations::finish. Event unanswered: `frame` is the
   /// request, `last_frame` its last transmission, `packets` the number of transmissions, `duration` from the

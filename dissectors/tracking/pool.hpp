@@ -26,9 +26,9 @@ class Pool {
       if (alive_[at]) place(at)->~T();
   }
 
-  /// All numbers so far are less than this.
+  /// Exclusive upper limit of all numbers assigned so far.
   [[nodiscard]] std::size_t size() const { return size_; }
-  /// nullptr if no object has this number.
+  /// Returns the object with this number, or nullptr if there is none.
   [[nodiscard]] T* operator[](std::size_t at) const { return alive_[at] ? place(at) : nullptr; }
 
   Index create() {
@@ -69,7 +69,8 @@ class Pool {
   };
   using Piece = std::unique_ptr<std::byte, Free>;
 
-  // Uses 2 MiB pages if available, because thousands of connections cause TLB misses with each packet.
+  // Uses 2 MiB pages if available, because with thousands of connections, small pages would cause TLB misses at each
+  // packet.
   static Piece new_piece() {
     constexpr std::size_t huge = std::size_t{2} << 20;
     const std::size_t bytes = ((stride() << bits) + huge - 1) / huge * huge;

@@ -34,7 +34,7 @@ std::size_t QueuePairs::memory() const {
 // ---------------------------------------------------------------------------------------------------------------------
 // The table of directions
 
-// A datagram contains both QP numbers.
+// The key of a datagram contains both QP numbers, because the datagram does.
 std::uint64_t QueuePairs::number_of(const TransportPacket& packet) {
   constexpr std::uint64_t datagram = 1ULL << 48;
   return packet.op->transport == Transport::ud ? datagram | std::uint64_t{packet.source_qp} << 24 | packet.dest_qp
@@ -150,7 +150,7 @@ std::unique_ptr<QueuePairs::Search> QueuePairs::new_search() {
   return search;
 }
 
-// Its allocated memory is kept for the next search.
+// Keeps the allocated memory of the search for the next one.
 void QueuePairs::end_search(std::unique_ptr<Search> search) {
   constexpr std::size_t spare = 64;
   if (!search || spare_searches_.size() >= spare) return;
@@ -203,7 +203,7 @@ void QueuePairs::close_reason(Index at, CloseReason why, std::int64_t time) {
   for (Side end : {Side::a, Side::b}) settle_jump(f, end);
   for (Side end : {Side::a, Side::b})
     f.requesters[static_cast<std::size_t>(end)].finish({f.info, sink_, end, f.joined(), nullptr}, time);
-  // The QP number of a damaged packet may not exist.
+  // Do not report a connection of a few damaged packets, because its QP may not exist.
   constexpr std::uint32_t strays = 2;
   const std::uint64_t packets = f.info.sent[0].packets + f.info.sent[1].packets;
   if (f.reported || f.bad_crcs == 0 || f.bad_crcs < packets || packets > strays) sink_.connection(f.info, why);

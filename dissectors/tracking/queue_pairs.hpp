@@ -4,7 +4,7 @@
 /// A BTH contains only the destination QP, so each direction is looked up by (from, to, destination QP), and the
 /// pairing must be inferred. Sources: the CM exchange, a text exchange of the applications, UDP source ports that
 /// common stacks compute from both QP numbers, or responses of one direction that match requests of the other.
-/// Until then packets wait, so that they are processed in order with both directions known.
+/// Packets wait until the directions are paired, so that they are processed in order.
 
 #include <cstdint>
 #include <memory>
@@ -21,10 +21,10 @@ namespace rdmawire::tracking {
 
 /// UDP source ports that common stacks compute from QP numbers.
 namespace source_port {
-/// Linux: computed from both QP numbers, equal in both directions. Flow label convention of rdma-core and the
-/// kernel.
+/// Source port that Linux computes from both QP numbers, equal in both directions (the flow label convention of
+/// rdma-core and the kernel).
 std::uint16_t of_pair(std::uint32_t local_qp, std::uint32_t remote_qp);
-/// Linux rdma_rxe: computed only from the sender's QP number.
+/// Source port that Linux's rdma_rxe computes from the sender's QP number.
 std::uint16_t of_sender(std::uint32_t local_qp);
 }  // namespace source_port
 
@@ -75,7 +75,7 @@ class QueuePairs final : public PairSink {
   struct Slot {
     std::uint64_t hash = 0;
     Index at = none;
-    Side end = Side::a;  // sender of this direction
+    Side end = Side::a;  // endpoint that sends in this direction
   };
   struct PortPair {
     PortAddress low, high;
@@ -104,7 +104,7 @@ class QueuePairs final : public PairSink {
   void make_room();
   void update_memory_usage(Followed& f);
   Index begin(const TransportPacket& packet);
-  /// `time`: end of the connection, as far as known.
+  /// Reports and removes a connection. `time`: end of the connection, as far as known.
   void close_reason(Index at, CloseReason why, std::int64_t time);
   void process(Followed& f, Side end, const TransportPacket& packet);
   void swap_ends(Index at);
@@ -153,17 +153,17 @@ class QueuePairs final : public PairSink {
   Pool<Followed> followed_;
   std::vector<std::unique_ptr<Search>> spare_searches_;
   std::size_t alive_ = 0;
-  std::size_t bytes_ = 0;  // of all requesters
+  std::size_t bytes_ = 0;  // memory of all requesters
   std::size_t hand_ = 0;   // position of the eviction clock
   std::unordered_map<PortPair, UnpairedDirections, PortPairHash> lone_;
   std::size_t waiting_ = 0;  // packets that wait for pairing
-  /// Requests that wait, by port pair, direction and PSN. And the number of directions in each range of PSNs.
+  /// Waiting requests by port pair, direction and PSN, and the number of directions in each range of PSNs.
   std::unordered_multimap<std::uint64_t, Index> requests_;
   std::unordered_map<std::uint64_t, std::uint32_t> stretches_;
   std::uint64_t evicted_ = 0;
   AddressBook addresses_;
   PortAddress noted_[2];  // ports of the last packet
-  Moment last_;           // packet
+  Moment last_;           // the last packet
 };
 
 }  // namespace rdmawire::tracking

@@ -15,7 +15,7 @@ void QueuePairs::pair(const PairEvidence& evidence) {
     Slot* slot = find(evidence.to(side));
     if (!slot) continue;
     Followed& old = *followed_[slot->at];
-    // The same text, repeated.
+    // The text was repeated.
     if (evidence.by == JoinedBy::text && old.info.paired_by == JoinedBy::text && old.info.by(Side::a).packets == 0 &&
         old.info.by(Side::b).packets == 0)
       return;
@@ -34,7 +34,7 @@ void QueuePairs::pair(const PairEvidence& evidence) {
       sink_.event(&old.info, event);
       close_reason(slot->at, CloseReason::ended, when);
     } else if (old.reported) {
-      close_reason(slot->at, CloseReason::ended, when);  // opened and closed without packets between
+      close_reason(slot->at, CloseReason::ended, when);  // the connection was opened and closed without packets
     } else {
       release(slot->at);
     }
@@ -46,7 +46,7 @@ void QueuePairs::pair(const PairEvidence& evidence) {
   c.first_time = evidence.request_time;
   c.last_frame = evidence.frame;
   c.last_time = evidence.time;
-  // One segment can describe many connections and has no frame number. The first packet sets the ID.
+  // A segment with text can describe many connections, so its frame number is not unique. The first packet sets the ID.
   if (evidence.by != JoinedBy::connection_manager) c.id = 0;
   c.service = evidence.service_known ? evidence.service : Service::rc;
   c.paired_by = evidence.by;
@@ -72,13 +72,14 @@ void QueuePairs::pair(const PairEvidence& evidence) {
   if (!(key_from(f, Side::b) == key_from(f, Side::a))) insert(key_from(f, Side::b), at, Side::b);
 }
 
-// The connection that the evidence describes, if known. `swapped`: its endpoint a is sides[1].
+// Returns the connection that the evidence describes, or nullptr. Sets `swapped` if endpoint a of the connection is
+// sides[1].
 QueuePairs::Followed* QueuePairs::of_evidence(const PairEvidence& evidence, bool& swapped) {
   for (std::size_t side : {std::size_t{1}, std::size_t{0}}) {
     if (evidence.sides[side].qp == 0) continue;
     const Slot* slot = find(evidence.to(side));
     if (!slot) continue;
-    // A packet to `side` is sent by the other side.
+    // The slot is that of packets to `side`, which the other side sends.
     swapped = (slot->end == Side::a) != (side == 1);
     return followed_[slot->at];
   }
@@ -103,7 +104,7 @@ void QueuePairs::opened(const PairEvidence& evidence, const Event& event) {
 
 void QueuePairs::rejected(const PairEvidence& evidence, const Event& event, const Rejection&) {
   if (evidence.sides[1].qp != 0 && options_.use_connection_manager) {
-    // The REP was rejected: the connection exists since pair() and is closed like others.
+    // The REP was rejected. The connection exists since pair(), and is closed like other connections.
     bool swapped = false;
     Followed* f = of_evidence(evidence, swapped);
     if (f && evidence.request_frame && f->info.id != evidence.request_frame) f = nullptr;

@@ -63,10 +63,10 @@ void QueuePairs::try_source_port(Index at) {
   for (std::size_t i = others.size(), looked = 0; i-- > 0 && looked < looked_through; ++looked) {
     if (others[i] == at) continue;
     const Followed& o = *followed_[others[i]];
-    // Most selective condition first, because each comparison can cause a cache miss.
+    // Check the most selective condition first, because each comparison can cause a cache miss.
     if (o.port[0] != f.port[0] && o.port[0] != senders_answer) continue;
     if (o.info.service != f.info.service) continue;
-    const std::uint32_t source = o.info.ends[1].qp;  // QP number of this direction's sender, if it matches
+    const std::uint32_t source = o.info.ends[1].qp;  // QP number of this direction's sender, if the directions match
     same_port += o.port[0] == f.port[0];
     const bool pair = f.port[0] == o.port[0] && f.port[0] == source_port::of_pair(source, dest);
     const bool sender = f.port[0] == source_port::of_sender(source) && o.port[0] == senders_answer;
@@ -74,12 +74,13 @@ void QueuePairs::try_source_port(Index at) {
     if (found != none) return;  // ambiguous: responses must decide
     found = others[i];
   }
-  // Constant source ports are no evidence.
+  // If many directions have the same source port, the port is no evidence.
   constexpr std::size_t constant = 4;
   if (found != none && same_port <= constant) join(found, at, JoinedBy::source_port, Confidence::high);
 }
 
-// Returns the time of the request that `response` answers, if it was seen before frame `before`, or nullopt if unknown.
+// Returns the time of the request that `response` answers, or nullopt if the request was not seen before frame
+// `before`. Returns 0 if the requests no longer wait.
 std::optional<std::int64_t> QueuePairs::answers(const Followed& requests, const TransportPacket& response,
                                                 std::uint64_t before) {
   const Syndrome syndrome(response.syndrome);
@@ -115,7 +116,7 @@ std::optional<std::int64_t> QueuePairs::answers(const Followed& requests, const 
   return 0;
 }
 
-// True if the requests for `responses` exclude this pairing.
+// True if most of the waiting responses do not match the requests, which excludes this pairing.
 bool QueuePairs::contradicts(const Followed& requests, const Followed& responses) {
   if (!requests.search || !responses.search) return false;
   std::size_t good = 0, bad = 0;
@@ -131,7 +132,7 @@ std::uint64_t QueuePairs::place_of(const Followed& f, bool reversed, std::uint64
 
 void QueuePairs::note_request(Index at, const TransportPacket& t) {
   Followed& f = *followed_[at];
-  // Limited search: otherwise many directions with the same PSN would cost quadratic time.
+  // Limit the number of directions with the same PSN, which would otherwise cost quadratic time.
   const std::uint64_t place = place_of(f, false, t.psn.value());
   if (requests_.count(place) < looked_through) requests_.emplace(place, at);
   constexpr std::uint64_t a_stretch = 1ULL << 32;
@@ -158,14 +159,14 @@ void QueuePairs::forget_requests(Index at) {
   f.search->stretches.clear();
 }
 
-// True if the candidate is still valid: its slot can belong to another connection now.
+// True if the candidate can still be the other direction. Its slot may belong to another connection now.
 bool QueuePairs::can_be_other_half(Index at, Index candidate) const {
   const auto &f = followed_[at], &o = followed_[candidate];
   return candidate != at && o && o->lone && o->info.service == f->info.service &&
          o->info.ends[0].address == f->info.ends[1].address && o->info.ends[1].address == f->info.ends[0].address;
 }
 
-// Collects directions whose requests `t`, a packet of direction `at`, can answer.
+// Collects directions whose requests the packet `t` of direction `at` can answer.
 void QueuePairs::look_for_candidates(Index at, const TransportPacket& t) {
   Followed& f = *followed_[at];
   Search& search = *f.search;
@@ -175,20 +176,20 @@ void QueuePairs::look_for_candidates(Index at, const TransportPacket& t) {
     if (std::any_of(search.candidates.begin(), search.candidates.end(), same)) return;
     if (answers(*followed_[candidate], t, t.frame)) search.candidates.push_back({candidate});
   };
-  // A NAK for a gap contains the PSN of a missing packet. The one before it was seen.
+  // A NAK for a gap contains the PSN of a missing packet, so try the PSN before it, too.
   for (const Psn psn : {t.psn, t.psn - 1}) {
     const auto [first, last] = requests_.equal_range(place_of(f, true, psn.value()));
     std::size_t looked = 0;
     for (auto entry = first; entry != last && looked < considered; ++entry, ++looked) consider(entry->second);
   }
   if (search.candidates.empty()) {
-    // The packet is inside a READ's responses, or inside a direction whose packets no longer wait.
+    // The PSN may be inside a READ's responses, or belong to a direction whose packets no longer wait.
     const PortAddress &a = f.info.ends[0].address, &b = f.info.ends[1].address;
     const auto& others =
         lone_[a <= b ? PortPair{a, b} : PortPair{b, a}].from[a == b ? direction_of(f) : 1 - direction_of(f)];
     for (std::size_t i = others.size(), looked = 0; i-- > 0 && looked < looked_through; ++looked) consider(others[i]);
   }
-  // The requests were in hash table order, not in capture order.
+  // Sort the candidates in capture order, because the hash table's order is arbitrary.
   std::sort(search.candidates.begin(), search.candidates.end(), [&](const Candidate& x, const Candidate& y) {
     return followed_[x.at]->info.first_frame < followed_[y.at]->info.first_frame;
   });
@@ -232,7 +233,7 @@ void QueuePairs::try_answers(Index at, const TransportPacket& t) {
   if (search.candidates.size() > 1) search.rivals = true;
   const auto best = std::min_element(search.candidates.begin(), search.candidates.end(),
                                      [](const Candidate& x, const Candidate& y) { return x.against < y.against; });
-  // If several candidates match, the others need more than one contradiction.
+  // A pairing requires that the best candidate has no contradiction, and that every other candidate has at least two.
   constexpr std::uint32_t enough = 2, clear = 2, enough_alone = 3;
   const bool all_clear = std::all_of(search.candidates.begin(), search.candidates.end(),
                                      [&](const Candidate& c) { return &c == &*best || c.against >= clear; });
@@ -258,8 +259,8 @@ void QueuePairs::weigh_candidates(Search& search, const TransportPacket& t) {
   }
   ++search.matches;
   search.last_match = t.psn;
-  // Responses arrive soon: of requests at very different times, the latest one matches. This cannot distinguish
-  // QPs in lockstep.
+  // Responses arrive soon, so among requests at very different times, the latest request matches. This does not
+  // distinguish QPs that send at the same time.
   constexpr std::int64_t much = 4, jitter_ns = 20'000;
   for (Candidate& c : search.candidates)
     if (c.delay < 0 || (shortest != INT64_MAX && c.delay / much >= shortest + jitter_ns)) ++c.against;
@@ -267,7 +268,7 @@ void QueuePairs::weigh_candidates(Search& search, const TransportPacket& t) {
   std::erase_if(search.candidates, [](const Candidate& c) { return c.against >= hopeless; });
 }
 
-// The older one continues, with the younger one as its other direction.
+// Merges two directions. The older connection continues, with the younger one as its other direction.
 QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence confidence) {
   if (followed_[with]->info.first_frame < followed_[at]->info.first_frame) std::swap(at, with);
   Followed& f = *followed_[at];
@@ -283,8 +284,8 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   if (c.upper.protocol == Upper::unknown) c.upper = o.info.upper;
   c.last_frame = std::max(c.last_frame, o.info.last_frame);
   c.last_time = std::max(c.last_time, o.info.last_time);
-  // The counters of the other direction: its endpoint a is endpoint b here. For the unseen endpoint, each
-  // direction has only counted values derived from its own requests.
+  // Adopt the counters of the other direction, whose endpoint a is endpoint b here. For its unseen endpoint, each
+  // direction counted only values that it derived from its own requests.
   const Sent before = c.sent[1];
   c.sent[1] = o.info.sent[0];
   c.sent[1].lost_in_capture += before.lost_in_capture;
@@ -310,7 +311,7 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   release(with);
   insert(key, at, Side::b);
 
-  // Merges both directions' packets into capture order.
+  // Process the waiting packets of both directions in capture order.
   const std::vector<TransportPacket> nothing;
   const auto& x = first ? first->held : nothing;
   const auto& y = second ? second->held : nothing;
@@ -353,7 +354,7 @@ void QueuePairs::give_up(Index at) {
   std::erase_if(search.candidates,
                 [&](const Candidate& c) { return !can_be_other_half(at, c.at) || contradicts(f, *followed_[c.at]); });
   if (search.looked && !search.candidates.empty()) {
-    // The first candidate in the capture wins a tie: the other directions time out in that order.
+    // If candidates are equal, choose the first in the capture, because the other directions time out in capture order.
     const auto less = [&](const Candidate& x, const Candidate& y) {
       if (x.against != y.against) return x.against < y.against;
       return followed_[x.at]->info.first_frame < followed_[y.at]->info.first_frame;

@@ -65,7 +65,8 @@ void QueuePairs::add(const Packet& packet) {
     end = Side::a;
   }
   if (f.info.id == 0) {
-    // Known from a text exchange, which may not contain the service, or from the caller.
+    // The connection is known from a text exchange, which may not contain the service, or from the caller. This is its
+    // first packet.
     f.info.id = f.info.first_frame = t.frame;
     f.info.first_time = t.time;
     if (f.info.paired_by == JoinedBy::text) f.info.service = service_of(t.op->transport);
@@ -74,7 +75,7 @@ void QueuePairs::add(const Packet& packet) {
   // A damaged PSN does not identify a new connection.
   if (!(t.crc_bad && f.good_crcs != 0)) {
     if (begins_anew(f, t)) {
-      // Waiting packets belong to an earlier connection. After pairing, a replacement can be detected.
+      // The waiting packets belong to an earlier connection. Stop waiting, so that the replacement can be detected.
       give_up(at);
       slot = find({t.from, t.to, number_of(t)});
       at = slot->at;
@@ -92,8 +93,8 @@ void QueuePairs::take(Index at, Side end, const Packet& packet, const TransportP
   count(f, end, t);
   bool changed = false;
   const bool whole = judge_crc(f, end, packet, t, changed);
-  // Any field of a damaged packet can be wrong. If every CRC is bad, the CRCs are an artifact of the capture. A
-  // caller that created the QPs captures directly on the wire.
+  // Any field of a damaged packet can be wrong. If every CRC is bad, the cause is the capture, and not damage. This
+  // does not apply to a caller that created the QPs, which captures directly on the wire.
   if (!whole && (f.good_crcs != 0 || f.info.paired_by == JoinedBy::caller)) {
     Requester& requester = f.requesters[static_cast<std::size_t>(t.is_response() ? other(end) : end)];
     const bool plausible = !t.is_response() && requester.started() && t.psn == requester.window().next;
@@ -108,7 +109,8 @@ void QueuePairs::take(Index at, Side end, const Packet& packet, const TransportP
   }
   const Sent& sent = f.info.by(end);
   if (changed && f.good_crcs != 0 && sent.packets > sent.crc_bad) {
-    // Other packets of the sender are unchanged. The receiver drops this one, unless only the captured copy is changed.
+    // Other packets of the sender are unchanged. The receiver drops the changed packet, unless only the captured copy
+    // was changed.
     if (t.is_response()) f.requesters[static_cast<std::size_t>(other(end))].damaged(t);
     TransportPacket damaged = t;
     damaged.damaged = true;
@@ -118,7 +120,7 @@ void QueuePairs::take(Index at, Side end, const Packet& packet, const TransportP
   follow(at, end, t);
 }
 
-// Endpoint a is the sender of the first packet.
+// Swaps the endpoints, so that endpoint a is the sender of the first packet.
 void QueuePairs::swap_ends(Index at) {
   Followed& f = *followed_[at];
   Slot* const from_a = find(key_from(f, Side::a));
@@ -131,7 +133,7 @@ void QueuePairs::swap_ends(Index at) {
   if (f.agreement) std::swap(f.agreement->ends[0], f.agreement->ends[1]);
 }
 
-// Events of a single packet wait with the packet.
+// Reports an event of a single packet. If the packet waits for pairing, the event waits, too.
 void QueuePairs::tell(Followed& f, const Event& event) {
   constexpr std::size_t most = 4 * patience_packets;
   if (f.search && !f.search->late && f.search->events.size() < most)
@@ -140,7 +142,7 @@ void QueuePairs::tell(Followed& f, const Event& event) {
     sink_.event(&f.info, event);
 }
 
-// Reports the waiting events through `frame` as events of the connection's endpoint `end`.
+// Reports the waiting events up to and including `frame` as events of the connection's endpoint `end`.
 void QueuePairs::tell_waiting(const Followed& f, Search& search, Side end, std::uint64_t frame) {
   for (; search.reported < search.events.size() && search.events[search.reported].frame <= frame; ++search.reported) {
     Event& event = search.events[search.reported];
@@ -202,9 +204,9 @@ void QueuePairs::count(Followed& f, Side end, const TransportPacket& t) {
   if (!t.crc_bad) judge_pkey(f, t, event);
 }
 
-// Either of the first packets of a connection can have the wrong P_Key. The next one decides.
+// If the first two packets of a connection have different P_Keys, either can be wrong. The third packet decides.
 void QueuePairs::judge_pkey(Followed& f, const TransportPacket& t, Event& event) {
-  constexpr std::uint16_t base = 0x7fff;  // without the membership bit
+  constexpr std::uint16_t base = 0x7fff;  // P_Key without the membership bit
   Connection& c = f.info;
   const auto tell_wrong = [&](Event& wrong, std::uint16_t found) {
     wrong.kind = EventKind::pkey_mismatch;
@@ -246,7 +248,8 @@ void QueuePairs::judge_pkey(Followed& f, const TransportPacket& t, Event& event)
   if (!same) tell_wrong(event, t.pkey);
 }
 
-// Some senders alternate between two ports or vary the port of every packet. Reported only once.
+// Reports a new source port. Ports of senders that alternate between two ports, or that vary the port of every packet,
+// are not reported each time.
 void QueuePairs::note_path(Followed& f, Side end, const TransportPacket& t) {
   const auto side = static_cast<std::size_t>(end);
   constexpr std::uint8_t max_path_changes = 8;
@@ -291,8 +294,8 @@ bool QueuePairs::judge_crc(Followed& f, Side end, const Packet& packet, const Tr
     event.cause = cause_of(cause);
     event.value = restored_value(cause);
   }
-  // If all CRCs are bad, an address may have been rewritten, which only packets of other connections can show
-  // later.
+  // If all CRCs of a connection are bad, an address may have been rewritten. Later packets of other connections may
+  // contain the original address.
   constexpr std::size_t put_aside = 256;
   if (event.cause == Cause::unknown && f.good_crcs == 0 && f.unexplained.size() < put_aside) {
     f.unexplained.push_back(event);
@@ -316,7 +319,7 @@ void QueuePairs::tell_unexplained(Followed& f, Cause cause, std::uint64_t value)
   f.unexplained.shrink_to_fit();
 }
 
-// True if the request is too far from the last waiting one.
+// True if the PSN of the request is too far from the last waiting request.
 bool QueuePairs::begins_anew(const Followed& f, const TransportPacket& t) {
   if (!f.search || f.search->late || t.is_response()) return false;
   const auto& held = f.search->held;
@@ -330,14 +333,14 @@ bool QueuePairs::begins_anew(const Followed& f, const TransportPacket& t) {
   return ahead >= psns + Requester::far || -ahead >= Requester::far;
 }
 
-// Treats the packet as a stray: counts it and ignores its contents.
+// Treats the packet in `jump` as a stray: counts it and ignores its contents.
 void QueuePairs::settle_jump(Followed& f, Side end) {
   auto& jump = f.jump[static_cast<std::size_t>(end)];
   if (jump) count(f, end, *jump);
   jump.reset();
 }
 
-// True if the packet waits for a decision, or belongs to another connection. It is not counted yet.
+// True if the packet belongs to a new connection with the same QPs, or waits for this decision. It is not counted yet.
 bool QueuePairs::replaced(Index at, Side end, const TransportPacket& t) {
   Followed& f = *followed_[at];
   const auto side = static_cast<std::size_t>(end);
@@ -345,7 +348,7 @@ bool QueuePairs::replaced(Index at, Side end, const TransportPacket& t) {
   constexpr std::int64_t silence_ns = 500'000'000;
   const bool silence = f.last_time != 0 && t.time - f.last_time >= silence_ns && !t.crc_bad;
   if (t.is_response()) {
-    // A response to a request of another direction that is not paired yet.
+    // The response may belong to a request of another direction that is not paired yet.
     const Requester& requester = f.requesters[1 - side];
     if (!silence || (requester.started() && requester.window().place(t.psn) == machines::ResponsePlace::outstanding))
       return false;
@@ -388,7 +391,7 @@ bool QueuePairs::replaced(Index at, Side end, const TransportPacket& t) {
   return true;
 }
 
-// The QPs belong to another connection, as its first request shows.
+// Starts a new connection with the same QPs, because its first request does not continue the old one.
 void QueuePairs::replace(Index at, const TransportPacket& first, const TransportPacket* second) {
   Followed& f = *followed_[at];
   Event event;
@@ -429,7 +432,7 @@ void QueuePairs::follow(Index at, Side end, const TransportPacket& t) {
   if (t.is_response()) {
     try_answers(at, t);
     const Slot* slot = find({t.from, t.to, number_of(t)});
-    if (!slot || slot->at != at || !followed_[at]->search) return;  // its pair was found
+    if (!slot || slot->at != at || !followed_[at]->search) return;  // the direction was paired
   }
   if (search.held.size() >= patience_packets || t.time - search.since > patience_ns ||
       waiting_ > options_.waiting_packets)

@@ -131,7 +131,7 @@ std::vector<Connection> connections_of(const std::string& path, const TrackerOpt
   return all;
 }
 
-// Each kind of evidence finds the same pairs as the others.
+// Each kind of evidence must find the same pairs as the other kinds.
 TEST(QueuePairs, EvidenceAgreesInRealCaptures) {
   unsigned checked = 0;
   for (const char* name : {"rc-send.pcap.gz", "rc-read.pcap.gz", "rc-atomic.pcap", "rc-write-ipv6.pcap", "rping.pcap",
@@ -260,7 +260,7 @@ TEST(QueuePairs, ReusedForAnotherConnection) {
   EXPECT_EQ(recorded.messages.size(), 6U);
 }
 
-// A single direction whose packets wait.
+// A single direction, whose packets wait for pairing.
 TEST(QueuePairs, ReusedWhilePacketsWait) {
   Link link({.joined = false});
   link.sends(100, 20);
@@ -303,7 +303,7 @@ TEST(QueuePairs, CmExchangeReplacesTheConnection) {
   EXPECT_EQ(recorded.farewells[1].connection.sent[0].packets, 60U);
 }
 
-// The capture starts long after the CM's exchange, or the applications exchanged it for another run.
+// The capture starts long after the CM's exchange, or the applications exchanged these QPs for another run.
 TEST(QueuePairs, FirstRequestDeterminesTheStartingPsn) {
   Link link({.first_a = 100});
   link.sends(0x600000, 5);
@@ -386,7 +386,7 @@ TEST(QueuePairs, ExtendedReliableConnections) {
   EXPECT_EQ(recorded.messages.size(), 4U);
 }
 
-// Its headers are unpublished, so packets are only counted.
+// The headers of this transport are not published, so packets are only counted.
 TEST(QueuePairs, VendorTransport) {
   Link link({.joined = false});
   for (std::uint32_t i = 0; i < 4; ++i)
@@ -532,13 +532,13 @@ TEST(QueuePairs, CandidateWhoseSlotIsReused) {
 
 // ---- Interleaved connections
 
-/// One event or message without its frames, which depend on the packet order.
+/// Text of an event or message, without the frame numbers, which depend on the order of the packets.
 std::string without_frames(const Event& e) {
   return name_of(e) + " " + std::to_string(e.psn) + " x" + std::to_string(e.packets) + " " +
          std::to_string(static_cast<int>(e.end)) + " " + std::to_string(e.bytes);
 }
 
-// Connections between different hosts are independent: the interleaving of their packets does not change the
+// Connections between different hosts are independent: the order in which their packets are mixed must not change the
 // reports.
 TEST(QueuePairs, InterleavingDoesNotChangeReports) {
   constexpr std::size_t connections = 6;
@@ -571,7 +571,7 @@ TEST(QueuePairs, InterleavingDoesNotChangeReports) {
     std::vector<std::size_t> order;
     for (std::size_t i = 0; i < connections; ++i) order.insert(order.end(), scripts[i].size(), i);
     if (seed != 0) std::shuffle(order.begin(), order.end(), random);
-    // Each connection has its own clock, the packet's position in its script.
+    // The time of a packet is its position in the script of its connection.
     std::vector<std::size_t> next(connections);
     for (const std::size_t i : order) {
       link.now = 1'000'000'000 + static_cast<std::int64_t>(next[i]) * millisecond;

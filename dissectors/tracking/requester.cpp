@@ -55,7 +55,7 @@ void Requester::expect(Psn first) {
 }
 
 bool Requester::can_continue(Psn psn) const {
-  // The PSN from the CM can belong to another run. The first request decides.
+  // A PSN from the CM or a text exchange can belong to another run, so the first request decides.
   return !started_ || expected_ || near(psn);
 }
 
@@ -74,7 +74,7 @@ void Requester::fetch_state(bool response) const {
   fetch_between(&ack_frame_, this + 1);
 }
 
-// Requests append after the last packet and may remove the first one. Responses access the last few.
+// Requests append after the last packet and may remove the first packet. Responses access the last few packets.
 void Requester::fetch_requests(bool response) const {
   constexpr std::size_t few = 4;
   if (const SentPacket* first = packets_.place(0)) fetch(first, sizeof(SentPacket));
@@ -96,7 +96,7 @@ std::size_t Requester::memory() const {
 void Requester::unseen_request(const TransportPacket& packet, const Reporter& to) {
   ++to.connection.contradicting;
   if (packet.psn - window_.next > far) {
-    // No capture loses that many packets and continues.
+    // The distance is too large for capture loss, so the response is unsolicited.
     Event event = event_of(EventKind::unsolicited_response, Cause::none, packet, to);
     to.tell(event);
     return;
@@ -106,14 +106,15 @@ void Requester::unseen_request(const TransportPacket& packet, const Reporter& to
   if (!t.unsent || packet.psn - t.unsent->psn > 0) t.unsent = packet;
 }
 
-// The next request decides: requests are missing in the capture or captured late, or the response is unsolicited.
+// Decides about a response without request at the next request: requests are missing in the capture or captured late,
+// or the response is unsolicited.
 void Requester::settle_unsent(const TransportPacket& request, const Reporter& to) {
   LossEpisode& t = *trouble_;
-  if (!t.unsent || request.psn - window_.next < 0) return;  // a retransmission decides nothing
+  if (!t.unsent || request.psn - window_.next < 0) return;  // a retransmission does not decide
   const TransportPacket unsent = *t.unsent;
   if (request.psn - window_.next > 0) {
-    // A request with a response was sent, so the gap before this request is capture loss. The next response
-    // shows which of its packets were acknowledged later.
+    // The response shows that its request was sent, so the gap before this request is capture loss. The next response
+    // shows which packets of the gap were acknowledged later.
     if (request.psn - unsent.psn > 1) {
       t.unsent.reset();
       return;
@@ -242,7 +243,7 @@ void Requester::finish(const Reporter& to, std::int64_t end) {
     event.kind = EventKind::unanswered;
     event.end = to.end;
     event.frame = waiting_.front().message.first_frame;
-    // Part of the last retransmission burst, unless that contained earlier messages.
+    // The event ends with the last retransmission burst, unless the burst contained only earlier messages.
     event.last_frame = std::max({event.frame, round_.event.frame, round_.event.last_frame});
     event.time = waiting_.front().message.start;
     event.duration = last_time_ - event.time;
@@ -262,7 +263,7 @@ void Requester::finish(const Reporter& to, std::int64_t end) {
       m.outcome = to.joined && acknowledged_service(to.connection) ? Outcome::unanswered : Outcome::sent;
     }
     if (m.outcome == Outcome::unanswered) {
-      // The last response of a READ may have arrived without an earlier one.
+      // The last response of a READ may have arrived although an earlier response is missing.
       m.answer_frame = 0;
       m.answer_time = 0;
     }

@@ -23,7 +23,7 @@ struct Reporter {
   Connection& connection;
   Sink& sink;
   Side end = Side::a;   ///< the requester
-  bool joined = false;  ///< the peer's packets are seen and paired
+  bool joined = false;  ///< packets of the peer were seen and paired
   PacketNote* note = nullptr;
 
   [[nodiscard]] Sent& requester() const { return connection.by(end); }
@@ -55,15 +55,16 @@ class Requester {
   void notified(const TransportPacket& packet, const Reporter& to);
   /// Reports the remaining state. The capture ended at `end`, nanoseconds since 1970.
   void finish(const Reporter& to, std::int64_t end);
-  /// Returns the condition this requester waited for during the silence before this packet. None if another event
-  /// reports it.
+  /// Returns the condition for which this requester waited during the silence before this packet, or Cause::none if
+  /// another event reports the wait.
   [[nodiscard]] Cause waited_for(const TransportPacket& packet) const;
 
   /// True if a request was seen.
   [[nodiscard]] bool started() const { return started_; }
   [[nodiscard]] const machines::RequesterWindow& window() const { return window_; }
   [[nodiscard]] Psn first() const { return first_; }
-  /// True if a request with this PSN can belong to the current sequence. If not, the QP has a new connection.
+  /// True if a request with this PSN can belong to the current connection. Otherwise the QP is used for a new
+  /// connection.
   [[nodiscard]] bool can_continue(Psn psn) const;
   /// Memory in addition to the object itself, in bytes.
   [[nodiscard]] std::size_t memory() const;
@@ -76,7 +77,7 @@ class Requester {
   struct SentPacket {
     Psn psn;
     std::uint32_t psns = 1;
-    std::uint64_t frame = 0;  // of its first transmission (0: not seen)
+    std::uint64_t frame = 0;  // frame of its first transmission (0: not seen)
     std::int64_t first_time = 0;
     std::int64_t time = 0;  // of its last transmission
     std::uint32_t payload = 0;
@@ -85,15 +86,15 @@ class Requester {
     std::uint16_t identification = 0, last_identification = 0;  // of its first and last transmission
     std::uint8_t opcode = 0;
     bool seen = false;
-    bool late = false;                // filled a gap
-    bool overtaken = false;           // filled a gap, and was sent before later captured packets
-    bool reported = false;            // a gap whose loss was reported
-    bool dropped = false;             // its last transmission was captured while the responder expected an earlier PSN
-    bool damaged = false;             // its last transmission was captured with a bad CRC
-    bool late_response = false;       // its response was captured after the response to a later request
-    bool passed_over = false;         // the last retransmission burst skipped it
-    std::uint64_t beyond_frame = 0;   // the first response to a later packet
-    std::uint64_t refused_frame = 0;  // a gap: the NAK that requested it
+    bool late = false;               // filled a gap
+    bool overtaken = false;          // filled a gap, and was sent before packets that were captured earlier (reordered)
+    bool reported = false;           // a gap whose loss was reported
+    bool dropped = false;            // its last transmission was captured while the responder expected an earlier PSN
+    bool damaged = false;            // its last transmission was captured with a bad CRC
+    bool late_response = false;      // its response was captured after the response to a later request
+    bool passed_over = false;        // the last retransmission burst skipped it
+    std::uint64_t beyond_frame = 0;  // frame of the first response to a later packet
+    std::uint64_t refused_frame = 0;  // a gap: frame of the NAK that requested its retransmission
     std::int64_t refused_time = 0;
     [[nodiscard]] Psn end() const { return psn + psns; }
   };
@@ -106,22 +107,24 @@ class Requester {
     bool read = false;
     bool atomic = false;      // atomic, FLUSH or ATOMIC WRITE: one response (an acknowledgement does not complete it)
     bool unmeasured = false;  // READ: its length was truncated by the capture
-    bool answered = false;    // its response was seen, but that of an earlier READ or atomic is missing
+    bool answered = false;    // its response was seen, but the response to an earlier READ or atomic is missing
     Psn next_response;        // READ: the first response that the requester is missing
-    Psn seen;                 // READ: the same, if only the capture missed the earlier ones
+    Psn seen;                 // READ: the first response that is missing in the capture
     Psn beyond;               // READ: one after the furthest response
-    std::uint64_t skipped_frame = 0;  // first later response in spite of missing ones: implies a NAK
+    // Frame of the first later response although this message's response is missing: implies a NAK.
+    std::uint64_t skipped_frame = 0;
     std::int64_t skipped_time = 0;
-    Psn gap_end;                    // READ: the first response after those missing from `seen` on
-    std::uint64_t ahead_frame = 0;  // first later response before the missing one, in the capture
+    Psn gap_end;                    // READ: the first captured response after the gap that starts at `seen`
+    std::uint64_t ahead_frame = 0;  // frame of the first later response that was captured before the missing one
     std::int64_t ahead_time = 0;
-    bool tell_order = true;  // READ: a missing response that arrives is out of order, not a retransmission
+    // READ: a missing response that arrives later counts as out of order, not as a retransmission.
+    bool tell_order = true;
   };
   /// A retransmission burst in progress.
   struct Round {
     bool active = false;
     Event event;
-    Psn next;           // the PSN that would continue it
+    Psn next;           // the PSN that would continue the burst
     bool copy = false;  // so far a single packet, identical to the first transmission
     std::int64_t last_time = 0;
   };
@@ -132,8 +135,9 @@ class Requester {
     Psn psn;
     std::uint64_t frame = 0;
     std::int64_t time = 0;
-    Event event;                              // RNR: reported when the wait is over
-    Cause cause = Cause::sequence_error_nak;  // of the retransmission that it requests, unless the packet arrives late
+    Event event;  // RNR NAK: event to report when the wait is over
+    // Cause of the retransmission that the NAK requests, unless the packet arrives late.
+    Cause cause = Cause::sequence_error_nak;
   };
   /// How a request packet with a known PSN relates to its earlier transmissions.
   enum class Repeat : std::uint8_t {
@@ -146,14 +150,14 @@ class Requester {
   struct Suspect {
     bool active = false;
     Psn psn;
-    Event event;                     // of its loss
-    std::int64_t retransmitted = 0;  // time of its retransmission (0: none). Its response decides
+    Event event;                     // event of the loss
+    std::int64_t retransmitted = 0;  // time of the retransmission (0: none). The response to it decides
   };
   /// The reason why the responder drops the packets after a missing one.
   struct Disorder {
     Cause cause = Cause::none;  // none: not known yet
-    std::int64_t until =
-        0;  // downstream of the capture point: time at which the missing packet is known to have arrived
+    // For a cause downstream of the capture point: time at which the missing packet is known to have arrived.
+    std::int64_t until = 0;
   };
   struct DamagedPacket {
     std::uint64_t frame = 0;
@@ -181,20 +185,21 @@ class Requester {
   };
   /// State that few connections need.
   struct LossEpisode {
-    std::deque<TransportPacket> ahead;  // by PSN (wait until the gap before them is filled or given up)
+    std::deque<TransportPacket> ahead;  // packets after a gap, by PSN. They wait until the gap is filled or given up
     std::vector<Notification> notifications;
-    std::optional<TransportPacket> unsent;  // the furthest response to a request that was not seen
-    TransportPacket first_unsent;           // the first of these
+    std::optional<TransportPacket> unsent;  // the response with the highest PSN to a request that was not seen
+    TransportPacket first_unsent;           // the first response to a request that was not seen
     Suspect suspect;
     Disorder disorder;
-    std::array<DamagedPacket, 8> damaged;  // the last ones
+    std::array<DamagedPacket, 8> damaged;  // the last damaged packets
     std::uint32_t damaged_count = 0;
     DamagedPacket damaged_response;  // the last one
-    Event copies;                    // consecutive copies of request packets, if copying_
+    Event copies;                    // duplicates of consecutive request packets, if copying_
     Psn copies_next;
   };
 
-  static constexpr std::size_t kept_packets = 24;  // acknowledged packets that are remembered to detect retransmissions
+  // Number of acknowledged packets that are remembered to detect retransmissions.
+  static constexpr std::size_t kept_packets = 24;
   static constexpr std::size_t max_packets = 1 << 16;
   static constexpr std::size_t max_waiting = 1 << 14;
   static constexpr std::size_t max_ahead = 4096;
@@ -261,12 +266,12 @@ class Requester {
 
   bool started_ = false, expected_ = false;
   machines::RequesterWindow window_;
-  std::uint32_t mtu_ = 0;  // the connection's, as far as it was applied
+  std::uint32_t mtu_ = 0;  // MTU of the connection that was applied last
   Psn first_;
   Psn delivered_;     // all packets before this PSN were seen in order
   bool gap_ = false;  // packets are missing after delivered_
   machines::MessageSequence sequence_;
-  bool sequence_known_ = false;  // false: after a start in the middle, or a gap
+  bool sequence_known_ = false;  // false: after a start within a message, or after a gap
   bool open_ = false;            // the last of waiting_ is incomplete
   std::uint8_t read_limit_ = 0;
   std::uint32_t reads_out_ = 0;
@@ -274,18 +279,18 @@ class Requester {
   Ring<SentPacket> packets_;
   Ring<Waiting> waiting_;
   std::uint64_t messages_ = 0;
-  std::uint32_t bytes_sent_ = 0;  // payload, each packet counted once, modulo 2^32
+  std::uint32_t bytes_sent_ = 0;  // payload bytes, each packet counted once, modulo 2^32
   Round round_;
   Refusal refusal_;
   Refusal obeyed_late_;  // a sequence error NAK that a later acknowledgement made obsolete
   GapFill filler_;
-  std::uint32_t unanswered_again_ = 0;  // retransmitted packets whose acknowledgement may be repeated
-  Psn again_end_;                       // next PSN at the end of that burst: their acknowledgements have earlier PSNs
-  std::int64_t again_time_ = 0;         // of the last retransmitted packet
-  std::int64_t again_until_ = 0;        // when the last of these can arrive (0: unknown)
+  std::uint32_t unanswered_again_ = 0;  // number of retransmitted packets whose acknowledgement may be repeated
+  Psn again_end_;                 // next PSN at the end of that burst. The repeated acknowledgements have earlier PSNs
+  std::int64_t again_time_ = 0;   // time of the last retransmitted packet
+  std::int64_t again_until_ = 0;  // time until which these acknowledgements can arrive (0: unknown)
   TransportPacket last_ack_;
   std::uint64_t ack_frame_ = 0;  // the last acknowledgement
-  std::int64_t last_time_ = 0;   // of this endpoint's requests and their responses
+  std::int64_t last_time_ = 0;   // time of the last request of this endpoint, or response to it
   std::uint64_t last_frame_ = 0;
   std::int64_t response_time_ = 0;
   std::int64_t fastest_response_ = INT64_MAX;  // shortest time from a request to its response, at the capture point
@@ -295,14 +300,14 @@ class Requester {
   std::uint32_t most_outstanding_ = 0;
   bool msn_known_ = false;
   Msn msn_;                         // of the last ACK
-  std::uint64_t msn_messages_ = 0;  // number of messages it counted
+  std::uint64_t msn_messages_ = 0;  // number of messages that this MSN counts
   std::uint64_t msn_epoch_ = 0;
   std::uint64_t epoch_ = 0;           // number of places where messages could not be counted
-  SendOrder order_, response_order_;  // of the requests and the responses
+  SendOrder order_, response_order_;  // send order of the requests, and of the responses
   // The PSN that the responder expects, if it received the captured packets in the captured order. It differs from the
   // PSN after the newest packet if packets were missing, late or damaged at the capture point.
   bool disordered_ = false;
-  bool copying_ = false;  // copies were captured and not reported yet
+  bool copying_ = false;  // duplicates were captured and not reported yet
   Psn accepted_;          // valid if disordered_
   std::unique_ptr<LossEpisode> trouble_;
   std::unique_ptr<std::array<SeenResponse, 64>> seen_responses_;  // by the low bits of their PSN (only with READs)

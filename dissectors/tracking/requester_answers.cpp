@@ -90,7 +90,7 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
   }
 }
 
-// Records the currently outstanding packets.
+// Stores the number of outstanding packets and requests in `note`.
 void Requester::note_window(PacketNote& note) {
   note.outstanding = window_.outstanding();
   const SentPacket* oldest = note.outstanding != 0 ? find(window_.oldest) : nullptr;
@@ -103,7 +103,7 @@ void Requester::note_window(PacketNote& note) {
   }
 }
 
-// Called when an atomic, FLUSH or ATOMIC WRITE has its response.
+// Handles the response to an atomic, FLUSH or ATOMIC WRITE.
 void Requester::answered(Waiting* waiting, const TransportPacket& packet, const Reporter& to) {
   if (waiting && waiting->atomic && !waiting->done) {
     if (packet.op->operation == Operation::atomic_acknowledge) waiting->message.atomic_original = packet.operand;
@@ -114,7 +114,7 @@ void Requester::answered(Waiting* waiting, const TransportPacket& packet, const 
   acknowledge(packet.psn, packet, to);
 }
 
-// Marks all requests sent before the answered one: a later request was answered.
+// Marks all requests before the answered one, because a later request was answered.
 void Requester::mark_answered(const TransportPacket& packet) {
   if (packets_.empty() || packet.psn - packets_.front().psn < 0) return;  // no longer remembered
   const std::size_t at = index_of(packet.psn);
@@ -150,13 +150,14 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
     const bool excused = unanswered_again_ > 0 && packet.psn - again_end_ < 0 && packet.time - again_time_ < again_ns &&
                          (again_until_ == 0 || packet.time <= again_until_);
     const bool copy = same && last_ack_.icrc == packet.icrc && last_ack_.identification == packet.identification;
-    // An acknowledgement has the newest PSN and MSN, also for duplicates.
+    // A responder sends acknowledgements with its newest PSN and MSN, also for duplicates. So an older PSN and MSN
+    // shows a late acknowledgement.
     const bool late = response_order_.numbered()
                           ? response_order_.is_late(packet.identification)
                           : !excused && last_ack_.frame != 0 && packet.psn - last_ack_.psn < 0 &&
                                 packet.msn - last_ack_.msn < 0 && packet.time - last_ack_.time < disorder_ns;
     if (packet.op->operation != Operation::acknowledge) {
-      // A repeated READ or atomic response.
+      // Repeated READ and atomic responses cause no event.
     } else if (copy && (response_order_.numbered() ||
                         (packet.time - last_ack_.time < acknowledgement_copy_ns && !round_.active && !excused))) {
       Event event = event_of(EventKind::duplicate, Cause::none, packet, to);
@@ -174,8 +175,8 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
     } else if (excused) {
       --unanswered_again_;  // each retransmitted packet causes an acknowledgement
     } else if (ack_frame_ != 0 && !round_.active && (!same || last_ack_.syndrome == packet.syndrome)) {
-      // Another syndrome: new credits. 9.7.7.2
-      // No acknowledgement so far: it acknowledges requests sent before the capture.
+      // No event for new credits (another syndrome, 9.7.7.2), nor for the first acknowledgement of the capture, which
+      // acknowledges requests that were sent before the capture.
       Event event = event_of(EventKind::ghost_acknowledgement, Cause::none, packet, to);
       event.origin_frame = ack_frame_;
       to.tell(event);
@@ -183,7 +184,7 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
     last_ack_ = packet;
     return;
   }
-  // The packet that filled the gap was late: a retransmission would be followed by more packets immediately.
+  // The packet that filled the gap was late, because a retransmission would continue with more packets immediately.
   if (filler_.active && through - filler_.psn >= 0) settle_filler(false, to);
   if (gap_ && through - delivered_ >= 0) give_up_gap(through, true, packet.frame, to);
   bool blocked = false;
@@ -192,8 +193,8 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
     if (waiting.first - through > 0) break;
     if (waiting.done || !waiting.whole || waiting.end - through > 1) continue;
     if ((waiting.read || waiting.atomic) && waiting.next_response != waiting.end) {
-      // Its own response is missing: this one implies a NAK. IBTA vol 1, 9.7.5.1.2, 9.7.6 (clause number not
-      // verified).
+      // The message's own response is missing, so this response implies a NAK. IBTA vol 1, 9.7.5.1.2, 9.7.6 (clause
+      // number not verified).
       if (waiting.seen != waiting.end) {
         skipped(waiting, packet);
       } else if (!waiting.answered) {
@@ -221,7 +222,7 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
   if (packet.op->operation != Operation::rdma_read_response && Syndrome(packet.syndrome).is_ack() && packet.has_aeth)
     check_msn(packet, to);
   drop_done();
-  // The requester received responses that it never requested again.
+  // The requester never retried the request, so it must have received the missing responses.
   if (Waiting* stuck = blocking();
       stuck && stuck->skipped_frame != 0 &&
       (waiting_.size() > response_patience || packet.time - stuck->skipped_time > response_patience_ns))
@@ -249,7 +250,7 @@ Requester::Waiting* Requester::blocking() {
   return nullptr;
 }
 
-// A requester that repeats the request from `from` on has dropped all later responses.
+// The requester retransmits from message `from` on, so it has dropped all later responses.
 void Requester::drop_answers_behind(const Waiting& from) {
   for (std::size_t i = waiting_.size(); i-- > 0 && &waiting_[i] != &from;) {
     Waiting& waiting = waiting_[i];
@@ -273,8 +274,8 @@ void Requester::unblock(Waiting& stuck, const Reporter& to) {
     Event event;
     event.kind = EventKind::lost_in_capture;
     event.end = to.end;
-    // Visible at a response after the missing ones or, if those were the last, at the packet that caused the
-    // wait.
+    // The loss is visible at a response after the missing ones, or, if these were the last, at the packet that revealed
+    // it.
     event.frame = stuck.ahead_frame != 0 ? stuck.ahead_frame : stuck.skipped_frame;
     event.time = stuck.ahead_frame != 0 ? stuck.ahead_time : stuck.skipped_time;
     event.origin_frame = stuck.message.first_frame;
@@ -285,12 +286,12 @@ void Requester::unblock(Waiting& stuck, const Reporter& to) {
     to.tell(event);
   }
   stuck.answered = true;
-  stuck.skipped_frame = 0;  // already evaluated, though an earlier message may block it
+  stuck.skipped_frame = 0;  // the gap was evaluated, even if an earlier message still blocks this one
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     Waiting& waiting = waiting_[i];
     if (waiting.done) continue;
     if (!waiting.answered) break;
-    // Its responses arrived out of order: the requester retries it.
+    // The responses of this READ arrived out of order, so the requester retries it.
     if (&waiting != &stuck && waiting.read && waiting.next_response != waiting.end) break;
     waiting.done = true;
     if ((waiting.read || waiting.atomic) && reads_out_ > 0) --reads_out_;
@@ -302,7 +303,7 @@ void Requester::unblock(Waiting& stuck, const Reporter& to) {
 
 // The responder's MSN counts the completed messages. IBTA vol 1, 9.7.7.1.
 void Requester::check_msn(const TransportPacket& packet, const Reporter& to) {
-  // Waiting messages are sorted by PSN, only the last one can be incomplete.
+  // Waiting messages are sorted by PSN. Only the last one can be incomplete.
   std::size_t low = 0, high = waiting_.size();
   while (low < high) {
     const std::size_t middle = (low + high) / 2;
@@ -333,7 +334,7 @@ std::uint64_t Requester::frame_of_response(Psn psn) const {
   return seen.psn == psn ? seen.frame : 0;
 }
 
-// Records the READ responses in the capture, independent of the requester's state.
+// Tracks which responses of a READ the capture contains, independent of the requester's state.
 void Requester::note_seen(Waiting& read, const TransportPacket& packet, const Reporter& to) {
   const std::int32_t ahead = packet.psn - read.seen;
   if (ahead == 0) {
@@ -396,10 +397,11 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
   }
   note_seen(*waiting, packet, to);
   Waiting* const first = blocking();
-  // The requester is missing the requested data and drops everything before it arrives.
+  // The requester waits for the retried response of an earlier message, and drops all responses before it.
   const bool dropped = first != waiting && !first->tell_order;
   if (!dropped && packet.psn == waiting->next_response) {
-    // The requester dropped earlier out-of-order responses, so missing ones are detected from here on.
+    // After a retry, the requester has dropped the responses after the missing one. Detect missing responses from here
+    // on.
     waiting->next_response += 1;
     if (!waiting->tell_order) waiting->skipped_frame = 0;
   } else if (packet.psn - waiting->next_response > 0 && waiting->skipped_frame == 0) {
@@ -419,7 +421,7 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
       unblock(*first, to);
     return;
   }
-  // This READ's response acknowledges everything before.
+  // The response of this READ acknowledges all earlier requests.
   if (waiting->first - window_.oldest > 0) {
     acknowledge(waiting->first - 1, packet, to);
     waiting = waiting_of(packet.psn);
@@ -432,7 +434,7 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
   drop_done();
 }
 
-// `again`: the request that ends the wait. nullptr: another packet does.
+// Ends the wait after a NAK or RNR NAK. `again`: the request that ends it, or nullptr if another packet does.
 void Requester::end_refusal(const Reporter& to, const TransportPacket* again) {
   if (!refusal_.active) return;
   refusal_.active = false;
@@ -449,7 +451,7 @@ void Requester::end_refusal(const Reporter& to, const TransportPacket* again) {
 }
 
 void Requester::refused(const TransportPacket& packet, const Reporter& to) {
-  // It acknowledges the packets before.
+  // A NAK acknowledges all packets before its PSN.
   if (window_.place(packet.psn - 1) == machines::ResponsePlace::outstanding) acknowledge(packet.psn - 1, packet, to);
   const Syndrome syndrome(packet.syndrome);
   SentPacket* request = find(packet.psn);

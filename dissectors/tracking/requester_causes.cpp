@@ -15,14 +15,14 @@ namespace rdmawire::tracking {
 
 using namespace requester_limits;
 
-// The responder now drops all packets after the missing one.
+// Starts a period in which the responder drops all packets after the missing one.
 void Requester::begin_disorder(Psn missing, Cause cause) {
   disordered_ = true;
   accepted_ = missing;
   trouble().disorder = {cause, 0};
 }
 
-// A packet with these PSNs reached the capture point again, or late.
+// Updates the expected PSN. A packet with PSNs from `psn` to before `end` was captured, possibly again or late.
 void Requester::accept(Psn psn, Psn end, const TransportPacket& packet) {
   if (!disordered_) return;
   const std::size_t at = index_of(psn);
@@ -37,7 +37,7 @@ void Requester::accept(Psn psn, Psn end, const TransportPacket& packet) {
   if (accepted_ - window_.next >= 0) disordered_ = false;
 }
 
-// The responder acknowledged all packets up to and including `through`.
+// Updates the expected PSN. The responder acknowledged all packets up to and including `through`.
 void Requester::accepted_through(Psn through) {
   if (!disordered_ || through - accepted_ < 0) return;
   accepted_ = through + 1;
@@ -54,13 +54,13 @@ void Requester::damaged(const TransportPacket& packet) {
   t.damaged[t.damaged_count++ % t.damaged.size()] = bad;
   SentPacket* known = find(packet.psn);
   if (!known || packet.psn - window_.next >= 0) return;
-  // A retransmission, or the late packet of a gap.
+  // The damaged packet is a retransmission, or the late packet of a gap.
   known->damaged = true;
   if (known->passed_over || known->psn == (disordered_ ? accepted_ : window_.next))
     trouble().disorder.cause = Cause::corrupted;
 }
 
-// The number of damaged packets between two frames.
+// Returns the number of damaged packets between two frames.
 std::uint32_t Requester::damaged_in_gap(std::uint64_t after, std::uint64_t before) const {
   const LossEpisode& t = *trouble_;
   return static_cast<std::uint32_t>(std::count_if(t.damaged.begin(), t.damaged.end(), [&](const DamagedPacket& bad) {
@@ -78,7 +78,8 @@ Requester::Repeat Requester::repeat_of(const TransportPacket& packet, const Sent
   return order_.is_after_newest(packet.identification) ? Repeat::retransmitted : Repeat::unknown;
 }
 
-// The network or the capture duplicated the packet. If the network did, the responder acknowledges it again.
+// Reports a duplicate by the network or the capture. If the network duplicated the packet, the responder acknowledges
+// it again.
 void Requester::report_copy(const TransportPacket& packet, const SentPacket& known, const Reporter& to) {
   LossEpisode& t = trouble();
   if (copying_ && packet.psn - t.copies_next >= 0) {
@@ -107,7 +108,7 @@ void Requester::end_copies(const Reporter& to) {
   to.tell(trouble_->copies);
 }
 
-// The packet was sent before packets that were captured earlier.
+// Reports a packet that was sent before packets that were captured earlier.
 void Requester::report_late(const TransportPacket& packet, const SentPacket& known, const Reporter& to) {
   Event event = event_of(EventKind::out_of_order, Cause::none, packet, to);
   event.origin_frame = known.frame;
@@ -124,7 +125,7 @@ void Requester::report_late(const TransportPacket& packet, const SentPacket& kno
 Cause Requester::examine_nak(SentPacket* request, const TransportPacket& nak, bool repeated, const Reporter& to) {
   if (!request) return Cause::sequence_error_nak;
   if (!request->seen) {
-    // Reported at the retransmission, when the number of packets is known.
+    // The loss is reported at the retransmission, when the number of lost packets is known.
     request->refused_frame = nak.frame;
     request->refused_time = nak.time;
     return request->damaged ? Cause::corrupted : Cause::sequence_error_nak;
@@ -140,7 +141,7 @@ Cause Requester::examine_nak(SentPacket* request, const TransportPacket& nak, bo
     if ((request->dropped || dropped_downstream) && t.disorder.cause != Cause::none) return t.disorder.cause;
     if (request->dropped && filler_.active) return Cause::reordered;
   }
-  // A packet captured once may be lost before its retransmission is captured.
+  // The packet was captured in order. It was lost after the capture point, or arrived late. Later packets decide.
   t.suspect.active = true;
   t.suspect.retransmitted = 0;
   t.suspect.psn = nak.psn;
@@ -151,7 +152,8 @@ Cause Requester::examine_nak(SentPacket* request, const TransportPacket& nak, bo
   return Cause::sequence_error_nak;
 }
 
-// `lost`: the packet was retransmitted. Otherwise `proof`, a response, shows that it arrived before.
+// Decides about the suspect. `lost`: the packet was retransmitted. Otherwise the response `proof` shows that it arrived
+// before.
 void Requester::settle_suspect(bool lost, const TransportPacket* proof, const Reporter& to) {
   Suspect& suspect = trouble_->suspect;
   suspect.active = false;
@@ -163,7 +165,7 @@ void Requester::settle_suspect(bool lost, const TransportPacket* proof, const Re
     return;
   }
   if (event.cause == Cause::before_capture) {
-    // Its retransmission is missing only in the capture.
+    // The retransmission arrived, but is missing in the capture.
     event.kind = EventKind::lost_in_capture;
     event.cause = Cause::none;
     ++to.requester().lost_in_capture;
@@ -178,7 +180,7 @@ void Requester::settle_suspect(bool lost, const TransportPacket* proof, const Re
   to.tell(event);
 }
 
-// True if the response can be the response to the retransmission of the suspect.
+// True if the response can be caused by the retransmission of the suspect.
 bool Requester::answers_retransmission(const TransportPacket& response) const {
   const std::int64_t retransmitted = trouble_->suspect.retransmitted;
   if (retransmitted == 0) return false;
@@ -186,7 +188,8 @@ bool Requester::answers_retransmission(const TransportPacket& response) const {
   return response_samples_ < enough_samples || response.time - retransmitted >= fastest_response_ / 2;
 }
 
-// Its retransmission was captured. If a response arrives sooner than the retransmission allows, the packet was late.
+// The suspect's retransmission was captured. If a response arrives sooner than the retransmission can cause it, the
+// packet was late.
 void Requester::suspect_retransmitted(const TransportPacket& packet, const Reporter& to) {
   Suspect& suspect = trouble_->suspect;
   if (suspect.event.cause == Cause::before_capture || suspect.retransmitted != 0)
@@ -209,10 +212,11 @@ bool Requester::damaged_since(std::int64_t time) const {
   return trouble_ && trouble_->damaged_response.frame != 0 && trouble_->damaged_response.time >= time;
 }
 
-// A gap filled by a retransmission was lost before the capture point. `filled`: one after the packet that fills it.
+// Reports the packets of a gap as lost before the capture point, because a retransmission fills the gap. `filled`: PSN
+// after the packet that fills it.
 void Requester::lost_before_capture(const SentPacket& gap, Psn filled, const TransportPacket& packet,
                                     const Reporter& to) {
-  if (gap.damaged) return;  // it is in the capture, with a bad CRC
+  if (gap.damaged) return;  // the packet is in the capture, with a bad CRC
   Event lost = event_of(EventKind::lost_in_network, Cause::before_capture, packet, to);
   if (gap.refused_frame != 0) {
     lost.frame = lost.cause_frame = gap.refused_frame;
@@ -248,7 +252,7 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
       waiting && (waiting->read || waiting->atomic) && !waiting->done &&
       ((waiting->skipped_frame != 0 && packet.psn - waiting->seen >= 0 && packet.time - response_time_ < missing_ns) ||
        (soon && (waiting->skipped_frame != 0 || waiting->beyond - packet.psn > 1)));
-  // Going back further than the NAK requests a missing response.
+  // If the requester goes back further than the NAK's PSN, it requests a missing response.
   if (at_refusal && !refusal_.rnr && (!response_missing || packet.psn - refusal_.psn >= 0)) {
     event.cause = cause_of_refusal();
     event.cause_frame = refusal_.frame;
@@ -261,7 +265,7 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     end_refusal(to, &packet);
   } else if (obeyed_late_.frame != 0 && packet.time - obeyed_late_.time < obeyed_ns && known.time < obeyed_late_.time &&
              packet.psn - obeyed_late_.psn >= 0 && packet.psn - obeyed_late_.psn < lost_again) {
-    // An acknowledgement passed the NAK on the way, or the packet arrived late: the NAK is obsolete.
+    // The NAK was obsolete: an acknowledgement overtook the NAK, or the missing packet arrived late.
     event.cause = obeyed_late_.cause;
     event.cause_frame = obeyed_late_.frame;
     obeyed_late_.frame = 0;
@@ -277,15 +281,14 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     else if (packet.psn - waiting->next_response < 0)
       lost.cause = Cause::after_capture;
     else
-      tell_lost = false;  // it arrived out of order and was dropped
+      tell_lost = false;  // the response arrived out of order and was dropped
     if (bad) tell_lost = false;
   } else if (const Operation what = opcode(known.opcode).operation;
              soon && known.seen && (known.beyond_frame != 0 || known.end() - packet.psn > 1) &&
              window_.oldest - packet.psn > 0 &&
              (what == Operation::rdma_read_request || what == Operation::compare_swap ||
               what == Operation::fetch_add)) {
-    // The responder answered it at the capture point. The requester saw the next response, and is missing this
-    // one.
+    // The response to this request was captured, but did not reach the requester, which received the next response.
     const bool bad = damaged_since(known.first_time);
     event.cause = bad ? Cause::corrupted : known.late_response ? Cause::reordered : Cause::implied_nak;
     event.cause_frame = known.end() - packet.psn > 1 ? frame_of_response(packet.psn + 1) : known.beyond_frame;

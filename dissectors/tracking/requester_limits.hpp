@@ -15,30 +15,32 @@ inline constexpr std::int64_t copy_ns = 100'000;
 inline constexpr std::int64_t numbered_copy_ns = 1'000'000;
 /// Maximum delay of a duplicate acknowledgement. Later ones were retransmitted.
 inline constexpr std::int64_t acknowledgement_copy_ns = 20'000;
-/// Maximum time from a response that implies a NAK to the READ's retransmission. Later ones were caused by a
+/// Maximum time from a response that implies a NAK to the READ's retransmission. Later retransmissions are caused by a
 /// timeout.
 inline constexpr std::int64_t implied_ns = 3'900'000;
-/// The same if the capture is missing the response too, which reduces the doubt.
+/// The same if the response is missing in the capture, too, so that the cause is more certain.
 inline constexpr std::int64_t missing_ns = 20'000'000;
 /// Minimum silence for an expired timer.
 inline constexpr std::int64_t shortest_timeout_ns = 100'000;
-/// Maximum difference between a packet and its response that are captured out of order.
+/// Maximum time between a packet and its response if they are captured in the wrong order.
 inline constexpr std::int64_t disorder_ns = 500'000;
 /// Number of later packets after which a gap counts as lost, for services without acknowledgements.
 inline constexpr std::size_t unacknowledged_patience = 16;
-/// Time and number of messages without retry after which the requester must have received the missing responses.
+/// If the requester does not retry for this time or this number of messages, it must have received the missing
+/// responses.
 inline constexpr std::int64_t response_patience_ns = 1'000'000'000;
 inline constexpr std::size_t response_patience = 64;
 /// Maximum reaction time to a NAK.
 inline constexpr std::int64_t obeyed_ns = 1'000'000;
 /// Maximum delay of acknowledgements of retransmitted packets.
 inline constexpr std::int64_t again_ns = 5'000'000;
-/// Time of new requests after a response that shows another one to be missing.
+/// If the requester sends new requests for this time after a response that skipped another one, the skipped response
+/// arrived.
 inline constexpr std::int64_t goes_on_ns = 100'000'000;
-/// Messages and packets kept for an unpaired direction.
+/// Number of messages and packets kept for an unpaired direction.
 inline constexpr std::size_t alone_messages = 32, alone_packets = 256;
 
-/// True if requests are acknowledged.
+/// True if the service acknowledges requests.
 inline bool acknowledged_service(const Connection& connection) {
   return connection.service == Service::rc || connection.service == Service::xrc;
 }

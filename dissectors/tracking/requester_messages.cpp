@@ -37,7 +37,7 @@ void Requester::deliver(const TransportPacket& packet, const Reporter& to) {
   }
   if (op.begins_message() || !open_) {
     if (open_) {
-      // Its last packet was not captured.
+      // The last packet of the preceding message was not captured.
       waiting_.back().message.outcome = Outcome::partial;
       waiting_.back().whole = true;
     }
@@ -125,7 +125,7 @@ void Requester::deliver(const TransportPacket& packet, const Reporter& to) {
   const bool alone = acknowledged_service(to.connection) && !to.joined;
   if (!acknowledged_service(to.connection) || alone) {
     if (alone && waiting_.size() <= alone_messages) return;
-    // It cannot be acknowledged any more.
+    // The oldest message cannot be acknowledged any more.
     Waiting& oldest = waiting_.front();
     if (!oldest.done) {
       if (oldest.message.outcome == Outcome::completed) oldest.message.outcome = Outcome::sent;
@@ -162,7 +162,7 @@ void Requester::give_up_gap(Psn through, bool answered, std::uint64_t cause_fram
     if (gap.seen) continue;
     std::uint32_t lost = gap.psns;
     if (gap.end() - through > 1) {
-      // Reports only the start of the gap.
+      // Report only the start of the gap.
       lost = static_cast<std::uint32_t>(through + 1 - gap.psn);
       SentPacket rest = gap;
       rest.psn = through + 1;
@@ -182,7 +182,7 @@ void Requester::give_up_gap(Psn through, bool answered, std::uint64_t cause_fram
     event.psn = packet.psn.value();
     event.packets = lost;
     event.cause_frame = cause_frame;
-    // Visible at the packet after it.
+    // The gap is visible at the packet after it.
     event.frame = at < packets_.size() && packets_[at].seen ? packets_[at].frame : cause_frame;
     if (event.frame == 0) event.frame = packet.frame != 0 ? packet.frame : last_frame_;
     if (answered) to.requester().lost_in_capture += lost;

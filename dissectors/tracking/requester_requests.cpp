@@ -9,14 +9,15 @@ namespace rdmawire::tracking {
 
 using namespace requester_limits;
 
-// For an unknown MTU uses the largest one, so that the next request's PSN never seems to be an earlier one.
+// Returns the number of PSNs of a request. If the MTU is unknown, assumes the largest one, so that the PSN of the next
+// request never seems to be an earlier one.
 std::uint32_t Requester::psns_of(const TransportPacket& packet, const Connection& connection) const {
   if (packet.op->operation != Operation::rdma_read_request) return 1;
-  // Half of the PSN space is the maximum, even with a damaged length.
+  // Limit the number to half of the PSN space, because the length may be damaged.
   return std::min(machines::psns_of_read(packet.length, connection.mtu ? connection.mtu : 4096), Psn::half - 1);
 }
 
-// A READ with a truncated length: the next request and its own responses show its number of PSNs.
+// If the capture truncated the READ's length, the READ's responses or the next request show its number of PSNs.
 void Requester::measure_read(Psn end) {
   if (waiting_.empty() || packets_.empty() || !waiting_.back().unmeasured) return;
   SentPacket& last = packets_.back();
@@ -29,7 +30,7 @@ void Requester::measure_read(Psn end) {
   read.message.last_psn = (read.end - 1).value();
 }
 
-// The PSN after a READ request shows the number of response packets, and so the MTU.
+// The PSN of the request after a READ shows the READ's number of response packets, and so the MTU.
 void Requester::learn_mtu(const TransportPacket& packet, Connection& connection) {
   if (packets_.empty() || waiting_.empty()) return;
   SentPacket& last = packets_.back();
@@ -47,7 +48,7 @@ void Requester::learn_mtu(const TransportPacket& packet, Connection& connection)
   }
 }
 
-// The MTU is known now: computes the PSNs of the last READ request.
+// Computes the PSNs of the last READ request with the MTU, which is known now.
 void Requester::adopt_mtu(const Connection& connection) {
   mtu_ = connection.mtu;
   if (waiting_.empty() || packets_.empty()) return;
@@ -64,7 +65,7 @@ std::size_t Requester::index_of(Psn psn) {
   const Psn front = packets_[0].psn;
   const std::int32_t distance = psn - front;
   if (distance < 0) return packets_.size();
-  // Without gaps and READs the distance is the index.
+  // Without gaps and READs, the distance from the first PSN is the index.
   const auto guess = static_cast<std::size_t>(distance);
   if (guess < packets_.size() && packets_[guess].psn == psn) return guess;
   std::size_t low = 0, high = packets_.size();
@@ -112,7 +113,7 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
   }
   if (trouble_) settle_unsent(packet, to);
   if (packet.psn - window_.next > 0) measure_read(packet.psn);
-  // New requests continue for a long time, so no response is missing.
+  // The requester continues with new requests for a long time, so it is not missing a response.
   if (Waiting* stuck = waiting_.empty() || !waiting_.front().read ? nullptr : blocking();
       stuck && stuck->skipped_frame != 0 && packet.time - stuck->skipped_time > goes_on_ns &&
       packet.psn - window_.next >= 0)
@@ -130,7 +131,7 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
   if (!acknowledged || (!to.joined && window_.outstanding() > alone_packets) || window_.outstanding() >= Psn::half)
     window_.oldest = window_.next;
   most_outstanding_ = std::max(most_outstanding_, window_.outstanding());
-  last_time_ = std::max(last_time_, packet.time);  // a deferred packet arrives late
+  last_time_ = std::max(last_time_, packet.time);  // a packet that waited can be older
   last_frame_ = packet.frame;
   if (trouble_ && trouble_->unsent && trouble_->unsent->psn - window_.next < 0) {
     const TransportPacket answer = *trouble_->unsent;
@@ -153,7 +154,7 @@ void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const R
     SentPacket gap;
     gap.psn = window_.next;
     gap.psns = static_cast<std::uint32_t>(missing);
-    gap.frame = last_frame_;  // of the packet before the gap
+    gap.frame = last_frame_;  // frame of the packet before the gap
     gap.time = gap.first_time = packet.time;
     gap.bytes_before = bytes_sent_;
     gap.damaged = trouble_ && damaged_in_gap(packets_.empty() ? 0 : packets_.back().frame, packet.frame) >= gap.psns;
@@ -197,7 +198,7 @@ void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const R
     give_up_gap(packet.psn - 1, false, 0, to);
 }
 
-// A packet of the gap at `at` arrived. The PSNs before and after it remain gaps.
+// Handles a packet of the gap at `at`. The PSNs before and after it remain gaps.
 void Requester::fill(std::size_t at, const TransportPacket& packet, std::uint32_t psns) {
   const SentPacket gap = packets_[at];
   SentPacket sent = gap;
@@ -233,7 +234,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
     to.note->related_frame = known.frame;
     to.note->related_delay = packet.time - known.first_time;
   }
-  // A NAK for PSNs that the retransmission has not reached changes nothing.
+  // A NAK for a PSN that the current retransmission has not reached yet does not restart it.
   const bool refused_here =
       refusal_.active && packet.psn == refusal_.psn && !(round_.active && packet.psn == round_.next);
   const bool continues = round_.active && !refused_here && packet.psn - round_.next >= 0;
@@ -280,8 +281,8 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
       filler_.event.bytes = packet.payload;
     }
   } else if (filler_.active) {
-    // If the sender continues after it, it was retransmitted. If it goes back before it, or a NAK shows that it
-    // was received, it was late.
+    // If the sender continues after the packet that filled the gap, that packet was retransmitted. If the sender goes
+    // back before it, or a NAK shows that it was received, it was late.
     const bool known_to_peer = refused_here && !refusal_.rnr && refusal_.psn - filler_.psn > 0;
     settle_filler(packet.psn - filler_.next >= 0 && !known_to_peer, to);
   }
@@ -305,7 +306,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
     if (Waiting* waiting = waiting_of(packet.psn)) {
       ++waiting->message.repeated_packets;
       if (waiting->atomic) waiting->tell_order = false;
-      // It requests the missing responses and receives everything from there on.
+      // The retransmitted READ requests the missing responses, so all responses from its PSN on are expected again.
       if (waiting->read && packet.op->operation == Operation::rdma_read_request) {
         waiting->next_response = waiting->seen = waiting->beyond = packet.psn;
         waiting->skipped_frame = waiting->ahead_frame = 0;
@@ -317,7 +318,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   }
 
   if (fills && to.connection.mtu == 0 && packet.op->operation == Operation::rdma_read_request) {
-    // The gap shows its number of response packets.
+    // The size of the gap shows the READ's number of response packets.
     for (std::uint32_t mtu : {4096U, 2048U, 1024U, 512U, 256U})
       if (machines::psns_of_read(packet.length, mtu) == known.psns && known.psn == packet.psn && psns != known.psns) {
         to.connection.mtu = mtu_ = mtu;
@@ -362,10 +363,10 @@ void Requester::end_round(const Reporter& to) {
   if (again_until_ != 0) unanswered_again_ = 0;
   again_until_ = 0;
   again_end_ = window_.next;
-  // The responder acknowledges each duplicate packet. After a NAK it had dropped them.
+  // The responder acknowledges each duplicate packet, unless it dropped the first transmissions after a NAK.
   if (event.cause != Cause::sequence_error_nak && event.cause != Cause::rnr)
     unanswered_again_ += static_cast<std::uint32_t>(event.packets);
-  // The network duplicates single packets. A retransmission continues with more packets or new identifications.
+  // The network duplicates single packets. A retransmission has more packets or new identifications.
   if (round_.copy && (event.packets == 1 || order_.distinct())) {
     event.kind = EventKind::duplicate;
     event.cause = Cause::none;
@@ -384,13 +385,13 @@ void Requester::settle_filler(bool on_retransmission, const Reporter& to) {
   Event& event = filler_.event;
   if (!on_retransmission) {
     if (SentPacket* late = find(filler_.psn)) late->overtaken = late->late;
-    // The responder dropped packets that arrived before it.
+    // The responder dropped the packets that arrived before the late packet.
     if (trouble_ && trouble_->disorder.cause == Cause::none) trouble_->disorder.cause = Cause::reordered;
     to.requester().out_of_order += static_cast<std::uint32_t>(event.packets);
     to.tell(event);
     return;
   }
-  // It was the start of a retransmission burst.
+  // The packet was the start of a retransmission burst.
   if (trouble_ && trouble_->disorder.cause == Cause::none) trouble_->disorder.cause = Cause::sequence_error_nak;
   TransportPacket first;
   first.frame = event.frame;
@@ -398,7 +399,7 @@ void Requester::settle_filler(bool on_retransmission, const Reporter& to) {
   first.psn = filler_.psn;
   first.payload = static_cast<std::uint32_t>(event.bytes);
   SentPacket gap = filler_.gap;
-  // The rest of the gap after it was lost too.
+  // The rest of the gap after the packet was lost, too.
   if (SentPacket* rest = find(filler_.next); rest && !rest->seen) rest->reported = true;
   begin_round(first, 1, gap, to);
   if (!gap.reported) lost_before_capture(gap, filler_.first_end, first, to);

@@ -1,5 +1,5 @@
-// Reports about a requester, one behavior per test. Each uses a connection paired by the CM. Endpoint a sends from
-// PSN 100 with an MTU of 1024. The first frame is number 2.
+// Tests the reports about a requester, one behavior per test. Each test uses a connection paired by the CM. Endpoint a
+// sends from PSN 100 on with an MTU of 1024. Its first frame has number 2.
 
 #include "dissectors/tracking/requester.hpp"
 
@@ -79,7 +79,8 @@ TEST(Requester, ImmediateAndInvalidateAndRemoteAddress) {
   EXPECT_EQ(recorded.messages[1].invalidated_key, 0xbeefU);
 }
 
-// The response to FLUSH and ATOMIC WRITE is an empty READ response. An acknowledgement does not replace it: A19.4.
+// The response to FLUSH and ATOMIC WRITE is an empty READ response. An acknowledgement does not replace the response:
+// A19.4.
 TEST(Requester, FlushAndAtomicWriteCompleteByEmptyReadResponse) {
   Link link;
   link.a({.opcode = 0x1c, .psn = 100, .ack_request = true, .length = 4096});
@@ -413,7 +414,7 @@ TEST(Requester, LostBeforeTheCapturePointAndRetransmitted) {
   EXPECT_EQ(recorded.messages.size(), 4U);
 }
 
-// The identifications prove that PSN 110 was late, and was not retransmitted.
+// The IP identifications prove that PSN 110 was late and not retransmitted.
 TEST(Requester, LatePacketCausesNaksWithoutLoss) {
   Link link;
   link.sends(100, 10);  // frames 2 to 11
@@ -815,7 +816,7 @@ TEST(Requester, StallCauses) {
   }
 }
 
-// A packet every 10 µs, and after the CNP one every `then`.
+// Sends a packet every 10 µs, and after the CNP one every `then`.
 std::vector<std::string> notified(std::int64_t then, std::uint32_t after, Event& event) {
   Link link;
   link.sends(100, 20);

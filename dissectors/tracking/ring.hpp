@@ -35,15 +35,15 @@ class Ring {
   [[nodiscard]] T& back() { return (*this)[size_ - 1]; }
   [[nodiscard]] const T& back() const { return (*this)[size_ - 1]; }
 
-  /// Address of item `i`, or of its future slot, for prefetching. nullptr: not allocated. Must not be read beyond
-  /// size().
+  /// Returns the address of item `i` or of its future slot, for prefetching, or nullptr if it is not allocated. Do not
+  /// read beyond size().
   [[nodiscard]] const T* place(std::size_t i) const {
     return capacity_ ? &items_[(first_ + i) & (capacity_ - 1)] : nullptr;
   }
 
   T& push_back(const T& item) {
     if (size_ == capacity_) {
-      const T copy = item;  // `item` can be in this ring
+      const T copy = item;  // `item` may be an element of this ring
       grow();
       ++size_;
       return back() = copy;
@@ -55,9 +55,9 @@ class Ring {
     first_ = (first_ + 1) & (capacity_ - 1);
     --size_;
   }
-  /// Inserts `item` before item `at`. The others keep their order.
+  /// Inserts `item` before item `at`. The other items keep their order.
   void insert(std::size_t at, const T& item) {
-    const T copy = item;  // `item` can be in this ring
+    const T copy = item;  // `item` may be an element of this ring
     if (size_ == capacity_) grow();
     ++size_;
     if (at < size_ / 2) {

@@ -25,7 +25,7 @@ TEST(Ring, KeepsItsMemory) {
   EXPECT_EQ(ring.bytes(), bytes);
 }
 
-// An item of the ring itself can be pushed: it must be copied before the ring grows.
+// push() accepts an item of the ring itself, so it must copy the item before the ring grows.
 TEST(Ring, PushOfItsOwnItem) {
   Ring<int> ring;
   for (int i = 7; i < 11; ++i) ring.push_back(i);
@@ -45,7 +45,7 @@ TEST(Ring, Moved) {
   EXPECT_EQ(other.back(), 8);
 }
 
-// Contents match those of a std::deque after random operations.
+// After random operations, the contents must match those of a std::deque.
 TEST(Ring, MatchesDeque) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);

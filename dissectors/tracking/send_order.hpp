@@ -1,6 +1,6 @@
 #pragma once
 /// The order in which an endpoint sent its packets, from their IPv4 identifications. Many senders increment the
-/// identification with every packet, so it shows which of two packets was sent first, even if the network reordered
+/// identification with every packet. It then shows which of two packets was sent first, even if the network reordered
 /// them.
 
 #include <cstdint>
@@ -41,14 +41,14 @@ class SendOrder {
   }
 
  private:
-  /// Longest step between two packets of a connection: other connections of the sender use identifications too. 1/16
-  /// of all values, so that random identifications do not seem to rise.
+  /// Longest step between two packets of a connection, because other connections of the sender use identifications,
+  /// too. It is 1/16 of all values, so that random identifications do not seem to increase.
   static constexpr std::int16_t longest_step = 4096;
   static constexpr std::uint8_t enough = 6, enough_distinct = 3;
 
   void note_other(std::uint16_t identification, std::int16_t step) {
     if (step == 0) {
-      // Two equal packets are duplicates. Three are a constant.
+      // Two packets with the same identification may be duplicates. Three show that the identification is constant.
       if (same_ < UINT8_MAX) ++same_;
       if (same_ > 1) rising_ = varied_ = 0;
       return;

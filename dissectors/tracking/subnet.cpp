@@ -97,7 +97,7 @@ void Subnet::administration(const Packet& packet, const FlowKey& ports) {
     question.status = mad.get<"status">();
   };
   if (known ? q.multicast : attribute == member_record_id && method == mad_method::erase_response) {
-    // Without the request, the response to a Set looks like that to a Get: reports only a Delete.
+    // Without the request, the response to a Set looks like the response to a Get, so only a Delete is reported.
     if (!known) q.membership.leaves = true;
     answered(q.membership.question);
     if (const auto record = stack.get<McMemberRecord>(); record && q.membership.question.status == 0)

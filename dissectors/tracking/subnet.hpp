@@ -14,8 +14,8 @@ namespace rdmawire::tracking {
 /// A request to subnet administration and its response.
 struct SubnetQuestion {
   PortAddress asker;
-  std::uint64_t request_frame = 0, frame = 0;  ///< 0: not captured (`frame`: the response)
-  std::int64_t request_time = 0, time = 0;     ///< nanoseconds since 1970 (0: not captured)
+  std::uint64_t request_frame = 0, frame = 0;  ///< frames of the request and of the response (0: not captured)
+  std::int64_t request_time = 0, time = 0;     ///< times of both, nanoseconds since 1970 (0: not captured)
   std::uint16_t status = 0;                    ///< MAD status of the response (0: success)
 };
 
@@ -62,9 +62,10 @@ struct PortCounterReading {
 
 class ManagementSink {
  public:
-  /// Reported with the response. Without one, by Subnet::finish() with question.frame 0.
+  /// Receives a membership with its response. Requests without response are reported by Subnet::finish(), with
+  /// question.frame 0.
   virtual void multicast(const MulticastMembership&) {}
-  /// Each path of a response. A request without response is reported too, with the fields of the request.
+  /// Receives each path of a response. A request without response is reported, too, with the fields of the request.
   virtual void path(const PathGiven&) {}
   virtual void port_counters(const PortCounterReading&) {}
 
@@ -98,7 +99,7 @@ class Subnet {
   void performance(const Packet& packet, const FlowKey& ports);
 
   ManagementSink& sink_;
-  LruTable<FlowKey, Question> questions_;  ///< from the requester, with the transaction ID
+  LruTable<FlowKey, Question> questions_;  ///< key: from the requester, with the transaction ID
 };
 
 }  // namespace rdmawire::tracking

@@ -1,4 +1,4 @@
-// Records of subnet administration and performance management.
+// Tests records of subnet administration and performance management.
 
 #include "dissectors/tracking/subnet.hpp"
 

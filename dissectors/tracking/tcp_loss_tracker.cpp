@@ -17,7 +17,7 @@ void TcpLossTracker::remember(const Segment& segment) {
   const bool needed =
       segments_.size() < remembered_acknowledged || !acknowledged(segments_[oldest_ % segments_.size()].to);
   if (segments_.size() < remembered_segments && needed) {
-    // Splits the ring at its start.
+    // Make the ring start at index 0 before it grows.
     if (oldest_) {
       std::rotate(segments_.begin(), segments_.begin() + static_cast<std::ptrdiff_t>(oldest_), segments_.end());
       oldest_ = 0;
@@ -31,11 +31,11 @@ void TcpLossTracker::remember(const Segment& segment) {
 
 // True if the segment that fills the hole was sent before the one after the hole, so it is not a retransmission.
 bool TcpLossTracker::overtaken(const Segment& segment, const Hole& hole) const {
-  // The receiver has it already: the capture is out of order.
+  // The receiver already has the segment, so the capture is out of order.
   if (hole.acknowledged_frame) return true;
   if (segment.has_timestamp && hole.next.has_timestamp && segment.timestamp != hole.next.timestamp)
     return static_cast<std::int32_t>(segment.timestamp - hole.next.timestamp) < 0;
-  // Senders that increment the identification. Random numbers are seldom close together.
+  // Many senders increment the identification. Random identifications are seldom close together.
   if (segment.identification && hole.next.identification) {
     const auto steps = static_cast<std::int16_t>(segment.identification - hole.next.identification);
     if (steps != 0 && steps > -256 && steps < 256) return steps < 0;
@@ -115,7 +115,8 @@ TcpLossTracker::Judgment TcpLossTracker::segment(const Segment& s, std::vector<E
         judgment.origin_frame = first->frame;
         judgment.origin_time = first->time;
       }
-      // TCP uses a new IP identification for each transmission, and its timestamps advance.
+      // A retransmission has a new IP identification, and its timestamp has advanced. Otherwise the packet is a
+      // duplicate.
       const bool same = first && first->from == s.from && first->to == s.to && first->checksum == s.checksum &&
                         first->identification == s.identification && first->timestamp == s.timestamp &&
                         s.time - first->time < sure_timeout && (s.identification || s.has_timestamp);
@@ -147,7 +148,7 @@ TcpLossTracker::Judgment TcpLossTracker::segment(const Segment& s, std::vector<E
 
 void TcpLossTracker::repeat(const Segment& s, Judgment& judgment, bool seen, std::vector<Event>& events) {
   judgment.kind = Kind::again;
-  // It was lost once more, or it is outside of the current recovery.
+  // The segment was retransmitted before in this recovery, or is outside of it: the recovery is over.
   if (round_.open && (s.from < round_.retransmitted_to || s.from >= round_.recover)) close_round(events);
   const bool asked = duplicate_acknowledgements_ > 0;
   const bool needless = acknowledged(std::min(s.to, highest_));
@@ -185,7 +186,7 @@ void TcpLossTracker::repeat(const Segment& s, Judgment& judgment, bool seen, std
     ++round_.lost_before_packets;
     round_.lost_before_bytes += judgment.bytes;
   } else if (asked && !needless && acknowledged_ <= s.from) {
-    // The receiver reports later segments that arrived without it.
+    // Duplicate ACKs show that later segments arrived without this one, so it was lost after the capture point.
     ++round_.lost_after_packets;
     round_.lost_after_bytes += judgment.bytes;
   }
@@ -232,8 +233,8 @@ void TcpLossTracker::acknowledge(const Acknowledgement& a, std::vector<Event>& e
       hole.acknowledged_time = a.time;
     }
     if (round_.open && acknowledged_ >= round_.recover) close_round(events);
-    // Bytes at the end of the stream that were acknowledged but not captured are missing too. One of them can be
-    // a FIN.
+    // Bytes at the end of the stream that were acknowledged but not captured are missing, too. One of them can be a
+    // FIN.
     if (acknowledged_ > highest_ + 1) {
       if (holes_.size() == max_holes) holes_.erase(holes_.begin());
       Hole& hole = holes_.emplace_back();

@@ -1,6 +1,6 @@
 #pragma once
 /// Detects problems of one direction of a TCP connection: retransmissions and their causes, loss, reordering, and
-/// bytes missing in the capture. Evaluated at the capture point, from segment offsets only.
+/// bytes missing in the capture. Evaluates segments and acknowledgements as seen at the capture point.
 
 #include <cstdint>
 #include <vector>
@@ -11,15 +11,15 @@ namespace rdmawire::tracking {
 
 class TcpLossTracker {
  public:
-  /// Number of acknowledged and unacknowledged segments whose first transmission is remembered. The former
-  /// suffice for the longest FPDU.
+  /// Number of acknowledged segments, and of all segments, whose first transmission is remembered. The acknowledged
+  /// segments suffice for the longest FPDU.
   static constexpr std::size_t remembered_acknowledged = 48, remembered_segments = 128;
   static constexpr std::size_t max_holes = 64;
-  /// An acknowledgement can be captured before its bytes. After this time (nanoseconds) the capture is missing
-  /// them.
+  /// An acknowledgement can be captured before its bytes. If the bytes are not captured within this time (nanoseconds),
+  /// the capture has lost them.
   static constexpr std::int64_t late_capture = 10'000'000;
-  /// A sender that was silent for this time (nanoseconds) had a timeout, regardless of duplicate ACKs: the
-  /// shortest usual timeout is 200 ms.
+  /// After this silence (nanoseconds), a retransmission counts as a timeout, regardless of duplicate ACKs. It is below
+  /// the shortest usual timeout, 200 ms.
   static constexpr std::int64_t sure_timeout = 150'000'000;
 
   /// A segment with data in this direction.
@@ -28,7 +28,7 @@ class TcpLossTracker {
     std::uint64_t frame = 0;
     std::int64_t time = 0;
     std::uint32_t timestamp = 0;       ///< TCP timestamp. Valid if has_timestamp. RFC 7323, 3.2
-    std::uint16_t identification = 0;  ///< of IPv4 (0: none)
+    std::uint16_t identification = 0;  ///< IPv4 identification (0: none)
     std::uint16_t checksum = 0;        ///< of TCP
     bool has_timestamp = false;
   };
@@ -38,41 +38,42 @@ class TcpLossTracker {
     std::uint64_t frame = 0;
     std::int64_t time = 0;
     std::uint32_t window = 0;
-    bool data = false;       ///< has data, so that a repeated number is no duplicate ACK
+    bool data = false;       ///< the packet contains data, so a repeated acknowledgement number is no duplicate ACK
     bool selective = false;  ///< it has SACK blocks. RFC 2018
   };
   enum class Kind : std::uint8_t {
-    fresh,      ///< brought bytes that were not sent before
-    again,      ///< retransmitted: seen before, or lost before the capture point
-    late,       ///< bytes that others overtook
-    duplicate,  ///< the same packet once more
+    fresh,      ///< contains bytes that were not sent before
+    again,      ///< retransmission of bytes that were seen before, or lost before the capture point
+    late,       ///< later bytes overtook the segment
+    duplicate,  ///< duplicate of a packet
   };
   struct Judgment {
     Kind kind = Kind::fresh;
-    std::uint64_t bytes = 0;         ///< again: of these (else of all)
-    std::uint64_t origin_frame = 0;  ///< of the first sending, where that is known
+    std::uint64_t bytes = 0;         ///< kind again: number of retransmitted bytes (else of all bytes)
+    std::uint64_t origin_frame = 0;  ///< frame of the first transmission, if known
     std::int64_t origin_time = 0;
   };
 
-  /// Requires rising frames. Events contain no connection or end, and psn is the sequence number.
+  /// Classifies a segment. Frame numbers must increase. The events do not contain connection and endpoint, and their
+  /// psn is the sequence number.
   Judgment segment(const Segment& segment, std::vector<Event>& events);
   void acknowledge(const Acknowledgement& acknowledgement, std::vector<Event>& events);
-  /// The direction is over.
+  /// Reports the remaining events at the end of the direction.
   void finish(std::vector<Event>& events);
-  /// PDUs between these offsets belong to that message: of a round that began there and waits for its name.
+  /// Assigns bytes to a message. If a recovery started with these bytes, its event refers to the message.
   void name(std::uint64_t from, std::uint64_t to, std::uint64_t message, Side whose);
 
-  /// Bytes that were sent and are not acknowledged.
+  /// Number of bytes that were sent and are not acknowledged.
   [[nodiscard]] std::uint64_t outstanding() const {
     return started_ && acknowledged_known_ && acknowledged_ < highest_ ? highest_ - acknowledged_ : 0;
   }
-  /// Whether all bytes before `offset` are.
+  /// Whether all bytes before `offset` are acknowledged.
   [[nodiscard]] bool acknowledged(std::uint64_t offset) const { return acknowledged_known_ && offset <= acknowledged_; }
   [[nodiscard]] std::uint64_t acknowledging_frame() const { return acknowledged_frame_; }
   [[nodiscard]] std::int64_t acknowledging_time() const { return acknowledged_time_; }
-  /// The segment that brought the byte at `offset` last. nullptr: not remembered.
+  /// Returns the last segment that contained the byte at `offset`, or nullptr if it is not remembered.
   [[nodiscard]] const Segment* carrier(std::uint64_t offset) const;
-  /// Relative to the stream's first byte that was seen.
+  /// Converts an offset to one relative to the first byte that was seen.
   [[nodiscard]] std::uint64_t relative(std::uint64_t offset) const { return started_ ? offset - first_ : 0; }
   [[nodiscard]] std::uint64_t rounds() const { return rounds_; }
   [[nodiscard]] std::size_t memory() const {
@@ -80,20 +81,20 @@ class TcpLossTracker {
   }
 
  private:
-  // Bytes that were not seen, though later ones were.
+  // Bytes that were not seen, although later bytes were.
   struct Hole {
     std::uint64_t from, to;
-    std::uint64_t before_frame;  // the last frame before it
-    Segment next;                // the segment after it
+    std::uint64_t before_frame;  // the last frame before the hole
+    Segment next;                // the segment after the hole
     std::uint64_t acknowledged_frame = 0;
     std::int64_t acknowledged_time = 0;
   };
   struct Round {
     bool open = false;
     Event event;
-    std::uint64_t from = 0;              // the first byte
+    std::uint64_t from = 0;              // offset of the first retransmitted byte
     std::uint64_t retransmitted_to = 0;  // bytes before it were retransmitted in this recovery
-    std::uint64_t recover = 0;           // end of all bytes sent when it started. RFC 6582, 3.2
+    std::uint64_t recover = 0;           // end of all bytes that were sent when the recovery started. RFC 6582, 3.2
     std::uint64_t lost_before_packets = 0, lost_before_bytes = 0;
     std::uint64_t lost_after_packets = 0, lost_after_bytes = 0;
   };
@@ -106,11 +107,11 @@ class TcpLossTracker {
 
   bool started_ = false, acknowledged_known_ = false;
   std::uint64_t first_ = 0, highest_ = 0, highest_frame_ = 0;
-  std::int64_t last_time_ = 0;  // of the last segment
+  std::int64_t last_time_ = 0;  // time of the last segment
   std::uint64_t acknowledged_ = 0, acknowledged_frame_ = 0;
   std::int64_t acknowledged_time_ = 0;
   std::uint32_t acknowledged_window_ = 0;
-  // Since the acknowledgement last advanced.
+  // Number since the acknowledgement number advanced last:
   std::uint32_t duplicate_acknowledgements_ = 0;
   std::uint64_t duplicate_ack_frame_ = 0;
   std::uint32_t longest_ = 1;  // segment

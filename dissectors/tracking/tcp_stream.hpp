@@ -22,11 +22,11 @@ class TcpStream {
     keep_alive,      ///< the last byte repeated, or no data, to probe the peer. RFC 9293, 3.8.4
     retransmission,  ///< only bytes that were seen
     ahead,           ///< earlier bytes are missing
-    fills_gap,       ///< contains bytes that were missing before others
+    fills_gap,       ///< contains missing bytes, after which later bytes were seen
     beyond,          ///< too far from the stream: another connection
   };
 
-  /// Receives the bytes, exactly once each and in order. gap() reports lost ones.
+  /// Receives each byte exactly once and in order. gap() reports lost bytes.
   class Sink {
    public:
     /// `in_packet`: the bytes are in the packet that is being dissected. Else they are only valid during the
@@ -50,7 +50,7 @@ class TcpStream {
   /// Processes a segment of `length` bytes, of which the capture has the first `captured`. Starts the stream if
   /// necessary. `plain`: SYN, FIN and RST are clear.
   Arrival accept(std::uint32_t seq, std::uint32_t length, Bytes captured, bool plain, Sink& sink);
-  /// The receiver acknowledged everything before `ack`: missing bytes before it are capture loss.
+  /// Reports that the receiver acknowledged everything before `ack`, so missing bytes before it are capture loss.
   void acknowledged(std::uint32_t ack);
   /// True if a reset with this sequence number is valid for a receiver that last advertised `window` bytes: from
   /// its acknowledgement to the end of its window or of the sent bytes. RFC 9293, 3.10.7.4
@@ -64,7 +64,7 @@ class TcpStream {
   [[nodiscard]] std::uint64_t offset_of(std::uint32_t seq) const;
 
  private:
-  static constexpr std::size_t chunk_overhead = 96;  // a map's node and a vector
+  static constexpr std::size_t chunk_overhead = 96;  // size of a map's node and of a vector
   void keep(std::uint64_t from, Bytes bytes);
   void drain(Sink& sink);
   void skip_to(std::uint64_t offset, Sink& sink);
@@ -73,7 +73,7 @@ class TcpStream {
   std::uint64_t start_ = 0;
   std::uint64_t next_ = 0;
   std::uint64_t acknowledged_ = 0;
-  std::map<std::uint64_t, std::vector<std::uint8_t>> ahead_;  // disjoint (each starts after next_)
+  std::map<std::uint64_t, std::vector<std::uint8_t>> ahead_;  // disjoint segments, each after next_
   std::size_t buffered_ = 0;
 };
 

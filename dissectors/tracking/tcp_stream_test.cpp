@@ -9,7 +9,7 @@ namespace {
 
 using Arrival = TcpStream::Arrival;
 
-// Records the output. A lost byte is '?'.
+// Records the output as text. '?' stands for a lost byte.
 struct Recorder final : TcpStream::Sink {
   std::vector<std::uint8_t> got;
   std::uint64_t at = 0;
@@ -111,7 +111,7 @@ TEST(TcpStream, BufferIsBounded) {
   s.segment(0, "a");
   const std::string bytes(1000, 'x');
   for (std::uint32_t i = 0; i < 5000; ++i) {
-    s.segment(10 + i * 1001, bytes);  // a hole before each
+    s.segment(10 + i * 1001, bytes);  // there is a hole before each segment
     ASSERT_LE(s.tcp.buffered(), TcpStream::max_buffered + 2000);
   }
   for (std::uint32_t i = 0; i < 100000; ++i) {

@@ -9,12 +9,12 @@ namespace {
 
 constexpr std::size_t shortest = 19, longest = 108;
 
-// Parses the parts of a record in order. After the first mismatch every call fails.
+// Parses the parts of a record in order. After the first mismatch, every call fails.
 class Reader {
  public:
   explicit Reader(Bytes text) : text_(text) {}
 
-  // `digits` lower-case hexadecimal digits.
+  // Reads `digits` lower-case hexadecimal digits.
   std::uint64_t hex(unsigned digits) {
     std::uint64_t value = 0;
     for (unsigned i = 0; i < digits; ++i) {
@@ -44,7 +44,7 @@ class Reader {
   bool good_ = true;
 };
 
-// Rejects most data early.
+// True if the text may start a record. Rejects most other data early.
 bool can_begin_record(Bytes text) {
   return text.size() >= shortest && text[4] == ':' && (text[9] == ':' || text[11] == ':');
 }
@@ -73,7 +73,7 @@ void read_perftest(Reader& in, TextRecord& record) {
   in.hex(16);  // address
   if (!in.is(':')) return;
   in.must_be(':');
-  // A GID's first pair is followed by a colon, an SRQ number is not.
+  // The first pair of digits is followed by a colon in a GID, but not in an SRQ number.
   Reader ahead = in;
   ahead.hex(pair);
   if (!ahead.is(':')) {
@@ -219,7 +219,7 @@ void TextExchange::take(const Packet& packet, const FlowKey& client, Exchange& e
       if (one.perftest) out.reads_as_responder = one.reads;
       if (direction.mtu != 0) mtu = mtu == 0 ? direction.mtu : std::min(mtu, direction.mtu);
     }
-    if (mtu != 0) e.mtu = 128U << mtu;  // the smaller of both is used
+    if (mtu != 0) e.mtu = 128U << mtu;  // perftest uses the smaller MTU of both sides
     const Named &a = exchange.directions[0].named[exchange.reported],
                 &b = exchange.directions[1].named[exchange.reported];
     const bool a_first = a.frame <= b.frame;

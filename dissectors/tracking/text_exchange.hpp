@@ -22,18 +22,19 @@ namespace rdmawire::tracking {
 struct TextRecord {
   std::uint16_t lid = 0;
   std::uint32_t qp = 0;
-  std::uint32_t psn = 0;   ///< of the requests that the side will send
+  std::uint32_t psn = 0;   ///< first PSN of the requests that the side will send
   PortAddress gid;         ///< zero: not specified
   std::uint8_t reads = 0;  ///< perftest: maximum RDMA READs and atomics that it accepts at once
   bool perftest = false;
   std::uint32_t length = 0;  ///< bytes, including the terminating zero (0: not a record)
 };
 
-/// Parses the record at the start of `text`. Length 0 if it does not match a form exactly.
+/// Parses the record at the start of `text`. The result has length 0 if the text does not match a form exactly.
 TextRecord read_text_record(Bytes text);
 
-/// Produces evidence `by` text: the k-th QP of one side is connected to the k-th QP of the other. The service (RC,
-/// UC or UD) is unknown. The address is the LID, else the GID, else that of the TCP connection.
+/// Produces evidence with JoinedBy::text: the k-th QP of one side is connected to the k-th QP of the other side. The
+/// service (RC, UC or UD) is unknown. The address of a side is its LID, else its GID, else its address in the TCP
+/// connection.
 ///
 /// A TCP connection is parsed from the first segment that starts with a complete record. A record may be split
 /// between segments. If a segment is missing or out of order, parsing stops, because wrong evidence is worse than
@@ -63,7 +64,7 @@ class TextExchange {
     std::int64_t time = 0;
   };
   struct Direction {
-    std::vector<Named> named;           ///< in order, each once
+    std::vector<Named> named;           ///< records in order, each once
     std::vector<std::uint8_t> partial;  ///< start of a record whose rest starts at `next`
     std::uint32_t next = 0;             ///< TCP sequence number after the last parsed segment
     bool started = false;               ///< `next` is known
@@ -80,10 +81,11 @@ class TextExchange {
             const TextRecord& record);
 
   PairSink& sink_;
-  LruTable<FlowKey, Exchange> exchanges_;      ///< from the client (number: its port and the server's port)
-  LruTable<FlowKey, std::uint8_t> mtu_codes_;  ///< by direction: perftest sends it first
+  LruTable<FlowKey, Exchange> exchanges_;      ///< key: from the client (number: its port and the server's port)
+  LruTable<FlowKey, std::uint8_t> mtu_codes_;  ///< by direction (perftest sends the MTU code first)
   std::uint64_t beyond_ = 0;
-  std::size_t partials_ = 0;  ///< directions with an incomplete record: only then other segments matter
+  /// Number of directions with an incomplete record. If there are any, all segments must be checked.
+  std::size_t partials_ = 0;
 };
 
 }  // namespace rdmawire::tracking

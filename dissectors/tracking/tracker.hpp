@@ -1,5 +1,5 @@
 #pragma once
-/// Tracks dissected packets. Reports connections, messages and events.
+/// Tracks dissected packets, and reports connections, messages and events.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,10 +16,10 @@ struct TrackerOptions {
   /// Maximum memory of all connections' outstanding packets and messages, in bytes. Beyond it, connections are
   /// evicted. The connections themselves and waiting packets use additional memory.
   std::size_t outstanding_bytes = std::size_t{2} << 30;
-  bool use_connection_manager = true;  ///< evidence for pairing (disable one to measure the others)
+  bool use_connection_manager = true;  ///< use this evidence for pairing (disable one kind to test the others)
   bool use_text = true;
   bool use_source_port = true;
-  bool notes_addresses = true;  ///< of the packets passed to add()
+  bool notes_addresses = true;  ///< add() notes the addresses of its packets
   bool packets = false;         ///< call Sink::packet
   bool transport = false;       ///< call Sink::transport and Sink::stream
 };
@@ -44,13 +44,13 @@ class Tracker {
   /// Pairs two QPs that the caller connected, like a CM exchange, with JoinedBy::caller. Their earlier connections
   /// have ended.
   void pair(const PairEvidence& evidence);
-  /// Notes a packet's addresses, from which rewritten addresses are restored. Call it for each packet of the capture
-  /// that another tracker processes. add() calls it if TrackerOptions::notes_addresses is set.
+  /// Notes a packet's addresses, which are candidates for the original of a rewritten address. Call it for packets that
+  /// another tracker processes. add() calls it if TrackerOptions::notes_addresses is set.
   void note_addresses(const PortAddress& from, const PortAddress& to);
   /// Reports all waiting items and connections. Call after the last packet.
   void finish() { finish({}); }
-  /// The same, if other trackers processed other packets of the capture: `last` is the maximum of their last().
-  /// It determines the silence at the end of each connection.
+  /// The same, if other trackers processed other packets of the capture. `last` is the maximum of last() of all
+  /// trackers, and determines the silence at the end of each connection.
   void finish(const Moment& last);
   /// The last packet with a BTH.
   [[nodiscard]] Moment last() const;
@@ -59,13 +59,13 @@ class Tracker {
   /// should be some packets apart. Almost every packet would cause cache misses if there are many connections. Has no
   /// other effect, even with a wrong flow.
   struct Prefetcher {
-    std::uint64_t hash = 0;  ///< of the flow (from, to, destination QP)
+    std::uint64_t hash = 0;  ///< hash of the flow (from, to, destination QP)
     bool response = false;   ///< the packet is a response
   };
   void fetch_slot(const Prefetcher& packet) const;
   void fetch_connection(const Prefetcher& packet) const;
   void fetch_requests(const Prefetcher& packet) const;
-  /// False if the connections fit into the cache.
+  /// Whether prefetching is useful: false if the connections fit into the cache.
   [[nodiscard]] bool worth_fetching() const;
 
   /// Connections and waiting packets evicted because a table was full.

@@ -1,6 +1,6 @@
-// QPs from arbitrary bytes that send, lose, retransmit and reject. Tracking must terminate, refer only to frames
-// that were passed, report consistent sums, report each connection's end exactly once, and stay within its memory
-// limits.
+// Tracks QPs built from arbitrary bytes that send, lose, retransmit and reject packets. Tracking must terminate, refer
+// only to frames that were passed, report consistent sums, report each connection's end exactly once, and stay within
+// its memory limits.
 //
 // The first byte selects the form of the input: descriptions of packets, three bytes or more each, which are built
 // as valid frames to reach deep states; or raw frame bytes.
@@ -53,7 +53,8 @@ struct Judge final : Sink {
       known(frame);
     REQUIRE(m.packets != 0);
     if (m.outcome == Outcome::unanswered) REQUIRE(m.answer_frame == 0);
-    // A READ or atomic response that the capture is missing is inferred if the requester continues without it.
+    // If a READ or atomic response is missing in the capture and the requester continues, the tracker infers the
+    // response.
     const bool has_response = m.kind == MessageKind::read || m.kind == MessageKind::compare_swap ||
                               m.kind == MessageKind::fetch_add || m.kind == MessageKind::flush ||
                               m.kind == MessageKind::atomic_write;
@@ -117,7 +118,7 @@ struct Source {
   std::uint8_t byte() { return left ? (--left, *at++) : 0; }
 };
 
-// A small limit, so that connections are evicted. Few QPs and hosts, so that they are reused.
+// The limit is small, so that connections are evicted. There are few QPs and hosts, so that they are reused.
 constexpr std::uint32_t connections = 6;
 
 class Run {

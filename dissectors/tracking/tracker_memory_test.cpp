@@ -1,6 +1,6 @@
-// Floods: memory stays within its limits for any traffic, and each packet has about the same cost. Small by default.
-// Ten million packets with RDMAWIRE_FULL=1. Prints times, which depend on the host, and fails only for extreme
-// growth.
+// Floods of packets: memory must stay within its limits for any traffic, and each packet must have about the same cost.
+// Small by default. Ten million packets with RDMAWIRE_FULL=1. Prints times, which depend on the host, and fails only
+// for extreme growth.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -35,13 +35,13 @@ bool full() {
   return wish && std::string_view(wish) == "1" && !sanitized;
 }
 
-/// Peak of the process.
+/// Returns the peak memory of the process.
 std::size_t peak_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
 }
-/// Growth of the peak. 0 with a sanitizer, whose own memory dominates.
+/// Returns the growth of the peak memory, or 0 with a sanitizer, whose own memory dominates.
 std::size_t growth_since(std::size_t before) { return sanitized ? 0 : peak_bytes() - before; }
 
 struct Counter final : Sink {
@@ -59,7 +59,7 @@ class Flood {
  public:
   explicit Flood(const TrackerOptions& options = {}) : tracker(counter, options) { packet_.link = LinkType::raw_ip; }
   void send(const RdmaFrame& frame, std::int64_t after = 1000) { give(frame.write(bytes_), after); }
-  /// Passes the contents of bytes().
+  /// Passes the frame in bytes() to the tracker.
   void give(std::size_t size, std::int64_t after = 1000) {
     ++packet_.number;
     packet_.time_ns += after;
@@ -96,7 +96,8 @@ void compare(const char* name, std::uint64_t packets, Run run) {
   }
   std::printf("%-28s %9llu packets: %.2f s a million, a tenth of them %.2f; peak of the process %zu MiB\n", name,
               static_cast<unsigned long long>(packets), rates[1], rates[0], peak_bytes() >> 20);
-  // Ten times as many packets at ten times the cost each would be quadratic growth. A busy host adds some noise.
+  // Quadratic growth would make each of ten times as many packets ten times as expensive. The limit allows for noise of
+  // a busy host.
   EXPECT_LT(rates[1], rates[0] * 6 + 1) << name;
 }
 

@@ -1,4 +1,4 @@
-// The tracker on real captures: its counters match the capture, and clean captures cause no events.
+// Tests the tracker with real captures: its counters must match the capture, and clean captures must cause no events.
 
 #include "dissectors/tracking/tracker.hpp"
 
@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(Tracker, Samples,
                                            "siw-rping.pcap", "srq-pingpong.pcap.gz", "ucmatose.pcap",
                                            "ud-pingpong.pcap"));
 
-// Linux's rdma_rxe without losses: loss and error events are absent.
+// Captures of Linux's rdma_rxe without loss must cause no loss or error events.
 TEST(Tracker, CleanCapturesHaveNoEvents) {
   for (const char* name : {"rc-send.pcap.gz", "rc-read.pcap.gz", "rc-write-ipv6.pcap", "rc-atomic.pcap",
                            "srq-pingpong.pcap.gz", "rping.pcap", "ud-pingpong.pcap"}) {

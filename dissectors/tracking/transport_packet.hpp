@@ -19,12 +19,12 @@ struct TransportPacket {
   const Opcode* op = nullptr;
   std::uint32_t dest_qp = 0;
   Psn psn;
-  std::uint32_t payload = 0;      ///< bytes on the wire, without padding
-  std::uint32_t wire_bytes = 0;   ///< of the whole packet
+  std::uint32_t payload = 0;      ///< payload bytes on the wire, without padding
+  std::uint32_t wire_bytes = 0;   ///< bytes of the whole packet
   std::uint32_t icrc = 0;         ///< value in the packet (0 if truncated)
-  std::uint16_t source_port = 0;  ///< UDP's (0: none)
+  std::uint16_t source_port = 0;  ///< UDP source port (0: none)
   std::uint16_t pkey = 0;
-  std::uint16_t identification = 0;  ///< IPv4's (0 elsewhere)
+  std::uint16_t identification = 0;  ///< IPv4 identification (0: no IPv4)
   std::uint8_t traffic_class = 0;    ///< DSCP and ECN
   std::uint8_t syndrome = 0;
   Wire wire = Wire::none;
@@ -36,12 +36,12 @@ struct TransportPacket {
   Msn msn;
   std::uint32_t key = 0, length = 0;  ///< RETH's, AtomicETH's
   std::uint64_t address = 0;
-  std::uint64_t operand = 0, compare = 0;  ///< AtomicETH's (operand: the original value in an AtomicAckETH)
+  std::uint64_t operand = 0, compare = 0;  ///< of the AtomicETH (operand: also the original value of an AtomicAckETH)
   std::uint32_t immediate = 0, invalidated_key = 0;
-  std::uint32_t source_qp = 0, qkey = 0;  ///< DETH's
+  std::uint32_t source_qp = 0, qkey = 0;  ///< of the DETH
   std::uint32_t payload_at = 0;           ///< offset of the payload in the packet
   std::uint32_t payload_crc = 0;          ///< CRC32C of the payload, if payload_known: for comparing packets
-  bool payload_known = false;             ///< only with TrackerOptions::transport and untruncated payload
+  bool payload_known = false;             ///< set only with TrackerOptions::transport and untruncated payload
 
   [[nodiscard]] FlowKey key_of_flow() const { return {from, to, dest_qp}; }
   [[nodiscard]] bool is_response() const { return op->direction == Direction::response; }

@@ -1,4 +1,4 @@
-// Fields read from packets. Frames are literals or written by frames_for_test.hpp.
+// Tests the fields read from packets. The frames are literals, or are written by frames_for_test.hpp.
 
 #include "dissectors/tracking/transport_packet.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 using namespace testing;
 using ByteVector = std::vector<std::uint8_t>;
 
-/// Reads `bytes`, of which `extra` more were on the wire.
+/// Reads a packet with the captured `bytes`, which had `extra` more bytes on the wire.
 std::optional<TransportPacket> read(const ByteVector& bytes, LinkType link = LinkType::raw_ip,
                                     std::uint32_t extra = 0) {
   Packet packet;
@@ -242,7 +242,7 @@ TEST(TransportPacket, OtherPacketsAreRejected) {
   EXPECT_FALSE(read(other.encode()));
 }
 
-// Every sample packet with a BTH is accepted. Its payload and headers fit into the wire length.
+// Every sample packet with a BTH must be accepted, and its payload and headers must fit into the wire length.
 TEST(TransportPacket, RealCaptures) {
   for (const char* name : {"rc-send.pcap.gz", "rc-read.pcap.gz", "rc-atomic.pcap", "rc-write-ipv6.pcap",
                            "ud-pingpong.pcap", "linlinw5-rc-write.pcap", "nvme-over-rdma.pcap.zst", "ucmatose.pcap"}) {

@@ -30,7 +30,7 @@ class Branch {
   proto_item* flag(Own field, bool value) const {
     return mark(proto_tree_add_boolean(tree_, field_id(field), tvb_, 0, 0, value));
   }
-  /// Adds a frame number, nothing if it is 0.
+  /// Adds a frame number, or nothing if it is 0.
   void frame(Own field, std::uint64_t value) const {
     if (value) number(field, value);
   }
@@ -136,7 +136,7 @@ void add_violation(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const co
     inside.text(Own::violation_rule, rule.id.data());
     if (!rule.alias.empty()) inside.text(Own::violation_alias, rule.alias.data());
     inside.text(Own::violation_level, conformance::to_string(rule.level).data());
-    // Wireshark may leave by longjmp, so allocated memory must remain reachable.
+    // Wireshark may leave this function by longjmp(), so allocated memory must remain reachable.
     static std::string clauses;
     clauses = conformance::clauses_of(rule);
     inside.text(Own::violation_clause, clauses.c_str());
@@ -150,7 +150,7 @@ void add_violation(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const co
                          violation.statement.expected.c_str(), violation.statement.actual.c_str());
 }
 
-/// The requester's window after the packet, and the effect of a response on it.
+/// Adds the requester's window after the packet, and the effect of a response on the window.
 void add_window(const Branch& tree, const PacketNote& note, const FrameFacts& facts) {
   tree.number(Own::outstanding, note.outstanding);
   if (note.outstanding_bytes) tree.number(Own::outstanding_bytes, note.outstanding_bytes);
@@ -165,7 +165,7 @@ void add_window(const Branch& tree, const PacketNote& note, const FrameFacts& fa
   if (note.answered == tracking::Answered::unseen) tree.flag(Own::unseen_request, true);
 }
 
-/// The retransmission burst that contains the frame.
+/// Adds the retransmission burst that contains the frame.
 void add_round(const Branch& tree, const FrameFacts& facts) {
   const Event& round = *facts.retransmission;
   const Branch inside = tree.below(tree.number(Own::round, facts.round), Subtree::event);
@@ -180,7 +180,7 @@ void add_round(const Branch& tree, const FrameFacts& facts) {
   inside.duration(Own::round_cost, round.duration);
 }
 
-/// An event's value and found, by kind.
+/// Adds `value` and `found` of an event as fields that depend on its kind.
 void add_typed(const Branch& tree, const Event& event) {
   using enum tracking::EventKind;
   switch (event.kind) {
@@ -203,7 +203,7 @@ void add_typed(const Branch& tree, const Event& event) {
   }
 }
 
-/// The target of a congestion notification and its cause.
+/// Adds the target and the cause of a congestion notification.
 void add_notification(const Branch& tree, packet_info* pinfo, const FrameFacts& facts) {
   const NotificationFacts& found = *facts.notification;
   if (facts.connection) {
@@ -222,7 +222,7 @@ void add_notification(const Branch& tree, packet_info* pinfo, const FrameFacts& 
   }
 }
 
-/// A message as a data source, with its frames.
+/// Adds a reassembled message as a data source, with its frames.
 template <class Frames>
 void add_whole(const Branch& here, proto_tree* tree, tvbuff_t* tvb, packet_info* pinfo, Bytes bytes,
                const Frames& frames) {
@@ -237,7 +237,8 @@ void add_whole(const Branch& here, proto_tree* tree, tvbuff_t* tvb, packet_info*
   for (const auto one : frames) inside.frame(Own::segment, one);
 }
 
-/// The messages that end in this frame. For other segments the frame in which the message is complete.
+/// Adds the messages that end in this frame. If the frame contains another segment, adds the frame in which the message
+/// is complete.
 void add_reassembly(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Session& session, std::uint64_t frame,
                     const FrameFacts& facts) {
   if (!tree) return;

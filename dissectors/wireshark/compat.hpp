@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 /// Wireshark's headers and all version differences. Other files of this directory do not depend on the version.
-/// Built and run with 4.0, 4.4 and 4.6 (details in docs/how-to/use-wireshark-plugin.md). 4.2 according to its release
-/// notes.
+/// Built and run with 4.0, 4.4 and 4.6 (details in docs/how-to/use-wireshark-plugin.md). Support for 4.2 follows its
+/// release notes and is untested.
 
 #ifndef HAVE_SSIZE_T
 #define HAVE_SSIZE_T 1
@@ -12,7 +12,7 @@
 #define RDMAWIRE_WIRESHARK_AT_LEAST(major, minor) \
   (WIRESHARK_VERSION_MAJOR > (major) || (WIRESHARK_VERSION_MAJOR == (major) && WIRESHARK_VERSION_MINOR >= (minor)))
 
-// C headers: suppresses warnings in their inline functions.
+// Suppress warnings in inline functions of the C headers.
 #include <cstdint>
 
 #pragma GCC diagnostic push
@@ -65,7 +65,7 @@ inline nstime_t nstime_of(std::int64_t nanoseconds) {
   return time;
 }
 
-/// Registers "follow" for a connection. 4.4 added the number of sub-streams and the next sub-stream: none.
+/// Registers "follow" for a connection. 4.4 added functions for sub-streams, which do not exist here.
 inline void register_follow(int proto, const char* tap, follow_conv_filter_func of_packet,
                             follow_index_filter_func of_index, follow_address_filter_func of_addresses,
                             follow_port_to_display_func port) {
@@ -77,8 +77,8 @@ inline void register_follow(int proto, const char* tap, follow_conv_filter_func 
 #endif
 }
 
-/// Registers a filter for the connection of a packet. Later versions pass a second, unused argument to its
-/// functions: generic lambdas accept both.
+/// Registers a filter for the connection of a packet. Later versions pass a second, unused argument to the functions.
+/// Generic lambdas accept both forms.
 template <class Valid, class Text>
 void register_filter(const char* proto, const char* name, Valid valid, Text text) {
 #if RDMAWIRE_WIRESHARK_AT_LEAST(4, 2)

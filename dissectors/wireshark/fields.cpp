@@ -14,7 +14,7 @@
 namespace rdmawire::wireshark {
 namespace {
 
-/// Persistent zero-terminated texts: Wireshark keeps the pointers.
+/// Returns a zero-terminated copy of the text that is never freed, because Wireshark keeps the pointer.
 const char* keep(std::string text) {
   static std::deque<std::string> texts;
   return texts.emplace_back(std::move(text)).c_str();
@@ -133,7 +133,7 @@ void add_header(const HeaderInfo& header, std::vector<hf_register_info>& rows, s
 
 // ----------------------------------------------------------------------------------------------------- own fields
 
-/// value_strings of an enumeration with the names of to_string(), from 0 to `count` - 1.
+/// Returns the value_strings of an enumeration, with the names of to_string() for the values from 0 to `count` - 1.
 template <class Enumeration>
 const value_string* words(std::size_t count) {
   auto& all = *new std::vector<value_string>;  // persistent: Wireshark keeps the pointer
@@ -195,7 +195,7 @@ std::vector<OwnRow> own_rows() {
       {pdu, "pdu", "PDU", none, "a unit of the byte stream that ends in this frame: an MPA frame or an FPDU"},
       {pdu_offset, "pdu.offset", "Offset in this frame", number, "offset of the PDU's bytes in this frame"},
       {pdu_length, "pdu.length", "Bytes in this frame", number,
-       "bytes of the PDU in this frame (0: it only waited for this frame)"},
+       "number of bytes of the PDU in this frame (0: the PDU only waited for this frame)"},
       {pdu_reassembled, "pdu.reassembled", "Reassembled", flag,
        "reassembled from several frames, or markers were removed"},
       {pdu_markers, "pdu.markers", "Markers", number, "number of markers removed"},
@@ -207,7 +207,7 @@ std::vector<OwnRow> own_rows() {
       {upper, "upper", "Upper layer protocol", named(upper_words), "protocol that the connection transports"},
       {upper_reason, "upper.reason", "Reason", text, "evidence for the upper layer protocol"},
       {upper_frame, "upper.frame", "Detected in", frame, "frame of the evidence"},
-      {note, "note", "Note", text, "a remarkable property of the frame in its connection"},
+      {note, "note", "Note", text, "note about the frame's role in its connection, such as \"TCP retransmission\""},
       {finding, "finding", "Finding", text, "an error found while decoding"},
       {finding_kind, "finding.kind", "Kind", named(finding_words), nullptr},
       {finding_offset, "finding.offset", "Offset", number, "offset of the layer"},
@@ -231,7 +231,7 @@ std::vector<OwnRow> own_rows() {
       {relative_psn, "analysis.relative_psn", "Relative PSN", number,
        "relative to the first PSN of its direction's requests"},
       {outstanding, "analysis.outstanding", "Packets in flight", number,
-       "unacknowledged packets of the requester after this frame"},
+       "number of unacknowledged packets of the requester after this frame"},
       {outstanding_bytes, "analysis.outstanding_bytes", "Bytes in flight", number,
        "payload bytes of these packets, as far as their first transmission was seen"},
       {acknowledges, "analysis.acknowledges", "Packets acknowledged", number,
@@ -242,7 +242,7 @@ std::vector<OwnRow> own_rows() {
       {unseen_request, "analysis.unseen_request", "Response to unseen request", flag,
        "a response to a request that is missing in the capture so far"},
       {reads, "analysis.reads_outstanding", "READs and atomics outstanding", number,
-       "READs and atomics without a response"},
+       "number of READs and atomics without a response"},
       {reads_allowed, "analysis.reads_allowed", "READs and atomics allowed", number,
        "negotiated maximum of outstanding READs and atomics"},
       {credits, "analysis.credits", "Credits left", number,
@@ -266,11 +266,12 @@ std::vector<OwnRow> own_rows() {
       {round_reaction, "analysis.go_back_n.reaction_time", "Reaction time", duration,
        "from the NAK or RNR NAK to the first retransmitted packet"},
       {round_cost, "analysis.go_back_n.time", "Time since first transmission", duration,
-       "of the first packet (for a timeout the duration of the timer)"},
+       "time since the first transmission of the burst's first packet (for a timeout the duration of the timer)"},
       {rnr_timer, "analysis.rnr_timer", "RNR timer", duration, "minimum wait requested by the receiver"},
       {rnr_wait, "analysis.rnr_wait", "RNR wait", duration, "actual wait"},
       {rnr_early, "analysis.rnr_early", "Retried too early", flag, "retransmitted before the RNR timer expired"},
-      {msn_expected, "analysis.msn_expected", "MSN expected", number, "according to the completed messages"},
+      {msn_expected, "analysis.msn_expected", "MSN expected", number,
+       "MSN according to the number of completed messages"},
       {msn_found, "analysis.msn_found", "MSN found", number, nullptr},
       {cnp_flow, "analysis.cnp.flow", "CNP to the flow", text,
        "addresses of the flow whose sender must reduce its rate"},
@@ -308,7 +309,7 @@ std::vector<OwnRow> own_rows() {
       {request_time, "analysis.request_time", "Time to send the request", duration,
        "from the message's first packet to its last"},
       {ended, "analysis.message_part", "Message", text, "role of the frame in a message"},
-      {event, "event", "Event", text, "starts in this frame"},
+      {event, "event", "Event", text, "event that starts in this frame"},
       {event_kind, "event.kind", "Kind", named(kinds), nullptr},
       {event_severity, "event.severity", "Severity", named(severities), nullptr},
       {event_cause, "event.cause", "Cause", named(causes), "reason or location of the event"},
@@ -317,13 +318,13 @@ std::vector<OwnRow> own_rows() {
       {event_frame, "event.frame", "First frame", frame, nullptr},
       {event_last_frame, "event.last_frame", "Last frame", frame, nullptr},
       {event_origin_frame, "event.origin_frame", "Related frame", frame,
-       "the retransmitted or acknowledged packet, or the one before the gap"},
+       "frame of the retransmitted or acknowledged packet, or of the packet before the gap"},
       {event_cause_frame, "event.cause_frame", "Caused by", frame,
-       "the NAK, the RNR NAK, or the response that implies a NAK"},
+       "frame of the NAK or RNR NAK, or of the response that implies a NAK"},
       {event_duration, "event.duration", "Cost", duration,
-       "time from first transmission to retransmission, or time waited"},
-      {event_packets, "event.packets", "Packets", wide, "retransmitted, missing or marked packets"},
-      {event_bytes, "event.bytes", "Bytes", wide, "RDMA payload bytes of these packets"},
+       "time from the first transmission to the retransmission, or waiting time"},
+      {event_packets, "event.packets", "Packets", wide, "number of retransmitted, missing or marked packets"},
+      {event_bytes, "event.bytes", "Bytes", wide, "number of RDMA payload bytes of these packets"},
       {event_psn, "event.psn", "PSN", number, "first affected PSN (iWARP: MSN, TCP: sequence number)"},
       {event_value, "event.value", "Value", wide,
        "expected or reference value, which depends on the kind, such as an RNR timer in ns or an expected MSN"},

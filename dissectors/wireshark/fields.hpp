@@ -11,13 +11,13 @@
 
 namespace rdmawire::wireshark {
 
-/// The number of an enumerator.
+/// Returns the number of an enumerator.
 constexpr std::size_t index(auto value) { return static_cast<std::size_t>(value); }
 
 /// A registered header table.
 struct HeaderFields {
   int header = unregistered;  ///< the header: "rdmawire.bth"
-  int tail = unregistered;    ///< its variable part
+  int tail = unregistered;    ///< field of the variable part
   int tree = -1;
   std::vector<int> fields;  ///< in table order
   std::vector<int> whole;   ///< for a part the index of the field that contains it (else -1)
@@ -158,17 +158,17 @@ enum class Own : std::uint8_t {
   segment,
   count_
 };
-/// The registered number of a field.
+/// Returns the registered number of a field.
 int field_id(Own field);
 
 /// Subtrees other than headers.
 enum class Subtree : std::uint8_t { root, crc, pdu, analysis, message, event, violation, finding, count_ };
 int subtree_id(Subtree subtree);
 
-/// Expert items.
+/// Expert items of events.
 expert_field& expert_of(tracking::EventKind kind);
 expert_field& expert_of(conformance::Level level);
-/// Errors found while decoding a packet.
+/// Expert items of errors found while decoding a packet.
 expert_field& expert_of(ParseError::Kind kind);
 
 /// Registers all fields for the protocol. Called once.

@@ -5,8 +5,8 @@
 /// wireshark_first_pass CAPTURE
 ///
 /// One line per frame: number, connection, endpoint, relative PSN, outstanding, retransmission flag, related frame,
-/// outstanding bytes, acknowledged packets, class of a response, outstanding and allowed READs, credits (-: none),
-/// then its events.
+/// outstanding bytes, acknowledged packets, class of a response, outstanding and allowed READs, credits (-: none). The
+/// frame's events follow.
 
 #include <cstdio>
 #include <string>

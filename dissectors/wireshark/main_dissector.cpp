@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/// Replaces the built-in dissectors of RoCE, InfiniBand and iWARP, by preference or by Decode As. Payload is passed
-/// to the same tables of upper layer dissectors.
+/// Replaces the built-in dissectors of RoCE, InfiniBand and iWARP, if the preference or Decode As selects it. Passes
+/// payload to the same tables of upper layer dissectors.
 
 #include <algorithm>
 
@@ -18,8 +18,8 @@ namespace {
 dissector_handle_t data, on_tcp;
 heur_dissector_list_t infiniband_payload, iwarp_payload;
 
-/// An entry of a Wireshark dissector table: the built-in dissector and ours. Separate handles distinguish the
-/// user's choice (Decode As) from our own changes.
+/// An entry of a Wireshark dissector table, with handles of the built-in dissector and of rdmawire. Several handles of
+/// rdmawire distinguish the user's choice (Decode As) from changes by the preference.
 struct Place {
   const char* table;
   guint32 value;
@@ -40,7 +40,7 @@ tvbuff_t* piece_of(tvbuff_t* frame, Range range) {
                                       static_cast<gint>(range.length));
 }
 
-/// Packet data for payload dissectors: packet-infiniband.h.
+/// Returns the packet data for payload dissectors, as declared in packet-infiniband.h.
 infinibandinfo info_of(const HeaderStack& stack, std::uint8_t op, proto_tree* tree) {
   infinibandinfo info{};
   info.payload_tree = tree;
@@ -80,8 +80,8 @@ void set_columns(packet_info* pinfo, const HeaderStack& stack, const Opcode& op)
   }
 }
 
-/// The sender's QP, which packets of a connection do not contain: from the CM if known, else from our analysis.
-/// 0xffffffff: unknown, as in the built-in dissector.
+/// Returns the sender's QP, which packets of a connection do not contain: from the CM if known, else from the analysis.
+/// Returns 0xffffffff if it is unknown, like the built-in dissector.
 guint32 source_queue_pair(packet_info* pinfo, const FrameFacts& facts) {
   static const int infiniband = proto_get_id_by_filter_name("infiniband");
   if (const conversation_t* conversation = find_conversation(pinfo->num, &pinfo->dst, &pinfo->dst, CONVERSATION_IBQP,
@@ -95,15 +95,15 @@ guint32 source_queue_pair(packet_info* pinfo, const FrameFacts& facts) {
   return own.qp_known ? own.qp : unknown;
 }
 
-/// RoCE and InfiniBand: called for UDP, Ethernet or the link layer.
+/// Dissects RoCE and InfiniBand. Called for UDP, Ethernet or the link layer.
 int dissect_transport(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, dissector_handle_t built_in) {
   const Current& frame = current_frame(tvb, pinfo);
   const auto back = [&] { return built_in ? call_dissector_only(built_in, tvb, pinfo, tree, nullptr) : 0; };
   if (!frame.packet) return back();
   const HeaderStack& stack = frame.packet->stack;
   const auto bth = stack.get<Bth>();
-  // The built-in dissector handles management datagrams, because its tables tell upper layer dissectors the
-  // protocol of a connection.
+  // The built-in dissector handles management datagrams, because its tables contain the upper layer protocol of each
+  // connection.
   if (!bth || stack.find(info<Mad>)) return back();
   const std::uint8_t number = bth->get<"opcode">();
   const Opcode& op = opcode(number);
@@ -112,10 +112,10 @@ int dissect_transport(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, disse
   pinfo->destport = bth->get<"dest_qp">();
   pinfo->srcport = source_queue_pair(pinfo, frame.known());
   const Range range = message_bytes(stack);
-  // A READ request has only headers, which upper layers need.
+  // Upper layers need the headers of a READ request, which has no payload.
   const bool asks = op.operation == Operation::rdma_read_request;
   if (range.length == 0 && !asks) return static_cast<int>(tvb_captured_length(tvb));
-  // Per packet, as upper layer dissectors expect. They reassemble messages by opcode.
+  // Call the upper layer dissector for each packet, as it expects. It reassembles messages by opcode.
   infinibandinfo upper = info_of(stack, number, tree);
   give(infiniband_payload, piece_of(frame.tvb, range), pinfo, tree, &upper);
   return static_cast<int>(tvb_captured_length(tvb));
@@ -139,7 +139,7 @@ void register_place(const char* name, int proto, int preferring) {
   place.by_preference = create_dissector_handle(dissect_by_preference<place>, preferring);
 }
 
-/// iWARP: TCP segments of connections that the core has identified as iWARP.
+/// Dissects the TCP segments of connections that the tracker has identified as iWARP.
 bool dissect_iwarp(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree) {
   if (!session()) return false;
   const Current& frame = current_frame(tvb, pinfo);
@@ -185,12 +185,12 @@ bool dissect_iwarp(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree) {
   return true;
 }
 
-/// Heuristic dissector for TCP.
+/// Heuristic dissector for TCP, used if the preference is set.
 Boolean guess_iwarp(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void*) {
   return preferences.main_dissector && dissect_iwarp(tvb, pinfo, tree);
 }
 
-/// For a TCP port by Decode As.
+/// Dissector that Decode As selects for a TCP port.
 int dissect_tcp(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void*) {
   return dissect_iwarp(tvb, pinfo, tree) ? static_cast<int>(tvb_captured_length(tvb)) : 0;
 }
@@ -211,7 +211,7 @@ void register_main_dissector(int proto) {
 void hand_off_main_dissector() {
   for (Place* place : places) {
     place->built_in = dissector_get_default_uint_handle(place->table, place->value);
-    // The command line and the profile can select before preferences are loaded.
+    // The command line and the profile can select the dissector before preferences are loaded.
     dissector_add_uint(place->table, place->value, place->by_preference);
   }
   dissector_add_for_decode_as(on_udp.table, on_udp.ours);
@@ -247,7 +247,7 @@ void take_places() {
     if (preferences.main_dissector) {
       // The built-in dissector's own preferences restore it as default.
       if (first != place->by_preference) dissector_add_uint(place->table, place->value, place->by_preference);
-      // Different from the default, so that it takes precedence over dissectors of a lower source port.
+      // This entry differs from the default, so that it takes precedence over dissectors of a lower source port.
       dissector_change_uint(place->table, place->value, chosen ? now : place->taking);
     } else if (first == place->by_preference) {
       if (place->built_in)

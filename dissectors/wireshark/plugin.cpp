@@ -79,11 +79,11 @@ void first_pass_is_over() {
 /// Runs after all other dissectors, so that their data is complete.
 int dissect_after_all(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void*) {
   const Current& frame = current_frame(tvb, pinfo);
-  current_of = nullptr;  // the frame may be dissected again, with data of later frames
+  current_of = nullptr;  // the next dissection of the frame may use data of later frames
   if (!frame.packet) return 0;
   const bool eventful = file->eventful(frame.packet->number);
   if (!eventful && !concerns(*frame.packet, file->is_iwarp(frame.packet->number))) return 0;
-  // Most passes need few fields of a packet, so little is computed.
+  // Compute only the required fields, because most passes need few fields of a packet.
   proto_item* item = proto_tree_add_item(tree, proto, frame.tvb, 0, -1, ENC_NA);
   const bool wanted = tree && proto_field_is_referenced(tree, proto);
   if (wanted || eventful) {
@@ -165,7 +165,7 @@ const Current& current_frame(tvbuff_t* tvb, packet_info* pinfo) {
   frame.time_ns = bounded_time(whole_seconds * second + pinfo->abs_ts.nsecs);
   frame.link = *link;
   const guint length = tvb_captured_length(whole);
-  // A reassembled part of the frame (IP fragments), not the bytes of the file.
+  // The tvb contains reassembled IP fragments, and not the frame's bytes in the file.
   if (length != pinfo->fd->cap_len) return current;
   frame.bytes = {length ? tvb_get_ptr(whole, 0, static_cast<gint>(length)) : nullptr, length};
   frame.wire_length = tvb_reported_length(whole);

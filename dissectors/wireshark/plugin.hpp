@@ -22,13 +22,13 @@ extern Preferences preferences;
 /// The protocol "rdmawire".
 int protocol();
 
-/// The session of the current file. nullptr: no file, or memory is exhausted.
+/// Returns the session of the current file, or nullptr without a file or if memory is exhausted.
 const Session* session();
 
 /// A frame while it is dissected, with its analysis.
 struct Current {
   const Packet* packet = nullptr;  ///< nullptr: no analysis available
-  tvbuff_t* tvb = nullptr;         ///< its bytes
+  tvbuff_t* tvb = nullptr;         ///< bytes of the packet
 
   /// Analysis of the frame, computed on first use.
   [[nodiscard]] const FrameFacts& known() const;
@@ -36,7 +36,7 @@ struct Current {
   mutable FrameFacts facts;
   mutable bool facts_known = false;
 };
-/// Returns the frame of `pinfo`, of which `tvb` is a part. Dissects it on the first call for each frame.
+/// Returns the frame of `pinfo`. `tvb` is a part of the frame. The first call for a frame dissects it.
 const Current& current_frame(tvbuff_t* tvb, packet_info* pinfo);
 
 /// Registers the taps: conversations, endpoints, service response times, statistics trees, follow. taps.cpp
@@ -44,14 +44,14 @@ void register_taps(int proto);
 /// Passes the frame to the taps.
 void tap(packet_info* pinfo, const Current& current);
 
-/// Registers the window's menu. menu.cpp
+/// Registers the menu of the main window. menu.cpp
 void register_menu(int proto);
 
-/// Registers our dissector as an alternative for RoCE and iWARP. main_dissector.cpp
+/// Registers rdmawire's dissector as an alternative for RoCE and iWARP. main_dissector.cpp
 void register_main_dissector(int proto);
 void hand_off_main_dissector();
-/// Returns a UDP port other than 4791 that Decode As, or the built-in dissector's preference, assigned to RoCE. 0:
-/// none.
+/// Returns a UDP port other than 4791 that Decode As or the built-in dissector's preference assigned to RoCE, or 0 if
+/// there is none.
 std::uint16_t port_decoded_as_roce();
 /// Replaces RoCE's and InfiniBand's dissectors in Wireshark's tables, or restores them, according to the
 /// preference. Called at the start of each file, because other dissectors' preferences may have changed the tables.

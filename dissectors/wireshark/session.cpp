@@ -12,7 +12,7 @@
 namespace rdmawire::wireshark {
 namespace {
 
-/// Messages of one requester, if old frames are forgotten.
+/// Number of messages of one requester that are kept, if old frames are discarded.
 constexpr std::size_t remembered_messages = std::size_t{1} << 16;
 
 constexpr std::uint64_t key_of(std::uint64_t connection, Side requester) {
@@ -150,7 +150,7 @@ const Packet& Session::add(const Frame& frame) {
 }
 
 void Session::save(Row& row) {
-  // Upper layer headers follow those of decode() if the connection determines the protocol.
+  // If the connection determines the protocol, upper layer headers follow the headers that decode() found.
   const bool upper = packet_.upper.protocol != Upper::unknown || packet_.stack.find(info<Mad>) != nullptr;
   if (!upper && packet_.pdus.empty() && packet_.notes.empty()) return;
   Saved& saved = saved_.add();
@@ -200,8 +200,8 @@ const std::uint8_t* Session::keep_bytes(Bytes bytes) {
   return into.data() + into.size() - bytes.size();
 }
 
-// Data that no later frame needs. Messages and retransmission bursts are shorter than this distance, and other
-// references contain only frame numbers.
+// Discards data that no later frame needs. Messages and retransmission bursts are shorter than the kept distance, and
+// other references contain only frame numbers.
 void Session::forget() {
   constexpr std::uint64_t remembered = 1 << 16, step = 1 << 12;
   if (last_frame_ % step != 0) return;
@@ -405,7 +405,7 @@ const Packet& Session::again(const Frame& frame) {
     const SavedPdu& from = pdus_[saved->pdus + i];
     Bytes bytes(from.bytes, from.length);
     if (!from.bytes) {
-      if (std::size_t{from.offset} + from.length > frame.bytes.size()) continue;  // the frame has changed
+      if (std::size_t{from.offset} + from.length > frame.bytes.size()) continue;  // the bytes of the frame have changed
       bytes = frame.bytes.subspan(from.offset, from.length);
     }
     tracking::Pdu& pdu = packet.pdus.emplace_back();
@@ -438,7 +438,7 @@ bool Session::is_iwarp(std::uint64_t frame) const {
 
 std::uint64_t Session::now_called(std::uint64_t id, bool& swapped) const {
   swapped = false;
-  // A connection is merged once. A longer chain would be a loop.
+  // A connection is usually merged once. The limit prevents an endless loop.
   for (int steps = 0; steps < 8; ++steps) {
     const auto found = renamed_.find(id);
     if (found == renamed_.end()) break;
@@ -483,7 +483,7 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
       case What::part: facts.parts.push_back(&stream_messages_[one.index]); break;
     }
   }
-  // Linked in reverse order.
+  // The list of a frame's events is in reverse order.
   std::reverse(facts.events.begin(), facts.events.end());
   std::reverse(facts.messages.begin(), facts.messages.end());
   std::reverse(facts.violations.begin(), facts.violations.end());
@@ -510,7 +510,7 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
   facts.retransmitted_in = row->retransmitted_in;
   facts.connection = connection_of(note.connection);
   if (note.message != 0) {
-    // Events of an unpaired direction have its earlier ID.
+    // Events before pairing contain the earlier ID of the direction.
     for (const auto& [id, requester] :
          {std::pair(note.connection, note.requester), std::pair(std::uint64_t{row->connection}, row->requester)}) {
       const Requests* requests = find_requests(id, requester);
@@ -579,7 +579,7 @@ void Session::message(const Connection& connection, const Message& message) {
   note_connection(connection);
   const std::size_t index = messages_.end();
   messages_.add(message);
-  // Numbers increase by one. Limited for safety.
+  // Numbers increase by one. The limit bounds the memory for unexpected numbers.
   constexpr std::uint64_t most_numbers = std::uint64_t{1} << 26;
   if (message.number != 0 && message.number < most_numbers) {
     Kept<std::uint32_t>& known = requests_of(message.connection, message.end).messages;
@@ -618,7 +618,7 @@ void Session::connection(const Connection& connection, tracking::CloseReason clo
 void Session::merged(const Connection& connection, std::uint64_t id) {
   if (monitors_) monitors_->merged(connection, id);
   note_connection(connection);
-  // The merged direction is the connection's second one: the tracker merges it into the first.
+  // The merged direction becomes the second direction of the connection, so its endpoints are reversed.
   renamed_[id] = {connection.id, true};
   for (const Side end : {Side::a, Side::b}) {
     const auto half = requests_.find(key_of(id, end));

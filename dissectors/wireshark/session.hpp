@@ -31,7 +31,7 @@ using tracking::Side;
 struct SessionOptions {
   tracking::DissectorOptions dissector;
   bool monitors = true;                            ///< also check the conformance rules
-  std::size_t kept_bytes = std::size_t{64} << 20;  ///< limit for PDUs and messages of several frames
+  std::size_t kept_bytes = std::size_t{64} << 20;  ///< maximum bytes kept of PDUs and messages of several frames
 };
 
 /// A frame from the capture file.
@@ -80,7 +80,7 @@ struct ConnectionFacts {
   tracking::JoinedBy paired_by = tracking::JoinedBy::nothing;
   std::uint32_t mtu = 0;
   std::uint64_t opened_frame = 0, closed_frame = 0;  ///< 0: not seen
-  std::int64_t open_duration = 0;                    ///< of the connection establishment, nanoseconds (0: unknown)
+  std::int64_t open_duration = 0;  ///< duration of the connection establishment, nanoseconds (0: unknown)
 };
 
 /// A finished message: the shown fields of tracking::Message.
@@ -99,11 +99,11 @@ struct MessageFacts {
 
 /// Cause of a congestion notification: the captured ECN marks of its connection.
 struct NotificationFacts {
-  std::uint64_t marked_frame = 0;  ///< the last marked frame before it (0: none)
-  std::int64_t after = 0;          ///< nanoseconds since that frame
-  std::uint32_t marked = 0;        ///< frames marked since the previous notification
+  std::uint64_t marked_frame = 0;  ///< last marked frame before the notification (0: none)
+  std::int64_t after = 0;          ///< nanoseconds from that frame to the notification
+  std::uint32_t marked = 0;        ///< number of frames marked since the previous notification
   std::uint64_t before_frame = 0;  ///< the previous notification (0: none)
-  std::int64_t interval = 0;       ///< nanoseconds since the previous notification
+  std::int64_t interval = 0;       ///< nanoseconds from the previous notification to this one
 };
 
 /// Role of a frame in a message.
@@ -113,7 +113,7 @@ enum class Part : std::uint8_t { begins, ends, first_response, answer };
 struct StreamMessage {
   std::vector<std::uint32_t> frames;  ///< frames in which its segments end
   std::vector<std::uint8_t> bytes;
-  std::uint32_t msn = 0;  ///< untagged messages
+  std::uint32_t msn = 0;  ///< for untagged messages
   std::uint8_t opcode = 0;
   bool tagged = false;
 };
@@ -121,23 +121,23 @@ struct StreamMessage {
 /// Analysis of one frame. Valid until the next frame is added.
 struct FrameFacts {
   std::optional<PacketNote> note;
-  const ConnectionFacts* connection = nullptr;  ///< of the note
+  const ConnectionFacts* connection = nullptr;  ///< connection of the note
   const MessageFacts* message = nullptr;        ///< the note's message, once it is finished
   const Event* retransmission = nullptr;        ///< the retransmission burst that contains the frame
-  std::uint32_t round = 0;                      ///< number of that burst of its requester, from 1
+  std::uint32_t round = 0;                      ///< number of the burst among those of its requester, from 1
   std::int64_t reaction = 0;                    ///< nanoseconds from the frame that caused the burst (0: unknown)
   std::uint64_t retransmitted_in = 0;           ///< the next frame with the same packet (0: none)
   std::uint64_t notified_in = 0;                ///< if the frame is marked: the first notification after it (0: none)
   std::optional<NotificationFacts> notification;
-  std::vector<const Event*> events;  ///< that start in this frame
+  std::vector<const Event*> events;  ///< events that start in this frame
   std::vector<std::pair<Part, const MessageFacts*>> messages;
   std::vector<const conformance::Violation*> violations;
-  std::vector<const StreamMessage*> whole;  ///< that end in this frame
-  std::vector<const StreamMessage*> parts;  ///< with a segment in this frame that is not the last
+  std::vector<const StreamMessage*> whole;  ///< messages that end in this frame
+  std::vector<const StreamMessage*> parts;  ///< messages with a segment in this frame that is not the last one
 };
 
-/// Range of the message's bytes in a packet or PDU: after the headers of InfiniBand's transport or RDMAP, including
-/// upper layer headers. Length 0: none.
+/// Returns the range of the message's bytes in a packet or PDU: after the headers of InfiniBand's transport or RDMAP,
+/// including upper layer headers. Length 0: none.
 Range message_bytes(const HeaderStack& stack);
 
 /// A message reassembled from its frames.
@@ -155,12 +155,12 @@ class Session final : public tracking::Sink {
 
   /// Adds the next frame. Numbers must increase. The packet is valid until the next call of add() or again().
   const Packet& add(const Frame& frame);
-  /// Dissects a frame that was added before, with the connection state of that time.
+  /// Dissects a frame that was added before, with the connection state at that time.
   const Packet& again(const Frame& frame);
-  /// Declares that no frame is queried after later ones were added: old frames are discarded from here on, except
-  /// for data that later ones refer to.
+  /// Declares that no frame is queried after later frames were added. From here on, old frames are discarded, except
+  /// for data to which later frames refer.
   void read_once() { once_ = true; }
-  /// The last frame was added: reports waiting events.
+  /// Reports waiting events. Call after the last frame.
   void finish();
   [[nodiscard]] bool finished() const { return finished_; }
   [[nodiscard]] std::uint64_t last_frame() const { return last_frame_; }
@@ -169,9 +169,10 @@ class Session final : public tracking::Sink {
   void facts_of(std::uint64_t frame, FrameFacts& facts) const;
   /// True if the frame has an event that warrants a warning.
   [[nodiscard]] bool eventful(std::uint64_t frame) const;
-  /// Returns the connection with that ID, or into which that ID was merged.
+  /// Returns the connection with that ID, or the connection into which it was merged.
   [[nodiscard]] const ConnectionFacts* connection_of(std::uint64_t id) const;
-  /// Returns the ID of the connection into which `id` was merged. `swapped`: its endpoints are reversed.
+  /// Returns the ID of the connection into which `id` was merged. Sets `swapped` if the endpoints of `id` are reversed
+  /// in that connection.
   [[nodiscard]] std::uint64_t now_called(std::uint64_t id, bool& swapped) const;
   /// True if the frame's TCP segment belongs to iWARP, even if no PDU ends in it.
   [[nodiscard]] bool is_iwarp(std::uint64_t frame) const;
@@ -181,7 +182,7 @@ class Session final : public tracking::Sink {
   /// Reassembles the message whose last segment is in the frame. Returns false if there is none, or if segments
   /// are missing or were dropped. Not needed for messages of one packet.
   bool reassemble(std::uint64_t frame, Reassembly& whole) const;
-  /// Returns the frame that completes the message of this frame's segment. 0: incomplete.
+  /// Returns the frame that completes the message of this frame's segment, or 0 if the message is incomplete.
   [[nodiscard]] std::uint64_t reassembled_in(std::uint64_t frame) const;
 
   void message(const Connection& connection, const Message& message) override;
@@ -224,20 +225,20 @@ class Session final : public tracking::Sink {
   struct Arrangement {
     std::uint64_t connection = 0, message = 0;
     Side requester = Side::a;
-    std::uint32_t newest = 0;          ///< the last segment when this was computed
+    std::uint32_t newest = 0;          ///< the last segment when the order was computed
     std::vector<std::uint32_t> order;  ///< one frame per PSN, in message order
-    std::uint32_t whole_in = 0;        ///< the frame that completed it (0: incomplete)
+    std::uint32_t whole_in = 0;        ///< the frame that completed the message (0: incomplete)
   };
   /// A retransmission burst.
   struct RoundPlace {
     std::uint32_t frame, last_frame, index;  ///< in events_
   };
-  /// State of one requester. Messages by number - 1.
+  /// State of one requester. Its messages are indexed by their number - 1.
   struct Requests {
-    Kept<std::uint32_t> messages;  ///< index in messages_, for finished messages
-    Kept<std::uint32_t> segments;  ///< frame of the last segment
+    Kept<std::uint32_t> messages;  ///< index of a finished message in messages_
+    Kept<std::uint32_t> segments;  ///< frame of the message's last segment
     std::vector<RoundPlace> rounds;
-    /// ECN-marked frames, and frames with notifications: frame and time.
+    /// Frame number and time of ECN-marked frames, and of frames with notifications.
     std::vector<std::pair<std::uint32_t, std::int64_t>> marks, notifications;
   };
   /// Sizes of all tables at a frame.
@@ -257,8 +258,9 @@ class Session final : public tracking::Sink {
   /// A PDU of a byte stream.
   struct SavedPdu {
     SavedStack stack;
-    const std::uint8_t* bytes = nullptr;  ///< copy of a PDU of several frames (nullptr: it is in its frame)
-    std::uint32_t offset = 0;             ///< in its frame
+    const std::uint8_t* bytes =
+        nullptr;               ///< copy of the bytes of a PDU of several frames (nullptr: the bytes are in the frame)
+    std::uint32_t offset = 0;  ///< of the PDU in its frame
     std::uint32_t length = 0, wire_length = 0;
     Range in_frame;
     CrcCheck crc;
@@ -267,7 +269,7 @@ class Session final : public tracking::Sink {
   };
   /// Data of a packet that does not follow from its own bytes.
   struct Saved {
-    SavedStack stack;  ///< its own stack, if the connection determined more headers
+    SavedStack stack;  ///< the packet's stack, if the connection determined additional headers
     tracking::UpperEvidence upper;
     std::uint32_t pdus = 0, notes = 0;  ///< start index in pdus_ and notes_
     std::uint16_t pdu_count = 0;
@@ -321,8 +323,8 @@ class Session final : public tracking::Sink {
   Kept<ParseError> findings_;
   Kept<std::string_view> notes_;
   Kept<Segment> segments_;
-  Kept<std::vector<std::uint8_t>> bytes_;  ///< of segments and PDUs, in large blocks
-  mutable Arrangement arrangement_;        ///< the last one requested
+  Kept<std::vector<std::uint8_t>> bytes_;  ///< bytes of segments and PDUs, in large blocks
+  mutable Arrangement arrangement_;        ///< the arrangement that was requested last
   std::size_t violations_seen_ = 0;
   std::vector<const conformance::Violation*> violations_;
   std::unordered_map<std::uint64_t, OpenMessage> open_messages_;  ///< by TCP connection, model and sender

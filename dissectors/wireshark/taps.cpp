@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/// Tables known from TCP: conversations, endpoints, service response times, statistics, follow. Each is also
-/// available with tshark's -z.
+/// Tables and windows known from TCP: conversations, endpoints, service response times, statistics, Follow. Each is
+/// also available with tshark's -z.
 
 #include <cstring>
 
@@ -18,7 +18,7 @@ int follow_tap = -1;
 
 const Current& frame_of(const void* data) { return *static_cast<const Current*>(data); }
 
-/// The QPs of a frame's sender and receiver. IWARP: the TCP ports.
+/// QPs of a frame's sender and receiver (iWARP: TCP ports).
 struct Between {
   std::uint32_t from = 0, to = 0;
 };
@@ -31,7 +31,8 @@ std::optional<Between> between(const FrameFacts& facts) {
 
 // ------------------------------------------------------------------------------------- conversations and endpoints
 
-/// An endpoint as a text address: tshark's tables omit ports other than those of TCP and UDP.
+/// Returns an endpoint as an address of type text, because tshark's tables omit ports of protocols other than TCP and
+/// UDP.
 address end_of(packet_info* pinfo, const FrameFacts& facts, Side end) {
   address result;
   const char* text = end_text(pinfo, *facts.connection, end);
@@ -79,7 +80,7 @@ tap_packet_status count_endpoints(void* table, packet_info* pinfo, epan_dissect_
 
 // ----------------------------------------------------------------------------------------- service response times
 
-/// Operations by kind, with zero-terminated names.
+/// Adds the rows of the table, one for each kind of operation. The names are zero-terminated constants.
 void begin_response_times(register_srt*, GArray* tables) {
   srt_stat_table* table = init_srt_table("RDMA operations", "RDMA", tables, static_cast<int>(tracking::message_kinds),
                                          "Operation", "rdmawire.message.operation", nullptr);
@@ -180,7 +181,7 @@ gchar* queue_pair_text(wmem_allocator_t* allocator, guint qp) { return wmem_strd
 void tap_payload(packet_info* pinfo, const Current& current) {
   const Packet& packet = *current.packet;
   const std::optional<PacketNote>& note = current.known().note;
-  // Uses the first transmission if it was captured.
+  // Skip a retransmission if the first transmission was captured.
   if (!note || (note->again && note->related_frame != 0)) return;
   // "Follow" distinguishes the senders by port.
   const auto pair = between(current.known());

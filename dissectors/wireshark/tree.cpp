@@ -23,7 +23,7 @@ bool is_zero(const Field& field, const std::uint8_t* header) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::uint8_t b) { return b == 0; });
 }
 
-/// Maps stack offsets to the tvb, which starts at `origin`.
+/// Maps offsets of the stack to the tvb, which starts at stack offset `origin`.
 struct Shown {
   tvbuff_t* tvb;
   Bytes bytes;
@@ -136,7 +136,7 @@ void add_crc(proto_tree* tree, const Shown& shown, Range range, const CrcCheck& 
         proto_tree_add_uint(inside, field_id(Own::icrc_source_port), shown.tvb, at, length, *source_port));
 }
 
-/// True if Wireshark shows the header itself, below the RDMA transport.
+/// True if Wireshark's own dissectors already show the header, which is below the RDMA transport.
 bool is_lower(const HeaderStack& stack, std::size_t layer) {
   if (stack.transport == HeaderStack::none) return stack.wire == Wire::none;
   const HeaderInfo* transport = stack.layers()[stack.transport].header;
@@ -197,7 +197,7 @@ void add_pdu(packet_info* pinfo, proto_tree* tree, tvbuff_t* frame, const Packet
     shown.tvb = tvb_new_child_real_data(frame, copy, static_cast<guint>(bytes.size()), static_cast<gint>(bytes.size()));
     add_new_data_source(pinfo, shown.tvb, "Reassembled PDU");
   }
-  // For a PDU without kept payload, the headers are available.
+  // If the payload of a PDU was not kept, only its headers are available.
   for (const Layer& layer : pdu.stack.layers())
     if (std::size_t{layer.offset} + layer.length <= bytes.size()) add_layer(inside, shown, layer);
   add_range(inside, Own::payload, shown, pdu.stack.payload);

@@ -11,12 +11,12 @@ struct TreeOptions {
   bool lower_layers = false;  ///< also show the headers below the RDMA transport, which Wireshark already shows
 };
 
-/// Fills our tree below `item`, the protocol's line. `tvb` contains the bytes from which packet.stack was decoded.
-/// If `item` is null, only adds expert items.
+/// Fills the tree below `item`, the protocol's line. `tvb` contains the bytes from which packet.stack was decoded. If
+/// `item` is null, only adds expert items.
 void show(tvbuff_t* tvb, packet_info* pinfo, proto_item* item, const Session& session, const Packet& packet,
           const FrameFacts& facts, const TreeOptions& options);
 
-/// True if the packet is related to RDMA. Other packets get no tree.
+/// True if the packet is related to RDMA. Other packets have no tree.
 bool concerns(const Packet& packet, bool is_iwarp);
 
 }  // namespace rdmawire::wireshark

@@ -1,4 +1,4 @@
-// Chart.js plots in the colors of the page, and the traffic of the capture over time.
+// Plots by Chart.js in the colors of the page, and the plots of the capture's traffic over time.
 
 const live = new Map();  // by canvas name: the chart, and the function that recreates it after a theme change
 
@@ -36,7 +36,7 @@ function draw(name, make, linked) {
   }
   canvas.parentElement.querySelectorAll(".selection").forEach(node => node.remove());
   const {configuration, zoom_bounds} = make();
-  const fresh = old ? canvas.cloneNode() : canvas;  // removes the old listeners
+  const fresh = old ? canvas.cloneNode() : canvas;  // the clone has no listeners
   if (old) canvas.replaceWith(fresh);
   const chart = new Chart(fresh, configuration);
   if (zoom_bounds) {

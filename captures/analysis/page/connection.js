@@ -10,7 +10,7 @@ const point_kinds = [
   {label: "CNP", color: "--cnp", point: "star", radius: 6},
   {label: "ECN-marked request", color: "--warning", point: "rectRot", radius: 3.5},
 ];
-// Labels for iWARP, which shows offsets in the TCP stream.
+// Labels for iWARP, whose plot shows offsets in the TCP stream.
 const segment_labels = {0: "segment", 1: "retransmitted segment", 2: "TCP acknowledgement"};
 const requests = new Set([0, 1, 7]);
 const chosen = {connection: null, requester: 0};

@@ -45,7 +45,7 @@ const reach = path => {
 function columns_of(name, rows) {
   const columns = table_columns[name].split(" ").map(column => ({name: column.replace("-", ""), shown: !column.startsWith("-")}));
   const there = new Set(columns.map(column => column.name));
-  // Most rows have the same keys, so the first and last hundred suffice.
+  // Almost all rows have the same keys, so the keys of the first and last hundred rows suffice.
   for (const row of rows.length > 200 ? rows.slice(0, 100).concat(rows.slice(-100)) : rows) {
     for (const key of Object.keys(flattened(object(row)))) {
       const whole_array = [...there].some(prefix => key.startsWith(`${prefix}.`));

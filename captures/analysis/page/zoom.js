@@ -1,5 +1,5 @@
-// Zooming: dragging selects a range, Shift and dragging moves. The wheel zooms at the pointer, with Ctrl or if the plot has
-// the focus. Keys: + − arrows 0. A double click resets.
+// Zooming of plots. Dragging selects a range, and dragging with Shift moves the plot. The wheel zooms at the pointer if Ctrl
+// is pressed or the plot has the focus. The keys + and − zoom, the arrow keys move, and 0 or a double click resets.
 
 const bounds = new WeakMap();  // by chart: complete range of its axes
 

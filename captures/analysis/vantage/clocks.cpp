@@ -8,7 +8,8 @@
 namespace rdmawire::captures::vantage {
 namespace {
 
-/// Seconds since the reference time, and nanoseconds relative to a reference difference: small enough for doubles.
+/// A time in seconds since a reference time, and a difference in nanoseconds relative to a reference difference. Both
+/// are small enough for doubles.
 struct Point {
   double t = 0, y = 0;
 };
@@ -17,7 +18,7 @@ constexpr double second = 1e9;
 /// Maximum drift, nanoseconds per second. This limit narrows the bounds of short captures.
 constexpr double most_drift = 1e6;
 
-/// Vertices of the lower convex hull, from left to right.
+/// Returns the vertices of the lower convex hull, from left to right.
 std::vector<Point> lower_hull(std::vector<Point> points) {
   std::sort(points.begin(), points.end(),
             [](const Point& a, const Point& b) { return a.t < b.t || (a.t == b.t && a.y < b.y); });
@@ -44,7 +45,7 @@ double lowest(std::span<const Point> points, double slope) {
   return low;
 }
 
-/// Position of the maximum of a function with one maximum.
+/// Returns the position of the maximum of a function with one maximum.
 template <class Function>
 double top(double from, double to, Function f) {
   for (int i = 0; i < 200 && to - from > 1e-9; ++i) {
@@ -65,7 +66,7 @@ double edge(double inside, double outside, Predicate holds) {
   return inside;
 }
 
-/// Median of the slopes between all pairs (Theil–Sen estimator), nanoseconds per second.
+/// Returns the median of the slopes between all pairs of points (Theil–Sen estimator), nanoseconds per second.
 double median_slope(const std::vector<Point>& points) {
   std::vector<double> slopes;
   for (std::size_t i = 0; i < points.size(); ++i)
@@ -76,7 +77,8 @@ double median_slope(const std::vector<Point>& points) {
   return std::clamp(slopes[slopes.size() / 2], -most_drift, most_drift);
 }
 
-/// Divides the points into stretches of time and applies `choose` to each stretch.
+/// Divides the points into at most `stretches` periods of time. Returns the point that `choose` selects from each
+/// period.
 template <class Choose>
 std::vector<Point> by_stretch(std::vector<Point> points, std::size_t stretches, Choose choose) {
   std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) { return a.t < b.t; });
@@ -160,7 +162,7 @@ ClockEstimate estimate(const std::vector<ClockPoint>& points, std::int64_t resol
   constexpr std::size_t stretches = 64;
 
   if (above.empty() || below.empty()) {
-    // One bound or none: estimate the drift from the envelope of shortest delays.
+    // If all packets have the same direction, estimate the drift from the envelope of the shortest delays.
     const std::vector<Point>& side = above.empty() ? below : above;
     if (side.empty()) {
       const double slope = median_slope(by_stretch(all, stretches, median));

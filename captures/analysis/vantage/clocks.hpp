@@ -24,7 +24,7 @@ struct ClockPoint {
 /// Second clock minus first clock: `offset` at the first clock's time `at`, growing by `drift`.
 struct ClockEstimate {
   std::int64_t at = 0;                          ///< nanoseconds, by the first clock
-  std::int64_t offset = 0;                      ///< nanoseconds: the center of the interval, if there is one
+  std::int64_t offset = 0;                      ///< nanoseconds: the center between the bounds, if both exist
   std::optional<std::int64_t> low, high;        ///< bounds of the offset (nullopt: unbounded)
   double drift = 0;                             ///< parts per million
   std::optional<double> drift_low, drift_high;  ///< bounds of the drift (nullopt: unbounded)
@@ -38,8 +38,8 @@ struct ClockEstimate {
   [[nodiscard]] std::int64_t first_of(std::int64_t second) const;
 };
 
-/// `resolution`: rounding error of the coarser clock, nanoseconds. Points may have any order. Without points, all
-/// fields are zero or nullopt.
+/// Estimates offset and drift. `resolution`: rounding error of the coarser clock, nanoseconds. Points may have any
+/// order. Without points, all fields are zero or nullopt.
 ClockEstimate estimate(const std::vector<ClockPoint>& points, std::int64_t resolution);
 
 /// Drift of the second clock relative to the first, parts per million, from packets of one direction. Uses the median

@@ -90,7 +90,7 @@ TEST(Clocks, MismatchedPairDoesNotAffectBounds) {
   std::mt19937_64 random(4);
   const Clocks clocks{0, 10};
   auto all = points(random, clocks, 2000, 5 * second, 2'000);
-  // Matched with its retransmission: it seems to arrive before it was sent.
+  // A packet that is matched with its retransmission seems to arrive before it was sent.
   all.push_back(point(clocks, origin + second, -500'000, Bound::above));
   const ClockEstimate e = estimate(all, 1);
   EXPECT_EQ(e.unsteady, 0);

@@ -78,7 +78,7 @@ void Layout::find_hosts(const std::vector<Survey>& surveys) {
       first = false;
       std::erase_if(candidates, [&, d = direction](const PortAddress& a) { return a != d.from && a != d.to; });
     }
-    // If there is a single peer, both addresses are in all packets.
+    // If there is a single peer, both addresses are in all packets, so the captured host is unknown.
     if (candidates.size() == 1 && all.size() > 2) host = *candidates.begin();
     host_.push_back(host);
   }
@@ -88,7 +88,8 @@ void Layout::compare(const std::vector<Survey>& surveys, std::size_t i, std::siz
   const Survey &one = surveys[i], &other = surveys[j];
   const std::uint64_t mask = Samples::mask(std::max(one.samples.level(), other.samples.level()));
   struct Ttl {
-    std::int64_t lower_first = 0;  ///< packets with a higher TTL at the first capture, minus packets with a lower TTL
+    /// Number of packets with a higher TTL at the first capture, minus the number with a lower TTL.
+    std::int64_t lower_first = 0;
   };
   std::map<Ends, Ttl> ttl;
   std::map<std::array<std::uint64_t, 5>, std::vector<ClockPoint>> points;
@@ -118,7 +119,7 @@ void Layout::compare(const std::vector<Survey>& surveys, std::size_t i, std::siz
   if (shared == 0) return;
   const std::int64_t resolution = fine_[i] && fine_[j] ? 1 : 1000;
 
-  // Estimate the drift before the order is known, from the direction with most packets.
+  // The order of the captures is not known yet, so estimate the drift from the direction with the most packets.
   const std::vector<ClockPoint>* most = nullptr;
   for (const auto& [key, list] : points)
     if (!most || list.size() > most->size()) most = &list;
@@ -137,7 +138,7 @@ void Layout::compare(const std::vector<Survey>& surveys, std::size_t i, std::siz
     const FlowKey up{ends.first, ends.second, 0}, down{ends.second, ends.first, 0};
     const auto there = points.find(ordered(up)), back = points.find(ordered(down));
     if (there != points.end() && back != points.end()) {
-      // The clock offset cancels out. The rest is the round-trip time between the captures, which is positive if the
+      // The clock offset cancels out. The result is the round-trip time between the captures. It is positive if the
       // first capture is closer to the lower address.
       const std::int64_t round_trip =
           median(differences(there->second, drift, at)) - median(differences(back->second, drift, at));

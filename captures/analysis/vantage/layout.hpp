@@ -16,9 +16,9 @@ namespace rdmawire::captures::vantage {
 enum class OrderBy : std::uint8_t {
   given,       ///< specified by the user
   ttl,         ///< the packets' TTL is lower at one point
-  times,       ///< round-trip times: shorter at one point, independent of the clocks
+  times,       ///< round-trip time between the points, independent of the clock offset
   end_point,   ///< all packets of one capture have an address in common: it was captured at this endpoint
-  clocks,      ///< timestamps of clocks that are declared synchronized or bounded by other packets
+  clocks,      ///< timestamps, if the clocks are declared synchronized, or if other packets bound their offset
   file_order,  ///< no evidence: the order of the files
 };
 /// Name in JSON, such as "ttl".
@@ -31,8 +31,8 @@ struct LayoutOptions {
 
 /// Two captures that share packets.
 struct PairOfPoints {
-  std::size_t first = 0, second = 0;  ///< captures, first < second
-  std::uint64_t shared = 0;           ///< samples in both
+  std::size_t first = 0, second = 0;  ///< indices of the captures, first < second
+  std::uint64_t shared = 0;           ///< number of samples in both captures
   ClockEstimate clock;                ///< as estimated from the packets
 };
 
@@ -41,7 +41,7 @@ struct CapturePath {
   FlowKey direction;                ///< number 0
   std::vector<std::size_t> points;  ///< captures, starting closest to the sender
   std::vector<OrderBy> order;       ///< evidence for each point except the first, relative to the preceding point
-  /// Shortest time from the preceding point, for each point except the first, by the aligned clocks, among the samples
+  /// For each point except the first: shortest time of a sample from the preceding point, by the aligned clocks
   /// (nullopt: no common sample).
   std::vector<std::optional<std::int64_t>> shortest;
 
@@ -101,7 +101,7 @@ class Layout {
 
   LayoutOptions options_;
   std::vector<PairOfPoints> pairs_;
-  std::vector<std::map<Ends, Order>> orders_;  ///< by pair
+  std::vector<std::map<Ends, Order>> orders_;  ///< by pair of captures
   /// Timestamps of the common samples, by pair and direction.
   std::vector<std::map<std::array<std::uint64_t, 5>, std::vector<ClockPoint>>> points_;
   std::vector<CapturePath> paths_;

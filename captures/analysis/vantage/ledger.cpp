@@ -8,7 +8,8 @@ namespace rdmawire::captures::vantage {
 namespace {
 
 constexpr std::uint8_t marked = 3;
-/// If a flow continues for this long without retransmitting a packet, the packet was delivered. Exceeds usual timeouts.
+/// If a flow continues for this long without retransmitting a packet, the packet was delivered. Longer than usual
+/// timeouts.
 constexpr std::int64_t long_after = 1'000'000'000;
 
 /// Distance from `b` to `a`.
@@ -32,7 +33,7 @@ void ResultCounters::add(const FramePair& pair, std::int64_t time, std::uint32_t
   last_time = packets ? std::max(last_time, time) : time;
   ++packets;
   bytes += bytes_of_packet;
-  // Outcomes are not determined in frame order.
+  // Keep the earliest frames, because outcomes are not determined in frame order.
   const auto later = [](const FramePair& a, const FramePair& b) {
     return std::pair(a.upstream ? a.upstream : a.downstream, a.downstream) <
            std::pair(b.upstream ? b.upstream : b.downstream, b.downstream);
@@ -122,7 +123,7 @@ void Ledger::on_retransmission(std::uint32_t unit, const Copy& copy, std::int64_
     }
     if (p.role != copy.role) return false;
     if (p.role == Role::acknowledge && ahead(p.role, copy.psn, p.psn) > 0) {
-      // Later acknowledgements include earlier ones, so the loss has no effect.
+      // A later acknowledgement includes the lost one, so the loss has no effect.
       settle(unit, p, HopOutcome::missing);
       return true;
     }
@@ -139,7 +140,7 @@ void Ledger::on_retransmission(std::uint32_t unit, const Copy& copy, std::int64_
   });
 }
 
-/// Uses the majority of the captures, because each capture pairs queue pairs independently.
+/// Uses the result of most captures, because each capture pairs queue pairs independently.
 std::optional<std::uint64_t> Ledger::requester_of(const FlowKey& responses) const {
   std::map<std::uint32_t, std::size_t> votes;
   for (const Survey& survey : surveys_)
@@ -219,14 +220,15 @@ void Ledger::check_edges(std::uint32_t unit, std::uint32_t psn, std::int64_t tim
   };
   const Sent &preceding = sent(-1), &missed = sent(0);
   if (preceding.psn == Sent::nothing) return;
-  // The gap must be revealed by a later packet, sent after the packet that the receiver accepted last.
+  // A later packet must reveal the gap. It must be sent after the packet that the receiver accepted last.
   const auto shown_after = [&](std::int64_t Sent::*when, std::int64_t moment) {
     for (std::int64_t n = 1; n <= 16; ++n)
       if (sent(n).*when > moment && sent(n).*when < time) return true;
     return false;
   };
   const bool never_arrived = missed.anywhere < preceding.anywhere && shown_after(&Sent::anywhere, preceding.anywhere);
-  // Ignore transmissions that preceded their predecessor, because the receiver discarded them, and reordered packets.
+  // Ignore transmissions before the transmission of the preceding PSN, because the receiver discarded them. Ignore
+  // reordered packets, too.
   const bool passed = preceding.at_last != INT64_MIN && missed.at_last > preceding.at_last && missed.at_last < time &&
                       shown_after(&Sent::at_last, missed.at_last);
   if (!never_arrived && !passed) return;
@@ -319,7 +321,7 @@ void Ledger::take(const Transmission& transmission) {
   if (path.size() < 2) return;
   if (first.role == Role::request && !transmission.doubled) remember(row, transmission);
 
-  // Points of the path at which this packet was seen.
+  // Visit the points of the path at which this packet was seen.
   const auto place_of = [&](std::size_t capture) {
     return static_cast<std::size_t>(std::find(path.begin(), path.end(), capture) - path.begin());
   };
@@ -329,7 +331,7 @@ void Ledger::take(const Transmission& transmission) {
     const std::size_t place = place_of(copy.capture);
     if (place == path.size()) continue;
     bool adjacent = true;
-    // Points upstream that should have seen it, nearest first.
+    // Visit the upstream points that should have seen the packet, nearest first.
     const std::size_t from = upstream ? previous + 1 : 0;
     for (std::size_t k = place; k-- > from;) {
       if (!(row.points >> path[k] & 1)) continue;

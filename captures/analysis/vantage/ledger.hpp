@@ -24,13 +24,13 @@ enum class HopOutcome : std::uint8_t {
   marked,             ///< ECN-capable upstream, CE downstream
   dscp_rewritten,
   priority_rewritten,
-  port_rewritten,  ///< the UDP source port
+  port_rewritten,  ///< different UDP source port downstream
   address_rewritten,
   icrc_corrupted,  ///< ICRC valid upstream, bad downstream
-  damaged,         ///< seen downstream only, with a bad ICRC, so the original packet is unknown
+  damaged,         ///< seen downstream only, with a bad ICRC, so it cannot be matched with the original packet
   reordered,       ///< overtaken on the hop by a later packet of the same flow
-  duplicated,      ///< once upstream, twice downstream
-  captured_twice,  ///< twice upstream, once downstream: duplicated by the upstream capture
+  duplicated,      ///< seen once upstream and twice downstream
+  captured_twice,  ///< seen twice upstream and once downstream: duplicated by the upstream capture
 };
 inline constexpr std::size_t hop_outcomes = static_cast<std::size_t>(HopOutcome::captured_twice) + 1;
 /// Name in JSON, such as "missed_downstream".
@@ -103,7 +103,7 @@ class Ledger final : public Matcher::MatchSink {
     std::uint64_t shared = 0;   ///< of these, seen at another point too
   };
   [[nodiscard]] const std::vector<Point>& points() const { return points_; }
-  /// RDMA packets that were sent and seen at any point.
+  /// Number of transmitted RDMA packets that at least one point saw.
   [[nodiscard]] std::uint64_t followed() const { return followed_; }
   /// Packets and hops dropped because a table was full.
   [[nodiscard]] std::uint64_t skipped() const { return skipped_; }
@@ -148,11 +148,11 @@ class Ledger final : public Matcher::MatchSink {
   struct Nothing {};
 
   Hop* hop(Unit& unit, std::size_t upstream, std::size_t downstream, bool adjacent);
-  /// Outcome of a packet without retransmission and response.
+  /// Returns the outcome of a packet for which neither a retransmission nor a response was seen.
   [[nodiscard]] HopOutcome outcome_without_response(const Unit& unit, const Pending& pending) const;
   void settle(std::uint32_t unit, const Pending& pending, HopOutcome outcome, bool named = false);
   void on_retransmission(std::uint32_t unit, const Copy& copy, std::int64_t time);
-  /// Destination QP of the requests that these responses belong to.
+  /// Returns the destination QP of the requests to which these responses belong.
   [[nodiscard]] std::optional<std::uint64_t> requester_of(const FlowKey& responses) const;
   void on_response(const Copy& copy, std::int64_t time);
   void remember(Unit& unit, const Transmission& transmission);

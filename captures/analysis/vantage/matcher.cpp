@@ -7,10 +7,11 @@
 namespace rdmawire::captures::vantage {
 namespace {
 
-/// Observations closer than this are not a retransmission, because a retransmission requires a response in between.
+/// Two observations at one point are duplicates of one transmission if they are closer than this, because a
+/// retransmission requires a response in between.
 constexpr std::int64_t twice_captured = 2'000;       ///< nanoseconds, if one of the two is not seen downstream
 constexpr std::int64_t doubled_on_the_way = 10'000;  ///< nanoseconds, if one of the two is not seen upstream
-/// Above this number of observations at one point, each is matched with the nearest.
+/// If a point has more observations than this, each is matched with the nearest one.
 constexpr std::size_t most_aligned = 256;
 /// Maximum age of a group, in windows.
 constexpr std::int64_t most_windows = 4;
@@ -49,7 +50,7 @@ void Matcher::erase_slot(std::size_t slot) {
   std::size_t hole = slot;
   for (std::size_t i = (slot + 1) & mask; slots_[i] != 0; i = (i + 1) & mask) {
     const std::size_t home = group(slots_[i] - 1).identity & mask;
-    // Entries may move into the hole unless the hole precedes their home slot.
+    // An entry may move into the hole unless the hole precedes the entry's home slot.
     if (((i - home) & mask) >= ((i - hole) & mask)) {
       slots_[hole] = slots_[i];
       hole = i;

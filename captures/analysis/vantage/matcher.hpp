@@ -1,6 +1,7 @@
 #pragma once
-/// Finds the same packets in several captures while reading these in parallel. Input: observations in the order of
-/// aligned time. Output: transmissions. A time window and a maximum number of observations bound the memory.
+/// Finds the observations of the same packet in several captures, which are read in parallel. Input: observations in
+/// the order of aligned time. Output: transmissions. A time window and a maximum number of observations bound the
+/// memory.
 
 #include <array>
 #include <cstdint>
@@ -48,7 +49,7 @@ struct Transmission {
 
 struct MatcherOptions {
   std::int64_t window = 100'000'000;    ///< maximum time between observations of a packet, nanoseconds
-  std::size_t observations = 1U << 20;  ///< maximum number of observations in memory, limits the window
+  std::size_t observations = 1U << 20;  ///< maximum number of observations in memory (may shorten the window)
 };
 
 class Matcher {
@@ -69,7 +70,7 @@ class Matcher {
   /// `copy.aligned` must not decrease by more than the window between calls.
   void add(std::uint64_t identity, const Copy& copy);
   void finish();
-  /// Groups of observations evaluated before the end of the window.
+  /// Number of groups of observations that were evaluated before the end of their window.
   [[nodiscard]] std::uint64_t evaluated_early() const { return evaluated_early_; }
 
  private:
@@ -100,8 +101,8 @@ class Matcher {
   std::uint32_t free_ = none;
   std::size_t held_ = 0;
   std::vector<Group> ring_;
-  std::uint64_t oldest_ = 0, newest_ = 0;  ///< sequence numbers of groups (newest_: of the next group)
-  std::vector<std::uint64_t> slots_;       ///< sequence number + 1 (0: free)
+  std::uint64_t oldest_ = 0, newest_ = 0;  ///< sequence numbers: of the oldest group, and of the next new group
+  std::vector<std::uint64_t> slots_;       ///< sequence number of the slot's group + 1 (0: free)
   std::size_t used_slots_ = 0;
   std::multimap<std::int64_t, Transmission> later_;  ///< evaluated transmissions, in order of their due times
   std::vector<Copy> copies_;

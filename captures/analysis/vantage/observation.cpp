@@ -84,7 +84,7 @@ bool sight_tcp(Observation& s, const HeaderStack& stack, IdentityBy by) {
   s.psn = tcp.get<"seq">();
   s.acknowledges = tcp.get<"ack">();
   s.acknowledged = tcp.get<"ack_number">();
-  // SYN and FIN occupy a sequence number and are retransmitted like data.
+  // SYN and FIN each occupy a sequence number, and are retransmitted like data.
   s.bytes = (end > begin ? end - begin : 0) + tcp.get<"syn">() + tcp.get<"fin">();
   s.syndrome = Syndrome(0);
   s.read_request = false;
@@ -149,7 +149,7 @@ bool observe(Observation& s, const tracking::Packet& packet, IdentityBy by) {
 
   const std::uint32_t at = layers[stack.transport].offset;
   Hash hash;
-  // Mask byte 4 of the BTH (FECN, BECN, reserved) as the ICRC does, because switches may change it.
+  // Mask byte 4 of the BTH (FECN, BECN, reserved) like the ICRC, because switches may change it.
   std::uint8_t bth[Bth::size];
   std::memcpy(bth, stack.bytes.data() + at, sizeof bth);
   bth[4] = 0;

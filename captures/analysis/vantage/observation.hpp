@@ -62,14 +62,14 @@ struct Observation {
   bool read_request = false;
 };
 
-/// Input of the identity hash. All capture points of one comparison must use the same.
+/// Input of the identity hash. All capture points of a comparison must use the same input.
 enum class IdentityBy : std::uint8_t {
   icrc,     ///< BTH, extension headers, ICRC: independent of rewritten addresses
   headers,  ///< for captures truncated before the ICRC: addresses, ports and IP identification instead of the ICRC
 };
 
-/// `packet`: from Dissector, or from decode() and check_icrc(). Returns false for packets other than RDMA and TCP,
-/// for fragments, and for packets truncated before the end of the identity's input.
+/// Fills `observation`. `packet` must result from Dissector, or from decode() and check_icrc(). Returns false for
+/// packets other than RDMA and TCP, for fragments, and for packets truncated before the end of the identity's input.
 bool observe(Observation& observation, const tracking::Packet& packet, IdentityBy by);
 
 /// Whether the packet is RDMA and truncated before the ICRC.

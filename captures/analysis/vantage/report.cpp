@@ -39,7 +39,7 @@ std::string percent(double share) {
 struct Advice {
   HopOutcome outcome;
   Severity severity;
-  std::string_view what;  ///< follows a number of packets
+  std::string_view what;  ///< text after a number of packets
   std::string_view meaning, next;
 };
 
@@ -150,13 +150,13 @@ std::string flow_text(const FlowKey& flow) {
 struct Finding {
   Severity severity = Severity::info;
   std::string kind, flow_name, title, meaning, next;
-  Json from, to, upstream, downstream;  ///< null: does not apply
+  Json from, to, upstream, downstream;  ///< null: not applicable
   std::uint64_t packets = 0;
   double share = -1;
   Json first_time, last_time;
   Json frames = Json::array();
   Json worst = Json::array();
-  double weight = 0;  ///< order among findings of a severity: larger is worse
+  double weight = 0;  ///< sort key among findings of the same severity: larger is worse
 };
 
 class Report {
@@ -265,14 +265,15 @@ class Report {
                 {"order_by", std::move(by)}};
   }
 
-  /// Bounds of the shortest true delay, as far as the clocks bound it.
+  /// Returns bounds of the true shortest delay, as far as the clocks determine them.
   [[nodiscard]] std::pair<std::optional<std::int64_t>, std::optional<std::int64_t>> shortest(const Hop& h) const {
     if (h.seen == 0) return {};
     if (c_.layout_options.synchronized) return {h.shortest, h.shortest};
     const PairOfPoints* pair = c_.layout->pair(h.upstream, h.downstream);
     if (!pair || !pair->clock.low || !pair->clock.high) return {};
     const ClockEstimate& e = pair->clock;
-    // Convert the interval of the estimate to the offset that the alignment used for this pair.
+    // The interval is relative to the estimated offset. Make it relative to the offset that the alignment used for this
+    // pair.
     std::int64_t other = e.at;
     for (int i = 0; i < 3; ++i)
       other += c_.layout->aligned(pair->first, e.at) - c_.layout->aligned(pair->second, other);
@@ -298,7 +299,7 @@ class Report {
     return frames;
   }
 
-  /// Converts a delay relative to the shortest sample to a delay relative to the shortest packet.
+  /// Returns a quantile of the delays, relative to the shortest delay of all packets.
   static std::int64_t delay(const Hop& h, unsigned permille) {
     return static_cast<std::int64_t>(h.delays.quantile(permille)) + h.base - h.shortest;
   }
@@ -412,7 +413,7 @@ class Report {
     }
   }
 
-  /// One finding for all hops with queueing delay, worst first.
+  /// Adds one finding for all hops with queueing delay, worst first.
   void find_delays() {
     constexpr std::int64_t remarkable = 100'000, bad = 1'000'000;
     constexpr std::uint64_t enough = 100;

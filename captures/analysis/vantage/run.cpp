@@ -93,7 +93,7 @@ std::vector<Survey> survey_all(const RunOptions& options, IdentityBy by, std::ve
   return surveys;
 }
 
-/// Index of the file with this path or this last path component.
+/// Returns the index of the file with this path or this last path component (nullopt: none or several).
 std::optional<std::size_t> file_of(const std::string& name, const std::vector<std::string>& files) {
   std::optional<std::size_t> found;
   for (std::size_t i = 0; i < files.size(); ++i) {

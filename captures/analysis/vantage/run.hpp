@@ -24,12 +24,13 @@ struct RunOptions {
 };
 
 struct Comparison {
-  std::vector<Survey> surveys;  ///< of the readable files, in order
+  std::vector<Survey> surveys;  ///< surveys of the readable files, in order
   std::unique_ptr<Layout> layout;
   std::unique_ptr<Ledger> ledger;
   IdentityBy identity = IdentityBy::icrc;
-  std::uint64_t unidentified = 0;     ///< packets too short for an identity
-  std::uint64_t evaluated_early = 0;  ///< packets evaluated before the end of the window
+  std::uint64_t unidentified = 0;  ///< number of packets that are too short to be identified
+  /// Number of groups of observations that were evaluated before the end of their window.
+  std::uint64_t evaluated_early = 0;
   LayoutOptions layout_options;
   MatcherOptions matcher_options;
   std::vector<std::string> errors;  ///< read errors, one sentence each

@@ -23,7 +23,7 @@ struct Sample {
   std::int64_t time = 0;
   std::uint32_t direction = 0;  ///< index into Survey::directions.rows()
   std::uint8_t ttl = 0;
-  bool repeated = false;  ///< the identity occurs several times, so observations cannot be matched yet
+  bool repeated = false;  ///< the identity occurs several times in the capture, so the sample cannot be matched
 };
 
 /// Samples of any number of packets in bounded memory: packets whose identity ends in `level` zero bits.
@@ -35,7 +35,7 @@ class Samples {
     samples_.push_back(sample);
     if (samples_.size() > capacity_) thin_out();
   }
-  /// Sorts by identity and removes duplicates.
+  /// Sorts by identity. Keeps one sample of each identity, and marks it if there were several.
   void settle();
   [[nodiscard]] const std::vector<Sample>& all() const { return samples_; }
   [[nodiscard]] unsigned level() const { return level_; }
@@ -65,11 +65,11 @@ struct Survey {
   explicit Survey(std::size_t samples_kept) : samples(samples_kept) {}
 
   std::string name;
-  std::uint64_t packets = 0, rdma = 0, tcp = 0;                         ///< tcp: TCP not known to be iWARP
+  std::uint64_t packets = 0, rdma = 0, tcp = 0;                         ///< tcp: TCP packets not known to be iWARP
   std::uint64_t bytes = 0;                                              ///< packet bytes, as captured
   std::int64_t first_time = 0, last_time = 0;                           ///< nanoseconds, by the capture's clock
   bool nanoseconds = false;                                             ///< times are finer than microseconds
-  std::uint64_t cut = 0;                                                ///< RDMA packets without their ICRC
+  std::uint64_t cut = 0;                                                ///< RDMA packets truncated before the ICRC
   std::optional<std::uint64_t> lost_by_capture;                         ///< packets (nullopt: not recorded in the file)
   std::string error;                                                    ///< read error (empty: read completely)
   analysis::BoundedTable<FlowKey, DirectionSeen> directions{1U << 16};  ///< key: number 0

@@ -31,7 +31,7 @@ std::string_view order_text(const std::string& by) {
   return "order of files";
 }
 
-/// Microseconds below 1 ms, else seconds with nine decimals as in the files.
+/// Formats an offset: below 1 ms in microseconds, else in seconds with nine decimals like times of the files.
 std::string offset_text(std::int64_t ns) {
   const std::uint64_t size = ns < 0 ? 0 - static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
   const char sign = ns < 0 ? '-' : '+';
@@ -158,7 +158,7 @@ class Printer : analysis::TextPage {
     const Json& frames = f.at("frames");
     std::string text;
     for (std::size_t i = 0; i < frames.size();) {
-      // A group of frames that are in the same captures.
+      // Print consecutive frames of the same captures as a group.
       const auto captures_of = [&](std::size_t at) {
         return std::pair(!frames[at].at("upstream").is_null(), !frames[at].at("downstream").is_null());
       };

@@ -41,7 +41,7 @@ struct PointSetting {
   double drift = 0;         ///< ppm
   double miss = 0;          ///< probability that the capture loses a packet
 };
-/// Hop between two neighbors. The first is the left host's link, the last is the right host's link.
+/// A hop between two neighbors. The first hop is the left host's link, and the last hop is the right host's link.
 struct HopSetting {
   std::int64_t delay = 2'000;
   double loss = 0, mark = 0, double_up = 0, reorder = 0, corrupt = 0;
@@ -154,7 +154,7 @@ class Network {
     std::uint32_t psn = 0;
     bool nak = false, is_beacon = false;
     std::vector<std::uint8_t> bytes;
-    std::vector<std::size_t> captured;  ///< points, in path order
+    std::vector<std::size_t> captured;  ///< points that captured the packet, in path order
     bool counts = true;                 ///< false: a duplicate
   };
 
@@ -291,7 +291,7 @@ class Network {
            point = p.to_right ? point + 1 : point - 1)
         if (p.counts && (p.captured.empty() || point != p.captured.back()) && !p.is_beacon)
           ++truth.missed_upstream[{p.to_right, point, downstream}];
-      // If no point captured it before, all upstream points missed it.
+      // If no upstream point captured the packet, all of them missed it.
       if (plain && had == 0 && upstream != SIZE_MAX)
         for (std::size_t point = p.to_right ? 0 : points - 1; point != upstream;
              point = p.to_right ? point + 1 : point - 1)
@@ -473,7 +473,7 @@ TEST_F(Vantage, NaksRevealLossOutsideOfTheCapturePoints) {
       reported += edge.tally.packets;
     }
     const std::uint64_t truth = downstream ? network.truth.after_last : network.truth.before_first;
-    // A packet that is lost while the receiver waits for another packet is not reported by a NAK.
+    // If a packet is lost while the receiver waits for another packet, no NAK reports it.
     EXPECT_LE(reported, truth);
     EXPECT_GE(reported * 10, truth * 7);
     EXPECT_EQ(only(found(c, HopOutcome::lost), true), Table());
@@ -635,7 +635,7 @@ TEST_F(Vantage, TimesDetermineTheOrderWithoutTtl) {
 TEST_F(Vantage, OrderCanBeSpecified) {
   Setting s;
   for (HopSetting& h : s.hops) h.routers = 0;
-  s.unreliable = true;  // one direction only, so there is no evidence for the order
+  s.unreliable = true;  // packets of only one direction, so there is no evidence for the order
   Network network(s);
   network.run();
   RunOptions options;
@@ -708,7 +708,7 @@ TEST_F(Vantage, FewSamplesAndLittleMemoryHaveTheSameResult) {
   EXPECT_EQ(only(found(c, HopOutcome::lost), true), network.truth.lost);
   EXPECT_EQ(c.evaluated_early, 0U);
 
-  // Minimal memory makes the result incomplete, which is reported as inexact.
+  // The comparison must report that minimal memory makes its result incomplete.
   options.files = {(folder_ / "job_point0.pcap").string(), (folder_ / "job_point1.pcap").string(),
                    (folder_ / "job_point2.pcap").string()};
   options.matcher.observations = 2;
