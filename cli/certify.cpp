@@ -133,7 +133,7 @@ class ProgressPrinter final : public conformance::AssessmentListener {
     while (next_ < chosen_.size() && texts_.contains(chosen_[next_])) print(texts_[chosen_[next_++]]);
     progress_.show_line(line());
   }
-  /// Prints the remaining results, which follow a missing one.
+  /// Prints the results that were held back because an earlier case in the order has no result.
   void ended() override {
     for (; next_ < chosen_.size(); ++next_)
       if (texts_.contains(chosen_[next_])) print(texts_[chosen_[next_]]);

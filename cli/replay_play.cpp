@@ -83,7 +83,7 @@ std::string missing_values(const MappedConnection& c) {
   return text;
 }
 
-/// A file with the process ID during its lifetime.
+/// A file that contains the process ID. It exists as long as this object.
 class PidFile {
  public:
   /// Empty path: no file.

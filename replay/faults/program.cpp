@@ -430,7 +430,7 @@ class FaultCompiler {
       return true;
     }
     if (name == "where") {
-      // The filter extends to the end of the line and may contain no comment.
+      // The filter extends to the end of the line and cannot contain a comment.
       std::size_t begin = line_.find_first_not_of(blank, at_);
       if (begin == std::string_view::npos) return fail({{}, line_.size()}, "where requires a filter");
       std::string_view expression = line_.substr(begin);

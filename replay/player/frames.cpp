@@ -100,7 +100,7 @@ tl::expected<LinkConversion, std::string> learn_links(FrameSource& source) {
     if (source.number() == 1 && !LinkConversion::has_addresses(record.link)) break;
     conversion.learn(record);
   }
-  // The caller's own pass reports read errors.
+  // Read errors are not reported here: the caller reads the captures again.
   if (auto begun = source.begin(); !begun) return tl::unexpected(begun.error());
   return conversion;
 }
