@@ -85,7 +85,7 @@ class Arguments {
   void report_error(const std::string& name, int number, std::string_view what);
   /// The first error. Unknown arguments are reported last.
   [[nodiscard]] std::optional<Error> wrong();
-  /// Same, but accepts unknown arguments.
+  /// The first error, without unknown arguments.
   [[nodiscard]] const std::optional<Error>& complaint() const { return state_->first; }
 
  private:

@@ -233,7 +233,7 @@ TEST(AgentProgram, EveryFailureIsOneSentenceOnBothSides) {
     bool agent_has_credentials;
     std::string key_file, controller_says, agent_says;
   };
-  // The ID of this key, and other bytes.
+  // The ID is that of the agent's key, but the key differs.
   const std::string forged = credentials.copy_of_controller();
   std::string text;
   {

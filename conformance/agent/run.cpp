@@ -67,7 +67,7 @@ class Process final : public Object {
   [[nodiscard]] Json about() const override { return {{"pid", pid_}, {"program", program_}, {"running", !ended_}}; }
   int release() override;
 
-  /// Starts to monitor the process. Its handle is known.
+  /// Starts to monitor the process. The object must have its handle.
   void watch(Descriptor in, Descriptor out, Descriptor err, std::uint64_t limit);
   Result<std::size_t> feed(const std::vector<std::uint8_t>& bytes, bool last);
   int send_signal(int number) { return kill(-pid_, number) == 0 ? 0 : errno; }

@@ -443,7 +443,7 @@ TEST_F(Serving, AttemptsOfAnAddressWaitAfterFailures) {
   // The newest of the waiting connections is the first.
   EXPECT_TRUE(secured(late, key("a", 1)));
   EXPECT_GE(loop.now() - begin, 50 * Loop::millisecond);
-  // Its success ends the delays.
+  // A successful authentication ends the delays.
   const Loop::Time success = loop.now();
   EXPECT_TRUE(until([&] { return !early.receive() || !early.tls->error().empty(); }));
   EXPECT_LT(loop.now() - success, 90 * Loop::millisecond);

@@ -1,5 +1,5 @@
 /// Conforming devices on a disturbed network: no monitor reports a violation, and the reported causes are true.
-/// RDMAWIRE_FULL=1 runs more scenarios. RDMAWIRE_SEED selects other ones.
+/// RDMAWIRE_FULL=1 runs more scenarios. RDMAWIRE_SEED selects other scenarios.
 
 #include <gtest/gtest.h>
 

@@ -362,7 +362,7 @@ class Simulation {
     last = std::max(last, arrival);
     if (duplicate_after >= 0) flying_.emplace(arrival + 1 + duplicate_after, Flying{to, copy, 0});
     flying_.emplace(arrival, Flying{to, std::move(copy), 0});
-    // This packet overtakes the held ones.
+    // This packet overtakes the held packets.
     for (auto it = held_[lane].begin(); it != held_[lane].end();) {
       if (--it->remaining > 0) {
         ++it;

@@ -156,8 +156,8 @@ std::int64_t time_of_write(Bench& bench, Connected& qp, std::uint64_t wr_id, psn
 }
 
 /// Reports a change of the rate. It is a failure only with a shared clock and a device that is known to support
-/// congestion management, because other traffic or a slow tester have the same effect and no clause specifies amount or
-/// time.
+/// congestion management, because other traffic or a slow tester has the same effect, and no clause specifies the
+/// amount or the time.
 void rate(Bench& bench, bool known, bool holds, const std::string& expected, const std::string& seen) {
   if (!known || !bench.patience().upper_bounds) end_case(Verdict::may, seen);
   bench.require(holds, expected, seen);

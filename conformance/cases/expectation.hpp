@@ -85,7 +85,7 @@ class Expectation : public ExpectationOf<Expectation, Seen> {
 
 /// An ACK with exactly this PSN.
 Expectation ack(psn at);
-/// Acknowledgements up to this PSN: one, or several of which the last has this PSN.
+/// Acknowledgements up to this PSN: one or more, the last of which has this PSN.
 Expectation acknowledged(psn through);
 /// A NAK with this code (nak_code::…) and PSN. Another code is the wrong code.
 Expectation nak(std::uint8_t code, psn at);

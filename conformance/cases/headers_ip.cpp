@@ -157,7 +157,8 @@ void one_source_port(Bench& bench) {
   bench.require(ports.size() == 1, "one UDP source port", fmt::format("{}: {}", ports.size(), fmt::join(ports, ", ")));
 }
 
-// The ICRC is that of 7.8.1 and CA17-22. A unit test checks the computation with the specification's sample packet.
+// The ICRC is computed according to 7.8.1 and CA17-22. A unit test checks the computation with the specification's
+// sample packet.
 void icrc_holds(Bench& bench, Over over) {
   for (const Seen& seen : some_frames(bench, {.over = over})) {
     const CrcCheck check = check_icrc(seen.stack);

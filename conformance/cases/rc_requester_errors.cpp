@@ -75,7 +75,7 @@ void unsignaled(Bench& bench) {
   bench >> qp.nak(nak_code::remote_operational_error, psn(+0), 0);
   qp.completes(0, "rem_op_err");
 }
-// It generates no completion if it succeeds.
+// An unsignaled request that succeeds generates no completion.
 void unsignaled_and_well(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient});
   qp.device_sends(0, {.flags = {}});

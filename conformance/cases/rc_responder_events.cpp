@@ -216,7 +216,7 @@ void last_wqe_by_an_error(Bench& bench) {
   bench.tells("qp_last_wqe_reached", "qp", qp.qp.handle());
 }
 
-// The same after a rejected request: its own receive fails, and the others are flushed.
+// The same after a rejected request: the receive that it uses fails, and the others are flushed.
 void error_of_a_send(Bench& bench) {
   Connected& qp = bench.rc({.receives = 4, .receive_bytes = 64});
   bench >> qp.send_only(psn(+0)) >> qp.send_only(psn(+1), pattern_bytes(65));

@@ -96,7 +96,7 @@ Expectation to(const Connected& qp, const Expectation& expected) {
           }};
 }
 
-/// The connection of the row, and the others.
+/// The connection that the row tests, and the other connections.
 class Scene {
  public:
   Scene(Bench& bench, const Transfer& row) : bench_(bench) {

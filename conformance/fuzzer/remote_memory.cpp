@@ -133,7 +133,7 @@ void RemoteMemory::look(Bytes expected, std::optional<std::string>& lost) {
       std::ranges::copy(here, header.bytes.begin());
       header.there = true;
     }
-    // Later messages may overwrite a part of it.
+    // Later messages may overwrite a part of the header.
     for (std::size_t i = 0; header.there && i < network_bytes; ++i)
       if (here[i] == header.bytes[i]) here[i] = was[i];
   }

@@ -97,7 +97,7 @@ struct Statistics {
   std::uint64_t steps = 0;       ///< all steps
   std::uint64_t lives = 0;
   std::uint64_t connections = 0;
-  std::uint64_t edges = 0;                     ///< of Feedback::answers
+  std::uint64_t edges = 0;                     ///< of the feedback `answers`
   std::optional<std::uint64_t> code_edges;     ///< nullopt: the target does not count or report them
   std::optional<std::uint64_t> monitor_edges;  ///< nullopt: not counted
   std::uint64_t corpus = 0;

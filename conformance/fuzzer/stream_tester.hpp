@@ -34,7 +34,7 @@ class StreamTester {
     std::uint32_t bytes = 0, received = 0;
   };
 
-  /// Return the TCP segments of a step. For connect those of the MPA frame.
+  /// Return the TCP segments of a step. For a connect step, those of the MPA frame.
   void make(const Step& step, const KnownObjects& objects, const StreamBases& bases,
             std::vector<std::vector<std::uint8_t>>& segments);
   /// Return the FPDU or MPA frame before mutation, without markers.

@@ -54,7 +54,7 @@ class Target {
   /// Add executed code edges, from the next start() on, to `map`, which must outlive the use. nullptr: disable.
   /// Returns false if the target reports no coverage.
   virtual bool trace(EdgeMap* /*map*/) { return false; }
-  /// Return a number that identifies the code of these edges.
+  /// Return a number that identifies the code that trace() observes.
   [[nodiscard]] virtual std::uint64_t code() const { return 0; }
   /// Finish an execution: destroy queue pairs and connections, which can crash a device, too.
   virtual void finish() {}

@@ -253,7 +253,7 @@ class Recorder::Impl {
     return guests_[side].run({"sh", "-c", script}, how);
   }
 
-  // Runs one of the two programs. Its output is also available if it does not end.
+  // Runs one of the two programs. The output is also returned if the program does not end.
   Result<RunResult> program(const RecordingPlan& plan, std::size_t side, const std::string& command,
                             StopDescriptor stop) {
     const Descriptor output(::memfd_create("output", MFD_CLOEXEC));

@@ -71,7 +71,7 @@ struct MonitoredPacket {
   [[nodiscard]] bool sees_all_of(Side end) const { return complete[static_cast<std::size_t>(end)]; }
   [[nodiscard]] Place place(Side checked) const;
   /// Returns whether the sender sent this packet after `earlier`, another of its requests (for a response: of its
-  /// responses). The capture may contain them in a different order.
+  /// responses). The order in the capture may differ.
   [[nodiscard]] bool sent_after(const SentMoment& earlier) const;
   void pass(RuleId rule) const { evaluator.record(rule, RuleResult::pass()); }
   void inconclusive(RuleId rule, Reason why) const { evaluator.record(rule, RuleResult::inconclusive(why)); }

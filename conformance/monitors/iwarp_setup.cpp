@@ -82,7 +82,8 @@ void IwarpMonitor::setup(const IwarpPacketContext& here, const tracking::Pdu& pd
     return;
   }
   if (reported.request) {
-    // Both may have acted as initiators, except an endpoint that listens and has received the request.
+    // Both endpoints may have acted as initiators. An endpoint that listens and has received the request is no
+    // initiator.
     const tracking::TcpSegment& tcp = here.packet.tcp;
     const bool syn_seen = tcp.emss != 0, listens = tcp.connection->listener == tcp.connection->responder;
     const bool knowing = carried_ && syn_seen && listens && !tcp.from_initiator && tcp.has_acknowledged &&

@@ -243,7 +243,7 @@ TEST_F(Siw, WrongMsnCausesTerminate) {
   // DDP (1), untagged buffer error (2), MSN out of range (3). RFC 5041, 7.2. siw swaps layer and type (TRM-001,
   // observed with 6.1).
   EXPECT_THAT(load_be<2>(terminate->data()), AnyOf(0x1203, 0x2103));
-  // It closes the connection after that.
+  // siw closes the connection after the Terminate.
   const auto arrival = stream.tcp().receive(host().now() + patience);
   ASSERT_TRUE(arrival && *arrival);
   EXPECT_NE((*arrival)->kind, TcpArrival::Kind::bytes);

@@ -88,7 +88,7 @@ class Target {
 
 /// Returns whether a device of this name is in-process, so that each case gets its own.
 bool is_cheap(const std::string& device);
-/// Returns whether it is a physical device, which needs permitted addresses and a rate limit.
+/// Returns whether a device of this name is physical, which requires permitted addresses and a rate limit.
 bool is_on_bench(const std::string& device);
 
 }  // namespace rdmawire::conformance

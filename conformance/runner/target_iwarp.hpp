@@ -5,7 +5,7 @@
 
 namespace rdmawire::conformance {
 
-/// Opens it in this process, in virtual time. The faults are those of the iWARP fault table.
+/// Opens the iWARP reference endpoint in this process, in virtual time. Its faults are those of the iWARP fault table.
 tl::expected<std::unique_ptr<Target>, TargetError> open_reference_endpoint(const TargetOptions& options);
 
 }  // namespace rdmawire::conformance

@@ -18,9 +18,9 @@ namespace rdmawire::conformance::iwarp {
 
 /// Options for creating a QP of the device and establishing its stream.
 struct ConnectOptions {
-  bool device_initiates = false;  ///< the device is the initiator. Otherwise the tester is
+  bool device_initiates = false;  ///< false: the tester is the initiator
   // The tester's MPA frame
-  std::uint8_t revision = 1;  ///< `enhanced` makes it 2
+  std::uint8_t revision = 1;  ///< 2 if `enhanced` is set
   bool markers = false;       ///< request markers in the device's stream
   bool crc = true;
   std::optional<Enhanced> enhanced{};

@@ -181,7 +181,7 @@ void to_the_ends(IwarpBench& bench) {
   qp.holds(end - 16, pattern_bytes(16, 0x40));
 }
 
-// Layer 1, type 1, code 3. The TO of such a segment is always out of bounds, too.
+// Layer 1, type 1, code 3. The TO of such a segment is always out of bounds as well.
 void around_the_end_of_all(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   refused(qp, write(qp.stag(), ~std::uint64_t{0} - 3, pattern_bytes(16)), a_terminate(1, 1, 0x03));

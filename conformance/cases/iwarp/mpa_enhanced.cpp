@@ -170,7 +170,7 @@ void the_local_ird_stays(IwarpBench& bench) {
      << an(RdmapOperation::read_response).carrying(pattern_bytes(16).substr(8));
 }
 
-// The device as an initiator with enhanced negotiation, after its request. Otherwise the case is unsupported.
+// The device as an initiator, after its enhanced request. If it sends another request, the case is unsupported.
 Connected& asking_enhanced(IwarpBench& bench, const MpaWishes& wishes, const ConnectOptions& options = {}) {
   wish_if_possible(bench, wishes);
   Connected& qp = asking(bench, options);

@@ -83,7 +83,7 @@ void send_ulpdu(Stream& stream, Bytes ulpdu, bool last);
 std::vector<std::uint8_t> fpdu(Stream& stream, Bytes ulpdu);
 /// Return the maximum ULPDU. RFC 5044, 4.5.
 std::uint32_t mulpdu(std::uint32_t emss, const machines::MpaAgreement& agreement);
-/// Return the EMSS after TCP reported `emss`: the MULPDU changes with it. RFC 5044, 4.5.
+/// Return the EMSS that determines the MULPDU after TCP reported `emss`. RFC 5044, 4.5.
 std::uint32_t new_emss(const Stream& stream, std::uint32_t emss);
 
 // Received segments: validation.cpp

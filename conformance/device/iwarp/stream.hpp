@@ -136,7 +136,7 @@ struct Stream {
   std::uint64_t position = 0;         ///< of the first byte of `pending` in the Full Operation Phase
   bool any_fpdu = false;              ///< an FPDU was received
   bool tagged_open = false;           ///< a tagged message without its last segment
-  bool terminate_came = false;        ///< its buffer is used
+  bool terminate_came = false;        ///< a Terminate was received: its buffer is used
   machines::DdpReceiver ddp;
   std::array<std::vector<std::uint8_t>, 4> fixed;  ///< messages in progress that need no receive of the application
   machines::ReadDepth depth;

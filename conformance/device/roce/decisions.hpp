@@ -343,7 +343,7 @@ void repeat(machines::CmMessage message, std::vector<std::uint8_t>& mad);
 /// Return the reason for rejecting a REQ without notifying the application (12.6.7.2), or 0. LIDs are ignored: CA17-35.
 std::uint8_t rejection_reason(const Core& core, const Packet& packet, const CmRequest& request,
                               const CmListener* listener);
-/// True if a message of this type is processed.
+/// Return whether messages of this type are processed.
 bool processes(machines::CmMessage message);
 /// Return the step of the state machine after a timeout.
 machines::CmStep time_out(CmConnection& at, std::int64_t now);

@@ -36,7 +36,7 @@ inline constexpr NamedNumber event[] = {
     {"cq_err", 0}, {"qp_fatal", 1}, {"qp_req_err", 2}, {"qp_access_err", 3}, {"comm_est", 4}, {"sq_drained", 5},
     {"port_active", 9}, {"srq_err", 14}, {"srq_limit_reached", 15}, {"qp_last_wqe_reached", 16}};
 inline constexpr NamedNumber port_space[] = {{"tcp", 0}, {"udp", 1}, {"ipoib", 2}};
-/// The order is that of CmEventType.
+/// In the order of CmEventType.
 inline constexpr NamedNumber cm_event[] = {
     {"addr_resolved", 0}, {"addr_error", 1}, {"route_resolved", 2}, {"connect_request", 3}, {"connect_response", 4},
     {"unreachable", 5}, {"rejected", 6}, {"established", 7}, {"disconnected", 8}, {"timewait_exit", 9},
