@@ -175,7 +175,7 @@ struct NdLinkAddress {
   static constexpr std::array fields{
       field("type", 0, 8, "1 source, 2 target").of(nd_option_names).alias("icmpv6.opt.type"),
       field("length", 8, 8, "1").alias("icmpv6.opt.length").computed(),
-      field("address", 16, 48, "on Ethernet").as(Display::mac).alias("icmpv6.opt.linkaddr"),
+      field("address", 16, 48, "Ethernet address").as(Display::mac).alias("icmpv6.opt.linkaddr"),
   };
   static void fill(FrameLayout& frame, std::size_t index);
 };
