@@ -150,7 +150,7 @@ constexpr CmStep received_mra(Cm at, const CmReceived& message, std::int64_t now
 
 constexpr CmStep received_dreq(Cm at, std::int64_t now) {
   switch (at.state) {
-    // 12.10.8: simultaneous disconnect: each side replies.
+    // Simultaneous disconnect: each side replies. 12.10.8
     case CmState::dreq_sent: return {over(at, now), CmMessage::drep, false, 0, CmNotification::disconnected};
     case CmState::timewait: return {at, CmMessage::drep};
     // A DREQ instead of the RTU implies that the RTU was lost.

@@ -559,7 +559,7 @@ class Writer {
     if (field.names == &opcode_names) operation(opcode(static_cast<std::uint8_t>(topic.value)));
   }
 
-  /// One line for a field of an example header.
+  /// Prints one line for a field of an example header.
   void field_of(const Field& field, std::string_view name, const std::uint8_t* bytes) {
     if (!field.present_in(bytes) || (field.is_reserved() && field.load(bytes) == 0)) return;
     std::string text;

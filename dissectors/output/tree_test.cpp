@@ -27,7 +27,7 @@ TEST(Tree, FrameWithEveryField) {
          type                   0x0800                IPv4
    14  ip  Internet Protocol, version 4  20 bytes
          version                4
-         header_length          5                     in units of 4 bytes
+         header_length          5                     length of the header in units of 4 bytes
            bytes                20                    bytes of this header
          tos                    0x00                  type of service
            dscp                 0                     differentiated services code point
@@ -36,10 +36,10 @@ TEST(Tree, FrameWithEveryField) {
          identification         0x7391                identifies the fragments of a datagram
          df                     1                     do not fragment
          mf                     0                     more fragments follow
-         fragment_offset        0                     in units of 8 bytes
+         fragment_offset        0                     offset of the fragment in units of 8 bytes
          ttl                    64                    hops left
          protocol               17                    UDP
-         checksum               0xb327                over this header
+         checksum               0xb327                checksum of this header
          src                    10.0.0.2              source address
          dst                    10.0.0.3              destination address
    34  udp  User Datagram Protocol  8 bytes

@@ -208,7 +208,8 @@ std::vector<std::uint8_t> Frame::encode() const {
     const std::uint32_t value = icrc ? *icrc : computable ? __builtin_bswap32(compute_icrc(stack)) : 0;
     store_be(packet.data() + icrc_at, 4, value);
   }
-  // The ICRC covers the checksums after the BTH. Those before it, of a tunnel, cover the ICRC.
+  // The ICRC covers the checksums after the BTH. The checksums before the BTH, which belong to a tunnel, cover the
+  // ICRC.
   transport_checksums(layout, 0, bth, packet);
   if (write_vcrc) store_be(packet.data() + layout.end, 2, vcrc ? *vcrc : __builtin_bswap16(compute_vcrc(stack)));
   packet.insert(packet.end(), trailer.begin(), trailer.end());

@@ -25,7 +25,7 @@ struct Icmp {
   static constexpr std::array fields{
       field("type", 0, 8, "kind of message").of(icmp_type_names).alias("icmp.type"),
       field("code", 8, 8, "subtype of the message").alias("icmp.code"),
-      field("checksum", 16, 16, "over the whole message").hex().alias("icmp.checksum").computed(),
+      field("checksum", 16, 16, "checksum of the whole message").hex().alias("icmp.checksum").computed(),
   };
 };
 
@@ -73,7 +73,7 @@ struct Icmpv6 {
   static constexpr std::array fields{
       field("type", 0, 8, "kind of message").of(icmpv6_type_names).alias("icmpv6.type"),
       field("code", 8, 8, "subtype of the message").alias("icmpv6.code"),
-      field("checksum", 16, 16, "over pseudo header and message").hex().alias("icmpv6.checksum").computed(),
+      field("checksum", 16, 16, "checksum of pseudo header and message").hex().alias("icmpv6.checksum").computed(),
   };
 };
 
@@ -160,7 +160,9 @@ struct NdOption {
   static constexpr std::uint32_t unit = 8;
   static constexpr std::array fields{
       field("type", 0, 8, "kind of option").of(nd_option_names).alias("icmpv6.opt.type"),
-      field("length", 8, 8, "in units of 8 bytes, including type and length").alias("icmpv6.opt.length").computed(),
+      field("length", 8, 8, "length of the option in units of 8 bytes, including type and length")
+          .alias("icmpv6.opt.length")
+          .computed(),
   };
   static void fill(FrameLayout& frame, std::size_t index);
 };
@@ -173,7 +175,7 @@ struct NdLinkAddress {
   static constexpr std::array fields{
       field("type", 0, 8, "1 source, 2 target").of(nd_option_names).alias("icmpv6.opt.type"),
       field("length", 8, 8, "1").alias("icmpv6.opt.length").computed(),
-      field("address", 16, 48, "on Ethernet").as(Display::mac).alias("icmpv6.opt.linkaddr"),
+      field("address", 16, 48, "Ethernet address").as(Display::mac).alias("icmpv6.opt.linkaddr"),
   };
   static void fill(FrameLayout& frame, std::size_t index);
 };

@@ -146,7 +146,7 @@ TEST(IcrcCause, KnownAddresses) {
   EXPECT_EQ(cause.source, ipv4(0x0a000003));
   EXPECT_EQ(cause.destination, ipv4(0x0a000002));
 
-  // A translator that changes the port too.
+  // The translator changes the source port, too.
   frame = send;
   store_be(frame.data() + ip + 12, 4, 0x64400102);
   store_be(frame.data() + udp, 2, 1027);

@@ -31,7 +31,7 @@ struct Lrh {
       field("lnh", 14, 2, "next header").of(lnh_names).alias("infiniband.lrh.lnh").computed(),
       field("dlid", 16, 16, "destination LID").alias("infiniband.lrh.dlid"),
       reserved("reserved2", 32, 5).alias("infiniband.lrh.reserved5"),
-      field("length", 37, 11, "in units of 4 bytes, from the LRH's first to the ICRC's last")
+      field("length", 37, 11, "length from the LRH through the ICRC, in units of 4 bytes")
           .alias("infiniband.lrh.pktlen")
           .computed(),
       field("slid", 48, 16, "source LID").alias("infiniband.lrh.slid"),
@@ -49,7 +49,7 @@ struct Grh {
       field("traffic_class.dscp", 4, 6, "differentiated services code point"),
       field("traffic_class.ecn", 10, 2, "explicit congestion notification").of(ecn_names),
       field("flow_label", 12, 20, "sender-defined flow identifier").hex().alias("infiniband.grh.flowlabel"),
-      field("payload_length", 32, 16, "bytes after this header, to the ICRC's last")
+      field("payload_length", 32, 16, "bytes after this header, through the ICRC")
           .alias("infiniband.grh.paylen")
           .computed(),
       field("next_header", 48, 8, "27: a BTH").of(ip_protocol_names).alias("infiniband.grh.nxthdr").computed(),
@@ -239,8 +239,8 @@ struct Feth {
       reserved("reserved", 0, 26),
       field("selectivity", 26, 2, "memory to flush").of(flush_selectivity_names),
       field("placement", 28, 4, "bits: required placement of the data").hex(),
-      field("placement.persistent", 30, 1, "to persistence"),
-      field("placement.global", 31, 1, "to global visibility"),
+      field("placement.persistent", 30, 1, "flush to persistence"),
+      field("placement.global", 31, 1, "flush to global visibility"),
   };
 };
 

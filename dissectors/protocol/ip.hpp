@@ -47,7 +47,7 @@ struct Ipv4 {
   static constexpr std::uint32_t unit = 4;
   static constexpr std::array fields{
       field("version", 0, 4, "4").alias("ip.version"),
-      field("header_length", 4, 4, "in units of 4 bytes").computed(),
+      field("header_length", 4, 4, "length of the header in units of 4 bytes").computed(),
       field("header_length.bytes", 4, 4, "bytes of this header").means(&bytes_of_words).alias("ip.hdr_len"),
       field("tos", 8, 8, "type of service").hex().alias("ip.dsfield"),
       field("tos.dscp", 8, 6, "differentiated services code point").in("RFC 2474, 3").alias("ip.dsfield.dscp"),
@@ -60,10 +60,10 @@ struct Ipv4 {
       reserved("reserved", 48, 1).alias("ip.flags.rb"),
       field("df", 49, 1, "do not fragment").alias("ip.flags.df"),
       field("mf", 50, 1, "more fragments follow").alias("ip.flags.mf"),
-      field("fragment_offset", 51, 13, "in units of 8 bytes").alias("ip.frag_offset"),
+      field("fragment_offset", 51, 13, "offset of the fragment in units of 8 bytes").alias("ip.frag_offset"),
       field("ttl", 64, 8, "hops left").alias("ip.ttl"),
       field("protocol", 72, 8, "next header").of(ip_protocol_names).alias("ip.proto").computed(),
-      field("checksum", 80, 16, "over this header").hex().alias("ip.checksum").computed(),
+      field("checksum", 80, 16, "checksum of this header").hex().alias("ip.checksum").computed(),
       field("src", 96, 32, "source address").as(Display::ipv4).alias("ip.src").alias("ip.addr"),
       field("dst", 128, 32, "destination address").as(Display::ipv4).alias("ip.dst").alias("ip.addr"),
   };
@@ -103,7 +103,7 @@ struct Ipv6Extension {
   static constexpr std::uint32_t unit = 8;
   static constexpr std::array fields{
       field("next_header", 0, 8, "next header").of(ip_protocol_names),
-      field("length", 8, 8, "in units of 8 bytes beyond the first 8"),
+      field("length", 8, 8, "length in units of 8 bytes, without the first 8 bytes"),
       field("data", 16, 48, "options, or routing type, segments left and data").as(Display::bytes),
   };
   static void fill(FrameLayout& frame, std::size_t index);
@@ -115,7 +115,7 @@ struct Ipv6Fragment {
   static constexpr std::array fields{
       field("next_header", 0, 8, "next header").of(ip_protocol_names).alias("ipv6.fraghdr.nxt"),
       reserved("reserved", 8, 8),
-      field("offset", 16, 13, "in units of 8 bytes").alias("ipv6.fraghdr.offset"),
+      field("offset", 16, 13, "offset of the fragment in units of 8 bytes").alias("ipv6.fraghdr.offset"),
       reserved("reserved2", 29, 2),
       field("more", 31, 1, "more fragments follow").alias("ipv6.fraghdr.more"),
       field("identification", 32, 32, "identifies the fragments of a datagram").hex().alias("ipv6.fraghdr.ident"),
@@ -131,7 +131,7 @@ struct Ipv6Authentication {
   static constexpr std::uint32_t unit = 4;
   static constexpr std::array fields{
       field("next_header", 0, 8, "next header").of(ip_protocol_names).alias("ah.next_header"),
-      field("length", 8, 8, "in units of 4 bytes, minus 2").alias("ah.length"),
+      field("length", 8, 8, "length in units of 4 bytes, minus 2").alias("ah.length"),
       reserved("reserved", 16, 16),
       field("spi", 32, 32, "security parameters index").hex().alias("ah.spi"),
       field("sequence", 64, 32, "sequence number").alias("ah.sequence"),

@@ -340,7 +340,7 @@ struct Rmpp {
   static constexpr bool is_ack(const std::uint8_t* h) { return h[1] == rmpp_type::ack; }
   static constexpr bool has_segment(const std::uint8_t* h) { return is_data(h) || is_ack(h); }
   static constexpr std::array fields{
-      field("version", 0, 8, "of RMPP: 1").alias("infiniband.rmpp.rmppversion"),
+      field("version", 0, 8, "version of RMPP: 1").alias("infiniband.rmpp.rmppversion"),
       field("type", 8, 8, "type of the packet").of(rmpp_type_names).alias("infiniband.rmpp.rmpptype"),
       field("response_time", 16, 5, "code of the response time limit (31: unspecified)"),
       field("response_time.limit", 16, 5, "response time limit")
@@ -392,7 +392,7 @@ struct ClassPortInfo {
   static constexpr std::string_view name = "classportinfo", title = "ClassPortInfo", section = "IBTA vol 1, 13.4.8.1";
   static constexpr std::size_t size = 72;
   static constexpr std::array fields{
-      field("base_version", 0, 8, "of MADs").alias("infiniband.classportinfo.baseversion"),
+      field("base_version", 0, 8, "base version of MADs").alias("infiniband.classportinfo.baseversion"),
       field("class_version", 8, 8, "version of the class").alias("infiniband.classportinfo.classversion"),
       field("capability_mask", 16, 16, "bits: capabilities").hex().alias("infiniband.classportinfo.capabilitymask"),
       field("capability_mask2", 32, 27, "more bits (meaning depends on the class)")

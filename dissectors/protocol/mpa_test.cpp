@@ -132,7 +132,7 @@ TEST(DecodeFpdu, LengthBeyondThePacketIsAFinding) {
 
 TEST(DecodeUlpdu, ContradictionsToTheOpcodeTableAreFindings) {
   HeaderStack stack;
-  std::vector<std::uint8_t> bytes;  // referenced by the stack
+  std::vector<std::uint8_t> bytes;  // the stack refers to these bytes
   const auto kind_of = [&](std::string_view hex) {
     bytes = from_hex(hex);
     decode_ulpdu(stack, bytes);

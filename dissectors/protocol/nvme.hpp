@@ -443,7 +443,7 @@ struct NvmeCqe {
           .hex(),
       field("sq_head", 64, 16, "submission queue head pointer").le().alias("nvme.cqe.sqhd"),
       field("sq_id", 80, 16, "submission queue identifier (reserved in Fabrics)").le().alias("nvme.cqe.sqid"),
-      field("command_id", 96, 16, "of the command that completed").le().hex().alias("nvme.cqe.cid"),
+      field("command_id", 96, 16, "identifier of the completed command").le().hex().alias("nvme.cqe.cid"),
       field("status", 112, 16, "success or error").le().hex().alias("nvme.cqe.status"),
       field("status.code", 112, 16, "status code")
           .le()

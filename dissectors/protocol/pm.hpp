@@ -24,9 +24,9 @@ struct PortCounters {
           .alias("infiniband.portcounters.counterselect"),
       field("symbol_error_counter", 32, 16, "minor errors on a lane")
           .alias("infiniband.portcounters.symbolerrorcounter"),
-      field("link_error_recovery_counter", 48, 8, "times the link recovered from errors")
+      field("link_error_recovery_counter", 48, 8, "number of times the link recovered from errors")
           .alias("infiniband.portcounters.linkerrorrecoverycounter"),
-      field("link_downed_counter", 56, 8, "times it did not recover, and went down")
+      field("link_downed_counter", 56, 8, "number of times the link did not recover and went down")
           .alias("infiniband.portcounters.linkdownedcounter"),
       field("rcv_errors", 64, 16, "packets received with errors").alias("infiniband.portcounters.portrcverrors"),
       field("rcv_remote_physical_errors", 80, 16, "received packets marked as bad")
@@ -40,7 +40,7 @@ struct PortCounters {
       field("rcv_constraint_errors", 136, 8, "inbound packets not permitted: partition, raw")
           .alias("infiniband.portcounters.portrcvconstrainterrors"),
       field("counter_select2", 144, 8, "Set: bits: more selected counters").hex(),
-      field("local_link_integrity_errors", 152, 4, "times the errors of the link reached their threshold")
+      field("local_link_integrity_errors", 152, 4, "number of times the errors of the link reached their threshold")
           .alias("infiniband.portcounters.locallinkintegrityerrors"),
       field("excessive_buffer_overrun_errors", 156, 4, "number of consecutive buffer overruns")
           .alias("infiniband.portcounters.excessivebufferoverrunerrors"),

@@ -275,7 +275,7 @@ struct RdmapAtomicResponse {
                                     section = "RFC 7306, 5.2.2";
   static constexpr std::size_t size = 12;
   static constexpr std::array fields{
-      field("request_id", 0, 32, "of the request").alias("iwarp_rdma.atomic.original_request_identifier"),
+      field("request_id", 0, 32, "identifier of the request").alias("iwarp_rdma.atomic.original_request_identifier"),
       field("original", 32, 64, "original value in memory").hex().alias("iwarp_rdma.atomic.original_remote_data_value"),
   };
 };

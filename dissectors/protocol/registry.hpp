@@ -9,7 +9,7 @@
 
 namespace rdmawire {
 
-/// All headers, grouped by protocol, from the link layer up.
+/// All headers, grouped by protocol. Most protocols are in the order from the link layer up.
 std::span<const HeaderInfo* const> all_headers();
 /// Returns the header of that name ("bth"), or nullptr.
 const HeaderInfo* find_header(std::string_view name);

@@ -9,7 +9,7 @@ namespace rdmawire {
 inline constexpr Name selector_entries[] = {{0, "greater than", ""},
                                             {1, "less than", ""},
                                             {2, "exactly", ""},
-                                            {3, "largest available", "or shortest, of times"}};
+                                            {3, "largest available", "for times: the shortest"}};
 inline constexpr Names selector_names{"selector", selector_entries, "IBTA vol 1, 15.2.5.16"};
 
 /// Header of subnet administration between the RMPP header and the attribute.
@@ -40,11 +40,11 @@ struct PathRecord {
       field("sgid", 192, 128, "source").as(Display::ipv6).alias("infiniband.pathrecord.sgid"),
       field("dlid", 320, 16, "destination").alias("infiniband.pathrecord.dlid"),
       field("slid", 336, 16, "source").alias("infiniband.pathrecord.slid"),
-      field("raw_traffic", 352, 1, "for raw packets").alias("infiniband.pathrecord.rawtraffic"),
+      field("raw_traffic", 352, 1, "the path is for raw packets").alias("infiniband.pathrecord.rawtraffic"),
       reserved("reserved", 353, 3),
-      field("flow_label", 356, 20, "of the GRH").hex().alias("infiniband.pathrecord.flowlabel"),
-      field("hop_limit", 376, 8, "of the GRH").alias("infiniband.pathrecord.hoplimit"),
-      field("traffic_class", 384, 8, "of the GRH").hex().alias("infiniband.pathrecord.tclass"),
+      field("flow_label", 356, 20, "flow label of the GRH").hex().alias("infiniband.pathrecord.flowlabel"),
+      field("hop_limit", 376, 8, "hop limit of the GRH").alias("infiniband.pathrecord.hoplimit"),
+      field("traffic_class", 384, 8, "traffic class of the GRH").hex().alias("infiniband.pathrecord.tclass"),
       field("reversible", 392, 1, "the reverse path is the same").alias("infiniband.pathrecord.reversible"),
       field("numb_path", 393, 7, "maximum number of returned paths").alias("infiniband.pathrecord.numbpath"),
       field("pkey", 400, 16, "partition key").hex().alias("infiniband.pathrecord.p_key"),
@@ -53,11 +53,11 @@ struct PathRecord {
       field("mtu_selector", 432, 2, "comparison of the MTU")
           .of(selector_names)
           .alias("infiniband.pathrecord.mtuselector"),
-      field("mtu", 434, 6, "of the path").of(mtu_names).alias("infiniband.pathrecord.mtu"),
+      field("mtu", 434, 6, "MTU of the path").of(mtu_names).alias("infiniband.pathrecord.mtu"),
       field("rate_selector", 440, 2, "comparison of the rate")
           .of(selector_names)
           .alias("infiniband.pathrecord.rateselector"),
-      field("rate", 442, 6, "of the path").of(rate_names).alias("infiniband.pathrecord.rate"),
+      field("rate", 442, 6, "rate of the path").of(rate_names).alias("infiniband.pathrecord.rate"),
       field("packet_life_time_selector", 448, 2, "comparison of the packet life time")
           .of(selector_names)
           .alias("infiniband.pathrecord.packetlifetimeselector"),
@@ -81,18 +81,18 @@ struct McMemberRecord {
   static constexpr std::array fields{
       field("mgid", 0, 128, "the group").as(Display::ipv6).alias("infiniband.mcmemberrecord.mgid"),
       field("port_gid", 128, 128, "the member").as(Display::ipv6).alias("infiniband.mcmemberrecord.portgid"),
-      field("qkey", 256, 32, "of the group").hex().alias("infiniband.mcmemberrecord.q_key"),
-      field("mlid", 288, 16, "of the group").hex().alias("infiniband.mcmemberrecord.mlid"),
+      field("qkey", 256, 32, "Q_Key of the group").hex().alias("infiniband.mcmemberrecord.q_key"),
+      field("mlid", 288, 16, "multicast LID of the group").hex().alias("infiniband.mcmemberrecord.mlid"),
       field("mtu_selector", 304, 2, "comparison of the MTU")
           .of(selector_names)
           .alias("infiniband.mcmemberrecord.mtuselector"),
-      field("mtu", 306, 6, "of the group").of(mtu_names).alias("infiniband.mcmemberrecord.mtu"),
-      field("traffic_class", 312, 8, "of the GRH").hex().alias("infiniband.mcmemberrecord.tclass"),
+      field("mtu", 306, 6, "MTU of the group").of(mtu_names).alias("infiniband.mcmemberrecord.mtu"),
+      field("traffic_class", 312, 8, "traffic class of the GRH").hex().alias("infiniband.mcmemberrecord.tclass"),
       field("pkey", 320, 16, "partition key of the group").hex().alias("infiniband.mcmemberrecord.p_key"),
       field("rate_selector", 336, 2, "comparison of the rate")
           .of(selector_names)
           .alias("infiniband.mcmemberrecord.rateselector"),
-      field("rate", 338, 6, "of the group").of(rate_names).alias("infiniband.mcmemberrecord.rate"),
+      field("rate", 338, 6, "rate of the group").of(rate_names).alias("infiniband.mcmemberrecord.rate"),
       field("packet_life_time_selector", 344, 2, "comparison of the packet life time")
           .of(selector_names)
           .alias("infiniband.mcmemberrecord.packetlifetimeselector"),
@@ -100,8 +100,8 @@ struct McMemberRecord {
           .alias("infiniband.mcmemberrecord.packetlifetime"),
       field("packet_life_time.limit", 346, 6, "maximum propagation time").as(Display::time).means(&exponential_time_ns),
       field("sl", 352, 4, "service level").alias("infiniband.mcmemberrecord.sl"),
-      field("flow_label", 356, 20, "of the GRH").hex().alias("infiniband.mcmemberrecord.flowlabel"),
-      field("hop_limit", 376, 8, "of the GRH").alias("infiniband.mcmemberrecord.hoplimit"),
+      field("flow_label", 356, 20, "flow label of the GRH").hex().alias("infiniband.mcmemberrecord.flowlabel"),
+      field("hop_limit", 376, 8, "hop limit of the GRH").alias("infiniband.mcmemberrecord.hoplimit"),
       field("scope", 384, 4, "scope of the group").alias("infiniband.mcmemberrecord.scope"),
       field("join_state", 388, 4, "bits: membership type of the port")
           .hex()
@@ -121,7 +121,7 @@ struct NodeRecord {
   static constexpr std::string_view tail = "padding";
   static constexpr std::size_t size = 108;
   static constexpr auto fields = detail::rows(
-      std::array{field("lid", 0, 16, "of the port").alias("infiniband.sa.lid"), reserved("reserved", 16, 16)},
+      std::array{field("lid", 0, 16, "LID of the port").alias("infiniband.sa.lid"), reserved("reserved", 16, 16)},
       detail::moved(detail::node_info_rows, 32),
       std::array{field("node_description", 352, 512, "name of the node")
                      .as(Display::text)

@@ -150,7 +150,7 @@ TEST(Sa, OnlyCompleteRecordsOfASegmentAreDecoded) {
   EXPECT_TRUE(decode_transport(first).findings().empty());
   EXPECT_EQ(layers_of(decode_transport(first)), "mad rmpp sa pathrecord pathrecord pathrecord");
   EXPECT_EQ(decode_transport(first).payload.length, 8U);
-  // The second one starts inside the fourth record.
+  // The second segment starts inside the fourth record.
   const auto second = table("0035", "01 01 01 00 00000002 00000000", "0008", joined({record, record}));
   EXPECT_TRUE(decode_transport(second).findings().empty());
   EXPECT_EQ(layers_of(decode_transport(second)), "mad rmpp sa");

@@ -177,7 +177,7 @@ constexpr std::array<Field, N> repeated(const std::string_view (&names)[N], unsi
 }
 
 inline constexpr std::array node_info_rows{
-    field("base_version", 0, 8, "of MADs").alias("infiniband.nodeinfo.baseversion"),
+    field("base_version", 0, 8, "base version of MADs").alias("infiniband.nodeinfo.baseversion"),
     field("class_version", 8, 8, "version of subnet management").alias("infiniband.nodeinfo.classversion"),
     field("node_type", 16, 8, "type of the node").of(node_type_names).alias("infiniband.nodeinfo.nodetype"),
     field("num_ports", 24, 8, "physical ports").alias("infiniband.nodeinfo.numports"),
@@ -332,7 +332,8 @@ inline constexpr std::array port_info_rows{
     field("max_credit_hint", 432, 16, "maximum flow control credits, in units of 64 bytes")
         .alias("infiniband.portinfo.maxcredithint"),
     reserved("reserved3", 448, 8),
-    field("link_round_trip_latency", 456, 24, "in units of 4 ns (all ones: not measured)")
+    field("link_round_trip_latency", 456, 24,
+          "round-trip latency of the link in units of 4 ns (all ones: not measured)")
         .alias("infiniband.portinfo.linkroundtriplatency"),
     field("capability_mask2", 480, 16, "more bits: capabilities of the port").hex(),
     field("capability_mask2.ndr", 485, 1, "supports NDR"),
@@ -559,7 +560,7 @@ struct SmInfo {
       field("sm_key", 64, 64, "key among subnet managers").hex().alias("infiniband.sminfo.sm_key"),
       field("act_count", 128, 32, "incremented while the subnet manager is active").alias("infiniband.sminfo.actcount"),
       field("priority", 160, 4, "15 is the highest").alias("infiniband.sminfo.priority"),
-      field("state", 164, 4, "of the subnet manager").of(sm_state_names).alias("infiniband.sminfo.smstate"),
+      field("state", 164, 4, "state of the subnet manager").of(sm_state_names).alias("infiniband.sminfo.smstate"),
       reserved("reserved", 168, 344),
   };
 };

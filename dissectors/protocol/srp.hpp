@@ -193,7 +193,7 @@ struct SrpCommand {
       reserved("reserved4", 232, 5),
       field("task_attribute", 237, 3, "0 simple, 1 head of queue, 2 ordered, 4 ACA"),
       reserved("reserved5", 240, 8),
-      field("additional_cdb_length", 248, 6, "in units of 4 bytes"),
+      field("additional_cdb_length", 248, 6, "length of the additional CDB in units of 4 bytes"),
       reserved("reserved6", 254, 2),
       field("cdb", 256, 128, "SCSI command descriptor block").as(Display::bytes),
   };

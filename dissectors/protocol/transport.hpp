@@ -33,8 +33,8 @@ struct Tcp {
   static constexpr std::array fields{
       field("src_port", 0, 16, "source port").alias("tcp.srcport").alias("tcp.port"),
       field("dst_port", 16, 16, "destination port").alias("tcp.dstport").alias("tcp.port"),
-      field("seq", 32, 32, "of the first byte of data (of SYN itself)").alias("tcp.seq_raw"),
-      field("ack_number", 64, 32, "next byte expected").alias("tcp.ack_raw"),
+      field("seq", 32, 32, "sequence number of the first data byte (or of the SYN)").alias("tcp.seq_raw"),
+      field("ack_number", 64, 32, "sequence number that the sender expects next").alias("tcp.ack_raw"),
       field("data_offset", 96, 4, "header length in units of 4 bytes").computed(),
       field("data_offset.bytes", 96, 4, "bytes of this header").means(&bytes_of_words).alias("tcp.hdr_len"),
       reserved("reserved", 100, 3).alias("tcp.flags.res"),
@@ -48,7 +48,7 @@ struct Tcp {
       field("syn", 110, 1, "opens a connection").alias("tcp.flags.syn"),
       field("fin", 111, 1, "no more data from the sender").alias("tcp.flags.fin"),
       field("window", 112, 16, "receive window of the sender in bytes, before scaling").alias("tcp.window_size_value"),
-      field("checksum", 128, 16, "over pseudo header, header and data").hex().alias("tcp.checksum").computed(),
+      field("checksum", 128, 16, "checksum of pseudo header, header and data").hex().alias("tcp.checksum").computed(),
       field("urgent_pointer", 144, 16, "end of urgent data").alias("tcp.urgent_pointer"),
   };
   static Parts parts(Bytes header);

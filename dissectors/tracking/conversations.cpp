@@ -289,7 +289,7 @@ void Conversations::disconnect(const Packet& packet, const FlowKey& ports, const
   // A DREQ contains its receiver's QP number, which is not known yet if the start was not captured.
   if (PairEvidence::Side& receiver = c.evidence.sides[1 - found.sender]; receiver.qp == 0) receiver.qp = cm.qp;
   if (c.state == State::closing) {
-    // A retransmission, or both sides disconnect simultaneously.
+    // The DREQ is a retransmission, or both sides disconnect simultaneously.
     c.end.last_frame = packet.number;
     if ((c.end.end == Side::a) == (found.sender == 0)) ++c.end.packets;
     return;

@@ -330,7 +330,7 @@ void Evidence::apply_cm(Packet& packet) {
     const FlowKey key = ports->with(cm.qp);
     const Flow* flow = flows_.find(key);
     if (!flow) {
-      // A retransmission, or the start of the connection was not captured.
+      // The DREQ is a retransmission, or the start of the connection was not captured.
       if (const Request* request = request_of(*ports, cm.local_id, cm.remote_id)) packet.upper = request->evidence;
       return;
     }

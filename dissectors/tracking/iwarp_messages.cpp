@@ -494,7 +494,7 @@ void IwarpTracker::State::request(Tracked& t, Side end, Segment& s) {
   IwarpDirection& responder = t.of(other(end));
   r.gaps = responder.gaps;
   auto& early = responder.early;
-  // If a request is missing, the response belonged to it.
+  // Assign response segments that were captured before this request, unless a request may be missing in the capture.
   if (early.any && half.from_start && !r.atomic && r.message.size && early.key == r.sink && early.begin == r.sink_to) {
     early.any = false;
     r.received = early.next - early.begin;

@@ -39,7 +39,7 @@ struct Span {
   SeenAt first, last;
 };
 
-// A message with missing segments.
+// A message whose last segment was not seen yet.
 struct Open {
   bool active = false;
   bool lost = false;  // a part of the message was not captured

@@ -268,7 +268,7 @@ void Requester::believe_progress(Psn psn, const Reporter& to) {
     unblock(*stuck, to);
 }
 
-// The requester had received the responses that the capture is missing, and all later ones.
+// Completes messages whose responses are missing only in the capture: the requester received them, and all later ones.
 void Requester::unblock(Waiting& stuck, const Reporter& to) {
   if (stuck.seen != stuck.end) {
     Event event;
@@ -409,7 +409,8 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
     waiting->skipped_time = packet.time;
   }
   if (first != waiting) {
-    // An earlier response is missing: the requester drops this one, unless only the capture is missing it.
+    // An earlier response is missing. The requester drops this response, unless the earlier one is missing only in the
+    // capture.
     for (std::size_t i = 0; i < waiting_.size() && &waiting_[i] != waiting && !dropped; ++i)
       if (Waiting& w = waiting_[i]; !w.done && (w.read || w.atomic) && w.seen != w.end) skipped(w, packet);
     skipped(*first, packet);

@@ -56,7 +56,7 @@ TcpStream::Arrival TcpStream::accept(std::uint32_t seq, std::uint32_t length, By
   while (from > next_) {
     ahead = true;
     const std::uint64_t first = ahead_.empty() ? from : std::min(from, ahead_.begin()->first);
-    // Everything before the first buffered byte was acknowledged and will not be retransmitted.
+    // If everything before the first buffered byte was acknowledged, it will not be retransmitted.
     if (acknowledged_ < first) break;
     skip_to(first, sink);
     drain(sink);

@@ -180,7 +180,7 @@ void TextExchange::segment(const Packet& packet, const FlowKey& key, std::uint32
     take(packet, client, *exchange, side, record);
     rest = rest.subspan(record.length);
   }
-  // An incomplete record. Its bytes are not parsed until it is complete.
+  // Keep the bytes of an incomplete record until the record is complete.
   if (!rest.empty() && rest.size() < longest && (continues || rest.size() < all)) {
     direction.partial.assign(rest.begin(), rest.end());
     ++partials_;

@@ -258,9 +258,8 @@ class Session final : public tracking::Sink {
   /// A PDU of a byte stream.
   struct SavedPdu {
     SavedStack stack;
-    const std::uint8_t* bytes =
-        nullptr;               ///< copy of the bytes of a PDU of several frames (nullptr: the bytes are in the frame)
-    std::uint32_t offset = 0;  ///< of the PDU in its frame
+    const std::uint8_t* bytes = nullptr;  ///< copied bytes of a PDU of several frames (nullptr: in its frame)
+    std::uint32_t offset = 0;             ///< of the PDU in its frame
     std::uint32_t length = 0, wire_length = 0;
     Range in_frame;
     CrcCheck crc;
