@@ -271,19 +271,25 @@ install_advice() {
     if [[ ${cells[column]} == - ]]; then
       absent+=("${cells[0]}")
     else
-      [[ " ${names[*]} " == *" ${cells[column]} "* ]] || names+=("${cells[column]}")
+      [[ " ${names[*]-} " == *" ${cells[column]} "* ]] || names+=("${cells[column]}")
     fi
   done
   printf "run '%s %s'" "$command" "${names[*]}"
   ((${#absent[@]} == 0)) || printf ' and install the equivalents of these Debian packages from source: %s' "${absent[*]}"
 }
 
-# require_tools: on a system without apt, the programs that configure and build have to be there. CMake checks libraries.
-require_tools() {
-  local tool missing=()
+# require_system: ends the script on a system or shell that it does not support. Until here, only features of bash 3.2 are
+# permitted, which is the shell of macOS.
+require_system() {
   [[ $(uname -s) == Linux ]] ||
     die "$this_command needs Linux, and this is $(uname -s): run it in a container or virtual machine with Debian 13;" \
       "to compile the portable parts here, $(install_advice)"
+  ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 404)) || die "bash $BASH_VERSION is too old: install bash 4.4 or newer"
+}
+
+# require_tools: on a system without apt, the programs that configure and build have to be there. CMake checks libraries.
+require_tools() {
+  local tool missing=()
   for tool in cmake ninja ccache pkg-config "${CXX:-c++}" python3; do
     command -v "$tool" >/dev/null || missing+=("$tool")
   done
@@ -420,6 +426,7 @@ install_requirements() {
 # install_lists LIST...: the lists by name: demo, test, window, package, bench, docs.
 install_lists() {
   local list names=()
+  require_system
   for list in "$@"; do
     case $list in
       demo | test | window | package | bench | docs) ;;

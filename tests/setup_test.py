@@ -256,8 +256,16 @@ def test_system_without_apt_that_has_the_tools_continues(machine):
 def test_macos_is_referred_to_a_virtual_machine(machine):
     machine.without("apt-get", "dpkg-query", "apt-cache")
     machine.program("uname", "echo Darwin")
-    line = machine.refused("install_packages alpha")
+    line = machine.refused("install_lists demo")
     assert "needs Linux, and this is Darwin" in line and "Debian 13" in line and "brew install cmake ninja " in line
+
+
+def test_old_bash_is_refused_before_newer_features_are_used(machine):
+    # BASH_VERSINFO is read-only.
+    script = SETUP.read_text().replace("BASH_VERSINFO[0]", "4").replace("BASH_VERSINFO[1]", "3")
+    (machine.work / "setup.sh").write_text(script)
+    line = machine.refused(f"source {machine.work / 'setup.sh'}; install_lists demo")
+    assert "is too old: install bash 4.4 or newer" in line
 
 
 @pytest.mark.parametrize("macros, expected", [

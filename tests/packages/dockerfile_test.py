@@ -65,7 +65,7 @@ def test_steps_give_an_image_with_the_command():
         lines += [f"debootstrap --variant=minbase --include=ca-certificates bookworm {root} $mirror >/dev/null",
                   f"cp -a /etc/apt/. {root}/etc/apt/; cp /etc/resolv.conf /etc/hosts {root}/etc/; "
                   f"cp -aL /etc/ssl/certs/. {root}/etc/ssl/certs/; mount -t proc proc {root}/proc"]
-    lines.append("mkdir -p /build/root/.cache/ccache; mount --bind $HOME/.cache/ccache /build/root/.cache/ccache")
+    lines.append("mkdir -p /build$CCACHE_DIR; mount --bind $CCACHE_DIR /build$CCACHE_DIR")
     lines += script_of(build, "/build", {}) + script_of(final, "/final", {"build": "/build"})
     entry = next(arguments for name, arguments in final["steps"] if name == "ENTRYPOINT")
     program = re.search(r'\["(.+)"\]', entry)[1]
