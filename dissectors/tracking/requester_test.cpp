@@ -885,7 +885,7 @@ TEST(Requester, NoteContainsTheClassAtArrivalOfDuplicatesAndGaps) {
       ElementsAre(Arrival::in_order, Arrival::duplicate, Arrival::after_gap, Arrival::out_of_order, Arrival::in_order));
 }
 
-TEST(Requester, FirstRetransmissionAfterALossBeforeTheCapturePointIsNotOutOfOrder) {
+TEST(Requester, GapFilledAfterANakIsARetransmission) {
   Link link({.options = {.packets = true}});
   link.sends(100);
   link.sends(102, 2);  // frames 3 and 4
