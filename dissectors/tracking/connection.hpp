@@ -114,6 +114,16 @@ enum class Answered : std::uint8_t {
 };
 std::string_view to_string(Answered answered);
 
+/// Class of a request packet when it arrives, as far as the packets before it decide. Later packets can change it: the
+/// events contain the final result.
+enum class Arrival : std::uint8_t {
+  in_order,
+  after_gap,       ///< PSNs before it are missing
+  retransmission,  ///< sent before, and part of a retransmission burst
+  out_of_order,    ///< sent before packets that were captured earlier
+  duplicate,       ///< the same transmission as an earlier packet
+};
+
 /// A packet's role in its connection.
 struct PacketNote {
   std::uint64_t connection = 0;     ///< Connection::id
@@ -125,6 +135,9 @@ struct PacketNote {
   std::int64_t related_delay = 0;   ///< nanoseconds since that frame
   std::uint32_t outstanding = 0;    ///< number of the requester's unacknowledged packets after this packet
   bool again = false;               ///< retransmission
+  Arrival arrival = Arrival::in_order;
+  Cause cause = Cause::none;      ///< of a retransmission, as known when it arrives
+  std::uint64_t cause_frame = 0;  ///< the NAK, RNR NAK or response that caused it (0: none, or unknown)
   // Only for InfiniBand's reliable services:
   Answered answered = Answered::nothing;  ///< relation of a response to the requests
   std::uint32_t acknowledged =

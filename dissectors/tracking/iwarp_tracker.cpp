@@ -53,6 +53,15 @@ LowerLayerState below(const Packet& packet) {
   return b;
 }
 
+Arrival arrival_of(TcpLossTracker::Kind kind) {
+  switch (kind) {
+    case TcpLossTracker::Kind::again: return Arrival::retransmission;
+    case TcpLossTracker::Kind::late: return Arrival::out_of_order;
+    case TcpLossTracker::Kind::duplicate: return Arrival::duplicate;
+    default: return Arrival::in_order;
+  }
+}
+
 }  // namespace
 
 // Connections ------------------------------------------------------------------------------------------------------
@@ -187,6 +196,7 @@ void IwarpTracker::State::add(const Packet& packet) {
     note.message = note_message_;
     note.requester = note_requester_;
     note.again = judgment.kind == TcpLossTracker::Kind::again;
+    note.arrival = arrival_of(judgment.kind);
     note.related_frame = note.again ? judgment.origin_frame : note_related_;
     note.related_delay = note.again ? (judgment.origin_frame ? packet.time_ns - judgment.origin_time : 0) : note_delay_;
     note.outstanding = static_cast<std::uint32_t>(std::min<std::size_t>(t.of(end).requests.size(), UINT32_MAX));

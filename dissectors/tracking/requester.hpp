@@ -262,6 +262,7 @@ class Requester {
   Waiting* waiting_of(Psn psn);
   void measure_rate(const TransportPacket& packet, const Reporter& to);
   void note_window(PacketNote& note);
+  void note_arrival(const TransportPacket& packet, PacketNote& note) const;
   void settle_unsent(const TransportPacket& request, const Reporter& to);
 
   bool started_ = false, expected_ = false;

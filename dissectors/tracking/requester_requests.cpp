@@ -122,12 +122,14 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
   if (to.note) {
     to.note->relative_psn = (packet.psn - static_cast<std::int64_t>(first_.value())).value();
     to.note->again = !is_fresh;
+    if (packet.psn - window_.next > 0) to.note->arrival = Arrival::after_gap;
   }
   if (trouble_ && !trouble_->notifications.empty()) measure_rate(packet, to);
   if (is_fresh)
     fresh(packet, psns, to);
   else
     again(packet, psns, to);
+  if (to.note && !is_fresh) note_arrival(packet, *to.note);
   if (!acknowledged || (!to.joined && window_.outstanding() > alone_packets) || window_.outstanding() >= Psn::half)
     window_.oldest = window_.next;
   most_outstanding_ = std::max(most_outstanding_, window_.outstanding());
@@ -349,6 +351,33 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   }
   if (disordered_) accept(packet.psn, packet.psn + psns, packet);
   if (repeat != Repeat::late) again_time_ = packet.time;
+}
+
+// Called after again(), with its decision.
+void Requester::note_arrival(const TransportPacket& packet, PacketNote& note) const {
+  const auto contains = [&](const Event& event) { return std::max(event.frame, event.last_frame) == packet.frame; };
+  const bool ends_here = round_.active && contains(round_.event);
+  if (copying_ && contains(trouble_->copies)) {
+    note.arrival = Arrival::duplicate;
+  } else if (ends_here && round_.copy && (round_.event.packets == 1 || order_.distinct())) {
+    note.arrival = Arrival::duplicate;
+  } else if (ends_here) {
+    note.arrival = Arrival::retransmission;
+    note.cause = round_.event.cause;
+    note.cause_frame = round_.event.cause_frame;
+  } else if (filler_.active && contains(filler_.event)) {
+    // The first packets of a burst fill a gap, like late packets. Its time, or a NAK for it, decides for now.
+    const bool requested = refusal_.active && !refusal_.rnr && packet.psn - refusal_.psn >= 0;
+    if (requested || filler_.event.duration > 2 * copy_ns) {
+      note.arrival = Arrival::retransmission;
+      note.cause = requested ? Cause::sequence_error_nak : Cause::timeout;
+      note.cause_frame = requested ? refusal_.frame : 0;
+    } else {
+      note.arrival = Arrival::out_of_order;
+    }
+  } else {
+    note.arrival = Arrival::out_of_order;
+  }
 }
 
 bool Requester::is_copy(const TransportPacket& packet, const SentPacket& known) const {

@@ -844,6 +844,59 @@ TEST(Requester, ReactionToCongestionNotification) {
 
 // ---- Packet notes
 
+/// The classes of these frames when they arrived.
+std::vector<Arrival> arrivals(const Recorder& recorded, std::initializer_list<std::size_t> frames) {
+  std::vector<Arrival> found;
+  for (const std::size_t frame : frames) found.push_back(recorded.notes.at(frame).arrival);
+  return found;
+}
+
+TEST(Requester, NoteContainsTheClassAtArrivalOfARetransmission) {
+  Link link({.options = {.packets = true}});
+  link.sends(100, 5);  // frames 2 to 6
+  const std::uint64_t refused = link.acks(102, 2, nak(0));
+  link.sends(102, 3);  // 8 to 10
+  const Recorder& recorded = link.recorded;
+  EXPECT_THAT(arrivals(recorded, {6, 8, 9, 10}), ElementsAre(Arrival::in_order, Arrival::retransmission,
+                                                             Arrival::retransmission, Arrival::retransmission));
+  EXPECT_EQ(recorded.notes[8].cause, Cause::sequence_error_nak);
+  EXPECT_EQ(recorded.notes[8].cause_frame, refused);
+  EXPECT_EQ(recorded.count(EventKind::retransmission), 0U) << "reported when the burst ends";
+}
+
+TEST(Requester, NoteContainsTheCauseAtArrivalAfterATimeout) {
+  Link link({.options = {.packets = true}});
+  link.sends(100, 2);
+  link.wait(500 * millisecond);
+  link.sends(100, 2);
+  EXPECT_THAT(arrivals(link.recorded, {4, 5}), ElementsAre(Arrival::retransmission, Arrival::retransmission));
+  EXPECT_EQ(link.recorded.notes[4].cause, Cause::timeout);
+  EXPECT_EQ(link.recorded.notes[4].cause_frame, 0U);
+}
+
+TEST(Requester, NoteContainsTheClassAtArrivalOfDuplicatesAndGaps) {
+  Link link({.options = {.packets = true}});
+  link.a({.opcode = rc::send, .psn = 100, .payload = 8, .identification = 7});
+  link.a({.opcode = rc::send, .psn = 100, .payload = 8, .identification = 7});
+  link.sends(102);
+  link.sends(101);
+  link.sends(103);
+  EXPECT_THAT(
+      arrivals(link.recorded, {2, 3, 4, 5, 6}),
+      ElementsAre(Arrival::in_order, Arrival::duplicate, Arrival::after_gap, Arrival::out_of_order, Arrival::in_order));
+}
+
+TEST(Requester, GapFilledAfterANakIsARetransmission) {
+  Link link({.options = {.packets = true}});
+  link.sends(100);
+  link.sends(102, 2);  // frames 3 and 4
+  const std::uint64_t refused = link.acks(101, 1, nak(0));
+  link.sends(101);
+  EXPECT_THAT(arrivals(link.recorded, {3, 6}), ElementsAre(Arrival::after_gap, Arrival::retransmission));
+  EXPECT_EQ(link.recorded.notes[6].cause, Cause::sequence_error_nak);
+  EXPECT_EQ(link.recorded.notes[6].cause_frame, refused);
+}
+
 TEST(Requester, Notes) {
   Link link({.options = {.packets = true}});
   link.sends(100, 2);  // 2, 3

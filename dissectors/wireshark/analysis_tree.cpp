@@ -2,9 +2,12 @@
 #include "dissectors/wireshark/analysis_tree.hpp"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "dissectors/output/value.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/opcode.hpp"
 #include "dissectors/wireshark/fields.hpp"
 
 namespace rdmawire::wireshark {
@@ -112,21 +115,14 @@ void add_event(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Event&
     inside.wide(Own::event_value, event.value);
     inside.wide(Own::event_found, event.found);
   }
-  const std::string_view cause = event.cause == tracking::Cause::none ? std::string_view{} : to_string(event.cause);
-  char because[96] = "", origin[48] = "";
-  if (!cause.empty() && event.cause_frame)
-    g_snprintf(because, sizeof because, "; cause: %.*s in frame %" G_GUINT64_FORMAT, static_cast<int>(cause.size()),
-               cause.data(), event.cause_frame);
-  else if (!cause.empty())
-    g_snprintf(because, sizeof because, "; cause: %.*s", static_cast<int>(cause.size()), cause.data());
-  if (event.origin_frame)
-    g_snprintf(origin, sizeof origin, "; first sent in frame %" G_GUINT64_FORMAT, event.origin_frame);
-  expert_add_info_format(pinfo, item, &expert_of(event.kind), "%s: %" G_GUINT64_FORMAT " packet%s%s%s",
-                         row.meaning.data(), event.packets, event.packets == 1 ? "" : "s", because, origin);
+  // A constant text: Wireshark compares each item with all different texts.
+  expert_add_info(pinfo, item, &expert_of(event.kind));
 }
 
-void add_violation(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const conformance::Violation& violation) {
+void add_violation(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const ViolationFacts& facts) {
+  const conformance::Violation& violation = *facts.violation;
   const conformance::Rule& rule = violation.of();
+  const std::string_view known = conformance::harmless_deviation(facts.stack, rule);
   proto_item* item = nullptr;
   // Texts of rules are zero-terminated constants. Statements are persistent strings.
   if (tree) {
@@ -145,9 +141,43 @@ void add_violation(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const co
     inside.wide(Own::violation_count, violation.count);
     inside.frame(Own::violation_last_frame, violation.last_frame);
     for (const std::uint64_t related : violation.statement.related) inside.frame(Own::violation_related, related);
+    if (!known.empty()) inside.text(Own::violation_known, known.data());
   }
-  expert_add_info_format(pinfo, item, &expert_of(rule.level), "%s: expected %s; %s", rule.id.data(),
-                         violation.statement.expected.c_str(), violation.statement.actual.c_str());
+  if (known.empty())
+    expert_add_info(pinfo, item, &expert_of(rule));
+  else
+    expert_add_info_format(pinfo, item, &known_deviation(), "%s", known.data());
+}
+
+/// Index of the connection, its times, and its captured parts.
+void add_stream(const Branch& tree, packet_info* pinfo, const FrameFacts& facts) {
+  const ConnectionFacts& connection = *facts.connection;
+  if (connection.stream == ConnectionFacts::no_stream) return;
+  tree.number(Own::stream, connection.stream);
+  tree.duration(Own::time_relative, time_of(pinfo->abs_ts) - connection.first_time);
+  tree.duration(Own::time_delta, facts.since_previous);
+  struct PartOfConnection {
+    bool seen;
+    char letter;
+    const char* name;
+  };
+  const PartOfConnection parts[] = {{connection.opened_frame != 0, 'E', "establishment"},
+                                    {connection.requests, 'Q', "requests"},
+                                    {connection.responses, 'R', "responses"},
+                                    {connection.closed_frame != 0, 'C', "close"},
+                                    {connection.aborted, 'A', "abort"}};
+  unsigned value = 0;
+  char letters[std::size(parts) * 2 + 1] = "", names[80] = "";
+  for (std::size_t i = 0; i < std::size(parts); ++i) {
+    const char letter[] = {parts[i].letter, '\0'};
+    g_strlcat(letters, parts[i].seen ? letter : "\u00b7", sizeof letters);
+    if (!parts[i].seen) continue;
+    value |= 1U << i;
+    if (names[0]) g_strlcat(names, ", ", sizeof names);
+    g_strlcat(names, parts[i].name, sizeof names);
+  }
+  proto_item_append_text(tree.number(Own::completeness, value), " (%s)", names);
+  tree.text(Own::completeness_text, letters);
 }
 
 /// Adds the requester's window after the packet, and the effect of a response on the window.
@@ -166,18 +196,20 @@ void add_window(const Branch& tree, const PacketNote& note, const FrameFacts& fa
 }
 
 /// Adds the retransmission burst that contains the frame.
-void add_round(const Branch& tree, const FrameFacts& facts) {
-  const Event& round = *facts.retransmission;
+void add_round(const Branch& tree, const FrameFacts& facts, const Event& round) {
   const Branch inside = tree.below(tree.number(Own::round, facts.round), Subtree::event);
   inside.frame(Own::round_frame, round.frame);
   inside.frame(Own::round_last_frame, round.last_frame);
   inside.frame(Own::round_origin_frame, round.origin_frame);
-  inside.wide(Own::round_packets, round.packets);
-  inside.wide(Own::round_bytes, round.bytes);
+  // Unknown while the burst continues.
+  if (round.packets) {
+    inside.wide(Own::round_packets, round.packets);
+    inside.wide(Own::round_bytes, round.bytes);
+  }
   inside.number(Own::round_cause, index(round.cause));
   inside.frame(Own::round_cause_frame, round.cause_frame);
   if (facts.reaction) inside.duration(Own::round_reaction, facts.reaction);
-  inside.duration(Own::round_cost, round.duration);
+  if (round.packets || round.duration) inside.duration(Own::round_cost, round.duration);
 }
 
 /// Adds `value` and `found` of an event as fields that depend on its kind.
@@ -252,7 +284,100 @@ void add_reassembly(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const S
   for (const StreamMessage* message : facts.parts) here.frame(Own::reassembled_in, message->frames.back());
 }
 
+/// True if the frame deserves attention.
+bool is_flagged(const FrameFacts& facts) {
+  const auto is_bad = [](tracking::EventKind kind) {
+    const tracking::Severity severity = tracking::event_rows[index(kind)].severity;
+    return severity == tracking::Severity::warning || severity == tracking::Severity::error;
+  };
+  return facts.retransmission ||
+         std::any_of(facts.events.begin(), facts.events.end(),
+                     [&](const Event* event) { return is_bad(event->kind); }) ||
+         std::any_of(facts.early.begin(), facts.early.end(),
+                     [&](const EarlyResult& result) { return is_bad(result.kind); }) ||
+         std::any_of(facts.violations.begin(), facts.violations.end(), [](const ViolationFacts& violation) {
+           return violation.stack == conformance::Stack::unknown &&
+                  violation.violation->of().level != conformance::Level::may;
+         });
+}
+
+/// The text of an event in the column Info. nullptr: none, or the built-in dissector shows it.
+constexpr const char* info_text(tracking::EventKind kind) {
+  switch (kind) {
+    using enum tracking::EventKind;
+    case retransmission:
+    case tcp_retransmission: return "RDMA Retransmission";
+    case lost_in_network: return "RDMA Packet Loss";
+    case lost_in_capture:
+    case psn_gap: return "RDMA Previous Packet Not Captured";
+    case out_of_order: return "RDMA Out-Of-Order";
+    case duplicate: return "RDMA Duplicate";
+    case ghost_acknowledgement: return "RDMA Duplicate ACK";
+    case unsolicited_response: return "RDMA Unsolicited Response";
+    case unanswered: return "RDMA Unanswered";
+    case msn_jump: return "RDMA Unexpected MSN";
+    case crc_bad: return "RDMA Bad CRC";
+    case truncated: return "RDMA Truncated";
+    case pkey_mismatch: return "RDMA P_Key Mismatch";
+    case qkey_mismatch: return "RDMA Q_Key Mismatch";
+    case segmentation: return "RDMA Wrong Length";
+    case opcode_sequence: return "RDMA Opcode Sequence";
+    case read_limit: return "RDMA Too Many READs";
+    case ecn_marked: return "RDMA ECN Marked";
+    case stall: return "RDMA Stall";
+    case rejected: return "RDMA Connection Rejected";
+    case replaced: return "RDMA QP Reused";
+    case path_change: return "RDMA Path Change";
+    case nak:
+    case rnr_nak:
+    case cnp:
+    case pause:
+    case opened:
+    case closed:
+    case tcp_reset:
+    case terminate: return nullptr;
+  }
+  return nullptr;
+}
+
 }  // namespace
+
+void show_in_info(packet_info* pinfo, const Packet& packet, const FrameFacts& facts) {
+  // Texts are constants: equal texts have equal addresses.
+  std::array<const char*, 16> texts;
+  std::size_t count = 0;
+  const auto add = [&](const char* text) {
+    if (text && count < texts.size() && std::find(texts.begin(), texts.begin() + count, text) == texts.begin() + count)
+      texts[count++] = text;
+  };
+  const auto again = [&](const tracking::Cause cause) {
+    add(cause == tracking::Cause::spurious ? "RDMA Spurious Retransmission"
+                                           : info_text(tracking::EventKind::retransmission));
+  };
+  const bool response = facts.note && facts.note->answered != tracking::Answered::nothing;
+  const auto result = [&](tracking::EventKind kind, tracking::Cause cause) {
+    if (kind == tracking::EventKind::retransmission || kind == tracking::EventKind::tcp_retransmission)
+      again(cause);
+    else if (kind == tracking::EventKind::duplicate && response)
+      add(info_text(tracking::EventKind::ghost_acknowledgement));
+    else
+      add(info_text(kind));
+  };
+  if (facts.retransmission) again(facts.retransmission->cause);
+  for (const EarlyResult& early : facts.early) result(early.kind, early.cause);
+  for (const Event* event : facts.events) result(event->kind, event->cause);
+  const auto bth = packet.stack.get<Bth>();
+  if (response && bth && opcode(bth->get<"opcode">()).operation == Operation::acknowledge) {
+    if (facts.note->answered == tracking::Answered::acknowledged)
+      add(info_text(tracking::EventKind::ghost_acknowledgement));
+    else if (facts.note->answered == tracking::Answered::unseen)
+      add("RDMA ACKed Unseen Request");
+  }
+  for (const ViolationFacts& violation : facts.violations)
+    if (violation.stack == conformance::Stack::unknown && violation.violation->of().level == conformance::Level::shall)
+      add("RDMA Violation");
+  while (count > 0) col_prepend_fence_fstr(pinfo->cinfo, COL_INFO, "[%s] ", texts[--count]);
+}
 
 void append_summary(proto_item* item, const FrameFacts& facts) {
   if (!facts.note) return;
@@ -290,26 +415,24 @@ void show_analysis(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Se
                    const FrameFacts& facts) {
   proto_tree* where = nullptr;
   if (tree && (facts.note || !facts.messages.empty() || !facts.events.empty() || !facts.violations.empty() ||
-               !facts.whole.empty() || !facts.parts.empty())) {
+               !facts.early.empty() || !facts.whole.empty() || !facts.parts.empty())) {
     const Branch root(tree, tvb);
     proto_item* heading = root.heading(Own::analysis);
     where = proto_item_add_subtree(heading, subtree_id(Subtree::analysis));
   }
+  if (where && is_flagged(facts)) Branch(where, tvb).heading(Own::flags);
   // Events precede the other results.
-  if (facts.retransmission && facts.retransmission->frame != frame) {
-    const Event& round = *facts.retransmission;
-    expert_add_info_format(pinfo, where, &expert_of(round.kind),
-                           "retransmitted in the burst that starts in frame %" G_GUINT64_FORMAT
-                           "; cause: %s; first sent in frame %" G_GUINT64_FORMAT,
-                           round.frame, to_string(round.cause).data(), facts.note ? facts.note->related_frame : 0);
-  }
+  if (facts.retransmission && facts.retransmission->frame != frame)
+    expert_add_info(pinfo, where, &expert_of(facts.retransmission->kind));
+  for (const EarlyResult& result : facts.early) expert_add_info(pinfo, where, &expert_of(result.kind));
   for (const Event* event : facts.events) add_event(tvb, pinfo, where, *event);
-  for (const conformance::Violation* violation : facts.violations) add_violation(tvb, pinfo, where, *violation);
+  for (const ViolationFacts& violation : facts.violations) add_violation(tvb, pinfo, where, violation);
   if (where && facts.note) {
     const Branch inside(where, tvb);
     const PacketNote& note = *facts.note;
     inside.number(Own::connection, note.connection);
     if (facts.connection) {
+      add_stream(inside, pinfo, facts);
       inside.number(Own::service, index(facts.connection->service));
       inside.number(Own::paired_by, index(facts.connection->paired_by));
       const auto &own = facts.connection->ends[index(note.end)],
@@ -331,14 +454,16 @@ void show_analysis(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Se
     inside.number(Own::sender, index(note.end));
     inside.number(Own::relative_psn, note.relative_psn);
     add_window(inside, note, facts);
-    inside.flag(Own::again, note.again);
+    if (note.again) inside.flag(Own::again, true);
     if (note.related_frame) {
       inside.frame(note.again ? Own::first_sent_in : Own::answers_frame, note.related_frame);
       inside.duration(note.again ? Own::first_sent_ago : Own::answers_after, note.related_delay);
     }
     inside.frame(Own::retransmitted_in, facts.retransmitted_in);
     if (facts.retransmission && facts.retransmission->kind == tracking::EventKind::retransmission)
-      add_round(inside, facts);
+      add_round(inside, facts, *facts.retransmission);
+    else if (facts.early_round)
+      add_round(inside, facts, *facts.early_round);
     for (const Event* event : facts.events) add_typed(inside, *event);
     if (facts.notification) add_notification(inside, pinfo, facts);
     inside.frame(Own::ce_notified_in, facts.notified_in);

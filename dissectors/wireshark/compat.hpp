@@ -12,8 +12,12 @@
 #define RDMAWIRE_WIRESHARK_AT_LEAST(major, minor) \
   (WIRESHARK_VERSION_MAJOR > (major) || (WIRESHARK_VERSION_MAJOR == (major) && WIRESHARK_VERSION_MINOR >= (minor)))
 
-// Suppress warnings in inline functions of the C headers.
+#include <algorithm>
 #include <cstdint>
+
+#include "dissectors/protocol/time.hpp"
+
+// Suppress warnings in inline functions of the C headers.
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpedantic"
@@ -22,6 +26,7 @@
 #include <epan/packet.h>
 //
 #include <epan/address_types.h>
+#include <epan/color_filters.h>
 #include <epan/column-utils.h>
 #include <epan/conversation.h>
 #include <epan/conversation_filter.h>
@@ -30,6 +35,7 @@
 #include <epan/dissectors/packet-iwarp-ddp-rdmap.h>
 #include <epan/expert.h>
 #include <epan/follow.h>
+#include <epan/funnel.h>
 #include <epan/plugin_if.h>
 #include <epan/prefs.h>
 #include <epan/proto.h>
@@ -63,6 +69,12 @@ inline nstime_t nstime_of(std::int64_t nanoseconds) {
   time.secs = static_cast<time_t>(nanoseconds / 1'000'000'000);
   time.nsecs = static_cast<int>(nanoseconds % 1'000'000'000);
   return time;
+}
+
+/// Converts Wireshark's time type to nanoseconds, limited like bounded_time().
+inline std::int64_t time_of(const nstime_t& time) {
+  constexpr std::int64_t second = 1'000'000'000, farthest = farthest_time / second;
+  return bounded_time(std::clamp<std::int64_t>(time.secs, -farthest, farthest) * second + time.nsecs);
 }
 
 /// Registers "follow" for a connection. 4.4 added functions for sub-streams, which do not exist here.

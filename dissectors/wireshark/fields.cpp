@@ -211,7 +211,22 @@ std::vector<OwnRow> own_rows() {
       {finding, "finding", "Finding", text, "an error found while decoding"},
       {finding_kind, "finding.kind", "Kind", named(finding_words), nullptr},
       {finding_offset, "finding.offset", "Offset", number, "offset of the layer"},
+      {stream, "stream", "Stream index", number,
+       "index of the connection, from 0. In one pass in the order of arrival, afterwards in the order of first frames"},
+      {time_delta, "time_delta", "Time since previous frame in this connection", duration, nullptr},
+      {time_relative, "time_relative", "Time since first frame in this connection", duration, nullptr},
+      {completeness,
+       "completeness",
+       "Completeness",
+       {FT_UINT8, BASE_DEC},
+       "parts of the connection that were captured: 1 establishment, 2 requests, 4 responses, 8 close, 16 abort "
+       "(rejected, terminated or reset)"},
+      {completeness_text, "completeness.str", "Completeness flags", text,
+       "the same as letters: E, Q, R, C, A, or a dot"},
       {analysis, "analysis", "Analysis", none, "role of the frame in its connection"},
+      {flags, "analysis.flags", "RDMA analysis flags", none,
+       "the frame is a retransmission, or has a warning, an error, or a violation that is not a known harmless "
+       "deviation"},
       {connection, "analysis.connection", "Connection", number, "number of the connection's first frame"},
       {service, "analysis.service", "Service", named(service_words), nullptr},
       {paired_by, "analysis.paired_by", "Directions paired by", named(joined_words),
@@ -339,6 +354,8 @@ std::vector<OwnRow> own_rows() {
       {violation_count, "violation.count", "Count on this connection", wide, nullptr},
       {violation_last_frame, "violation.last_frame", "Last seen in", frame, nullptr},
       {violation_related, "violation.related", "See also", frame, "another frame of the violation"},
+      {violation_known, "violation.known_deviation", "Known deviation", text,
+       "the sender is a known stack, and this deviation does not affect its peers"},
       {reassembled_in, "reassembled_in", "Reassembled in", frame, "frame with the complete message"},
       {reassembled_length, "reassembled.length", "Reassembled bytes", number, nullptr},
       {reassembled_data, "reassembled.data", "Reassembled message", bytes, nullptr},
@@ -349,7 +366,8 @@ std::vector<OwnRow> own_rows() {
 std::array<int, index(Own::count_)> own_ids;
 std::array<int, index(Subtree::count_)> subtree_ids;
 std::array<expert_field, tracking::event_kinds> event_experts;
-std::array<expert_field, 4> level_experts;
+std::array<expert_field, conformance::rules.size()> rule_experts;
+expert_field known_deviation_expert;
 std::array<expert_field, 4> finding_experts;
 
 constexpr int severity_of(tracking::Severity severity) {
@@ -379,14 +397,15 @@ void register_experts(int proto) {
     rows.push_back(expert_row(event_experts[index(event.kind)], "rdmawire.analysis." + std::string(event.name),
                               event.kind == tracking::EventKind::crc_bad ? PI_CHECKSUM : PI_SEQUENCE,
                               severity_of(event.severity), event.meaning));
-  constexpr const char* levels[] = {"shall", "should", "may", "tool"};
-  constexpr const char* violations[] = {"violation of a mandatory rule", "violation of a recommendation",
-                                        "deviation from an optional rule",
-                                        "violation of a rule about rdmawire's results or the device's own statements"};
   constexpr int level_severities[] = {PI_ERROR, PI_WARN, PI_NOTE, PI_NOTE};
-  for (std::size_t i = 0; i < level_experts.size(); ++i)
-    rows.push_back(expert_row(level_experts[i], std::string("rdmawire.violation.of_") + levels[i], PI_PROTOCOL,
-                              level_severities[i], violations[i]));
+  for (std::size_t i = 0; i < rule_experts.size(); ++i) {
+    const conformance::Rule& rule = conformance::rules[i];
+    rows.push_back(expert_row(rule_experts[i], "rdmawire.rule." + std::string(rule.id), PI_PROTOCOL,
+                              level_severities[index(rule.level)],
+                              std::string(rule.id) + ": " + std::string(rule.sentence)));
+  }
+  rows.push_back(expert_row(known_deviation_expert, "rdmawire.analysis.known_deviation", PI_PROTOCOL, PI_NOTE,
+                            "known deviation of the sender's stack, without effect on its peer"));
   constexpr int finding_severities[] = {PI_NOTE, PI_ERROR, PI_WARN, PI_WARN};
   constexpr const char* findings[] = {"the capture truncated the packet: decoding stopped here",
                                       "malformed packet: decoding stopped here", "unknown value: decoding stopped here",
@@ -405,7 +424,10 @@ const HeaderFields& fields_of(const HeaderInfo& header) { return header_fields()
 int field_id(Own field) { return own_ids[index(field)]; }
 int subtree_id(Subtree subtree) { return subtree_ids[index(subtree)]; }
 expert_field& expert_of(tracking::EventKind kind) { return event_experts[index(kind)]; }
-expert_field& expert_of(conformance::Level level) { return level_experts[index(level)]; }
+expert_field& expert_of(const conformance::Rule& rule) {
+  return rule_experts[static_cast<std::size_t>(&rule - conformance::rules.data())];
+}
+expert_field& known_deviation() { return known_deviation_expert; }
 expert_field& expert_of(ParseError::Kind kind) { return finding_experts[index(kind)]; }
 
 void register_fields(int proto) {

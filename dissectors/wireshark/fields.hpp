@@ -52,7 +52,13 @@ enum class Own : std::uint8_t {
   finding,
   finding_kind,
   finding_offset,
+  stream,
+  time_delta,
+  time_relative,
+  completeness,
+  completeness_text,
   analysis,
+  flags,
   connection,
   service,
   paired_by,
@@ -152,6 +158,7 @@ enum class Own : std::uint8_t {
   violation_count,
   violation_last_frame,
   violation_related,
+  violation_known,
   reassembled_in,
   reassembled_length,
   reassembled_data,
@@ -167,7 +174,9 @@ int subtree_id(Subtree subtree);
 
 /// Expert items of events.
 expert_field& expert_of(tracking::EventKind kind);
-expert_field& expert_of(conformance::Level level);
+expert_field& expert_of(const conformance::Rule& rule);
+/// The item of a harmless deviation of a known stack.
+expert_field& known_deviation();
 /// Expert items of errors found while decoding a packet.
 expert_field& expert_of(ParseError::Kind kind);
 

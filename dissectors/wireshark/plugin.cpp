@@ -8,7 +8,7 @@
 #include <memory>
 #include <optional>
 
-#include "dissectors/protocol/time.hpp"
+#include "dissectors/wireshark/analysis_tree.hpp"
 #include "dissectors/wireshark/fields.hpp"
 #include "dissectors/wireshark/tree.hpp"
 
@@ -62,6 +62,7 @@ void begin() {
     if (preferences.read_once) file->read_once();
   });
   take_places();
+  update_coloring_rules();
 }
 
 void end() {
@@ -88,6 +89,7 @@ int dissect_after_all(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void*
   const bool wanted = tree && proto_field_is_referenced(tree, proto);
   if (wanted || eventful) {
     const FrameFacts& facts = frame.known();
+    if (frame.packet && eventful && preferences.info_prefixes) show_in_info(pinfo, *frame.packet, facts);
     if (frame.packet)
       show(frame.tvb, pinfo, wanted ? item : nullptr, *file, *frame.packet, facts, {preferences.lower_layers != FALSE});
   }
@@ -110,6 +112,16 @@ void register_preferences() {
   prefs_register_bool_preference(module, "check_rules", "Check the rules of the specifications",
                                  "Violations of the specifications are shown as expert items",
                                  &preferences.check_rules);
+  prefs_register_bool_preference(module, "info_prefixes", "Show events in the column Info",
+                                 "Such as [RDMA Retransmission], before the text of the other dissectors",
+                                 &preferences.info_prefixes);
+  prefs_register_bool_preference(
+      module, "coloring_rules", "Add coloring rules",
+      "Add the rules for RDMA before yours, unless a rule with the same name exists. Applies to the next file",
+      &preferences.coloring_rules);
+  prefs_register_bool_preference(module, "only_plausible_rpc", "Pass only plausible messages to the RPC dissector",
+                                 "The built-in RPC-over-RDMA dissector reports other messages as malformed",
+                                 &preferences.only_plausible_rpc);
   prefs_register_uint_preference(module, "roce_port", "Additional UDP port of RoCEv2", "In addition to 4791; 0: none",
                                  10, &preferences.roce_port);
   prefs_register_uint_preference(module, "kept_megabytes", "Megabytes for messages of several packets",
@@ -132,10 +144,16 @@ void register_protocol() {
   register_postdissector(register_dissector("rdmawire", dissect_after_all, proto));
   register_main_dissector(proto);
   register_taps(proto);
+  register_flow_graph(proto);
   register_menu(proto);
 }
 
 }  // namespace
+
+void hand_off() {
+  hand_off_main_dissector();
+  guard_rpc_dissector();
+}
 
 int protocol() { return proto; }
 const Session* session() { return file.get(); }
@@ -159,10 +177,7 @@ const Current& current_frame(tvbuff_t* tvb, packet_info* pinfo) {
   if (!file || !link || pinfo->rec->rec_type != REC_TYPE_PACKET) return current;
   Frame frame;
   frame.number = pinfo->num;
-  constexpr std::int64_t second = 1'000'000'000;
-  const std::int64_t whole_seconds =
-      std::clamp<std::int64_t>(pinfo->abs_ts.secs, -farthest_time / second, farthest_time / second);
-  frame.time_ns = bounded_time(whole_seconds * second + pinfo->abs_ts.nsecs);
+  frame.time_ns = time_of(pinfo->abs_ts);
   frame.link = *link;
   const guint length = tvb_captured_length(whole);
   // The tvb contains reassembled IP fragments, and not the frame's bytes in the file.
@@ -175,6 +190,15 @@ const Current& current_frame(tvbuff_t* tvb, packet_info* pinfo) {
     current.facts_known = false;
   });
   current_of = pinfo;
+  return current;
+}
+
+const Current& current_frame_of(packet_info* pinfo) {
+  // The first data source contains the bytes of the file.
+  const auto* source = pinfo->data_src ? static_cast<const struct data_source*>(pinfo->data_src->data) : nullptr;
+  if (tvbuff_t* frame = source ? get_data_source_tvb(source) : nullptr) return current_frame(frame, pinfo);
+  current.packet = nullptr;
+  current_of = nullptr;
   return current;
 }
 
@@ -194,6 +218,6 @@ const int plugin_want_minor = WIRESHARK_VERSION_MINOR;
 void plugin_register() {
   static proto_plugin plugin;
   plugin.register_protoinfo = rdmawire::wireshark::register_protocol;
-  plugin.register_handoff = rdmawire::wireshark::hand_off_main_dissector;
+  plugin.register_handoff = rdmawire::wireshark::hand_off;
   proto_register_plugin(&plugin);
 }

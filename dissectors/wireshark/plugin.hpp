@@ -14,6 +14,9 @@ struct Preferences {
   Boolean check_rules = TRUE;
   Boolean main_dissector = FALSE;
   Boolean read_once = FALSE;
+  Boolean info_prefixes = TRUE;
+  Boolean coloring_rules = TRUE;
+  Boolean only_plausible_rpc = TRUE;
   guint roce_port = 0;
   guint kept_megabytes = 32;
 };
@@ -38,11 +41,23 @@ struct Current {
 };
 /// Returns the frame of `pinfo`. `tvb` is a part of the frame. The first call for a frame dissects it.
 const Current& current_frame(tvbuff_t* tvb, packet_info* pinfo);
+/// The same, for dissectors whose bytes can be reassembled from several frames.
+const Current& current_frame_of(packet_info* pinfo);
 
 /// Registers the taps: conversations, endpoints, service response times, statistics trees, follow. taps.cpp
 void register_taps(int proto);
 /// Passes the frame to the taps.
 void tap(packet_info* pinfo, const Current& current);
+
+/// Registers the flow graph. flow_graph.cpp
+void register_flow_graph(int proto);
+
+/// Adds coloring rules for RDMA to those of the profile, or removes them, according to the preference.
+/// coloring_rules.cpp
+void update_coloring_rules();
+
+/// Lets the built-in dissector of RPC-over-RDMA process only messages that can be RPC-over-RDMA. rpc_guard.cpp
+void guard_rpc_dissector();
 
 /// Registers the menu of the main window. menu.cpp
 void register_menu(int proto);
@@ -50,6 +65,8 @@ void register_menu(int proto);
 /// Registers rdmawire's dissector as an alternative for RoCE and iWARP. main_dissector.cpp
 void register_main_dissector(int proto);
 void hand_off_main_dissector();
+/// Called after all protocols are registered.
+void hand_off();
 /// Returns a UDP port other than 4791 that Decode As or the built-in dissector's preference assigned to RoCE, or 0 if
 /// there is none.
 std::uint16_t port_decoded_as_roce();

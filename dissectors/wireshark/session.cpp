@@ -2,12 +2,15 @@
 #include "dissectors/wireshark/session.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/mad.hpp"
 #include "dissectors/protocol/rdmap.hpp"
+#include "dissectors/protocol/syndrome.hpp"
+#include "dissectors/tracking/transport_packet.hpp"
 
 namespace rdmawire::wireshark {
 namespace {
@@ -122,7 +125,7 @@ void Session::link(std::uint64_t frame, What what, std::size_t index) {
   Row& row = row_of(frame);
   links_.add(Link{static_cast<std::uint32_t>(index), row.links, what});
   row.links = static_cast<std::uint32_t>(links_.end() - 1);
-  row.happened |= what == What::event || what == What::violation;
+  row.happened |= what == What::event || what == What::violation || what == What::early;
 }
 
 const Packet& Session::add(const Frame& frame) {
@@ -140,10 +143,16 @@ const Packet& Session::add(const Frame& frame) {
   if (const auto bth = packet_.stack.get<Bth>())
     row.notifies = opcode(bth->get<"opcode">()).operation == Operation::congestion_notification;
   if (row.notifies) notified_at_[frame.number] = frame.time_ns;
+  row.time = frame.time_ns;
   save(row);
   keep_segment(row);
+  note_rpc(row);
   if (!packet_.pdus.empty()) keep_stream_segments();
-  if (monitors_) monitors_->take(packet_);
+  if (monitors_) {
+    note_stack();
+    monitors_->take(packet_);
+  }
+  note_early_of_packet();
   tracker_->add(packet_);
   link_violations();
   return packet_;
@@ -207,7 +216,7 @@ void Session::forget() {
   if (last_frame_ % step != 0) return;
   milestones_.push_back({last_frame_, links_.end(), events_.end(), messages_.end(), saved_.end(), pdus_.end(),
                          layers_.end(), findings_.end(), notes_.end(), segments_.end(), stream_messages_.end(),
-                         bytes_.end() - (bytes_.end() == bytes_.begin() ? 0 : 1)});
+                         bytes_.end() - (bytes_.end() == bytes_.begin() ? 0 : 1), early_.end()});
   const Milestone& old = milestones_.front();
   if (old.frame + remembered > last_frame_) return;
   for (std::size_t i = bytes_.begin(); i < old.bytes; ++i) kept_ -= bytes_[i].size();
@@ -225,6 +234,7 @@ void Session::forget() {
   segments_.forget_before(old.segments);
   stream_messages_.forget_before(old.stream_messages);
   bytes_.forget_before(old.bytes);
+  early_.forget_before(old.early);
   milestones_.pop_front();
 }
 
@@ -424,11 +434,167 @@ void Session::finish() {
   finished_ = true;
   tracker_->finish();
   link_violations();
+  number_streams();
+}
+
+// Numbers the connections by their first frames. Directions that were paired late now belong to their connection.
+void Session::number_streams() {
+  if (once_) return;
+  for (auto& [id, facts] : connections_) {
+    facts.stream = ConnectionFacts::no_stream;
+    facts.last_time = facts.first_time;
+  }
+  streams_ = 0;
+  std::unordered_map<std::uint64_t, std::int64_t> merged;  // times of the last packets of merged directions
+  std::uint64_t last_id = 0;
+  ConnectionFacts *own = nullptr, *whole = nullptr;
+  for (std::size_t frame = rows_.begin(); frame < rows_.end(); ++frame) {
+    Row& row = rows_[frame];
+    if (!row.has_note) continue;
+    if (!own || row.connection != last_id) {
+      bool swapped = false;
+      last_id = row.connection;
+      own = &connections_[last_id];
+      whole = &connections_[now_called(last_id, swapped)];
+    }
+    if (own == whole && renamed_.empty()) {
+      if (whole->stream == ConnectionFacts::no_stream) whole->stream = streams_++;
+      continue;
+    }
+    std::int64_t& time = merged.try_emplace(last_id, own->first_time).first->second;
+    time += row.time;
+    if (whole->stream == ConnectionFacts::no_stream) {
+      whole->stream = streams_++;
+      whole->first_time = whole->last_time = time;
+    }
+    row.time = time - whole->last_time;
+    whole->last_time = time;
+  }
+}
+
+// Evaluates the sender of a datagram of QP 1. transport() evaluates the other packets.
+void Session::note_stack() {
+  if (!packet_.stack.find(info<Mad>)) return;
+  tracking::TransportPacket t;
+  if (tracking::read_transport_packet(packet_, t))
+    stacks_.learn(t.from, {.source_port = t.source_port, .sender_qp = t.source_qp, .migrated = t.migrated});
+}
+
+// A message of RPC-over-RDMA starts with XID, version, credits and message type. RFC 8166, 4.1
+void Session::note_rpc(Row& row) {
+  constexpr std::uint32_t shortest = 28, version = 1, last_type = 4;
+  const auto is_rpc = [](Bytes bytes) {
+    return bytes.size() >= shortest && load_be<4>(bytes.data() + 4) == version &&
+           load_be<4>(bytes.data() + 12) <= last_type;
+  };
+  if (const auto bth = packet_.stack.get<Bth>()) {
+    const Opcode& op = opcode(bth->get<"opcode">());
+    if (!op.known || op.operation != Operation::send) return;
+    const auto ports = tracking::ports_of(packet_.stack);
+    if (!ports) return;
+    bool& not_rpc = not_rpc_[ports->with(bth->get<"dest_qp">()).hash()];
+    if (op.begins_message()) not_rpc = !is_rpc(packet_.stack.bytes_of(message_bytes(packet_.stack)));
+    row.not_rpc = not_rpc;
+    return;
+  }
+  // Messages of several segments are passed to upper layers as a whole: their first segment decides.
+  for (const tracking::Pdu& pdu : packet_.pdus) {
+    const auto untagged = pdu.stack.get<DdpUntagged>();
+    if (!untagged || untagged->get<"qn">() != 0 || !pdu.connection) continue;
+    bool& not_rpc = not_rpc_[pdu.connection->id * 2 + (pdu.from_initiator ? 1 : 0)];
+    if (untagged->get<"mo">() == 0) not_rpc = !is_rpc(pdu.stack.bytes_of(message_bytes(pdu.stack)));
+    row.not_rpc = not_rpc;
+  }
+}
+
+bool Session::is_not_rpc(std::uint64_t frame) const {
+  const Row* row = find_row(frame);
+  return row && row->not_rpc;
 }
 
 bool Session::eventful(std::uint64_t frame) const {
   const Row* row = find_row(frame);
-  return row && (row->happened || row->again);
+  return row && (row->happened || row->again || row->answered == tracking::Answered::acknowledged ||
+                 row->answered == tracking::Answered::unseen);
+}
+
+void Session::add_early(std::uint64_t frame, const EarlyResult& result) {
+  if (finished_) return;
+  early_.add(result);
+  link(frame, What::early, early_.end() - 1);
+}
+
+// Results that the packet itself contains. Their events can wait for later packets.
+void Session::note_early_of_packet() {
+  using enum tracking::EventKind;
+  const auto bad = [](const CrcCheck& check) { return check.status == CrcCheck::Status::bad; };
+  if (bad(packet_.icrc) || bad(packet_.vcrc) ||
+      std::any_of(packet_.pdus.begin(), packet_.pdus.end(), [&](const tracking::Pdu& pdu) { return bad(pdu.crc); }))
+    add_early(packet_.number, {.kind = crc_bad});
+  const auto bth = packet_.stack.get<Bth>();
+  if (!bth) return;
+  if (const Opcode& op = opcode(bth->get<"opcode">()); op.operation == Operation::congestion_notification)
+    add_early(packet_.number, {.kind = cnp});
+  if (const auto aeth = packet_.stack.get<Aeth>(); aeth && Syndrome(aeth->get<"syndrome">()).is_rnr_nak())
+    add_early(packet_.number, {.kind = rnr_nak});
+}
+
+void Session::note_early(const Connection& connection, std::uint64_t frame, const PacketNote& note) {
+  using enum tracking::Arrival;
+  EarlyResult result{.cause = note.cause, .cause_frame = static_cast<std::uint32_t>(note.cause_frame)};
+  switch (note.arrival) {
+    case in_order: return;
+    case after_gap: result.kind = tracking::EventKind::psn_gap; break;
+    case out_of_order: result.kind = tracking::EventKind::out_of_order; break;
+    case duplicate: result.kind = tracking::EventKind::duplicate; break;
+    case retransmission: {
+      result.kind = connection.service == tracking::Service::iwarp ? tracking::EventKind::tcp_retransmission
+                                                                   : tracking::EventKind::retransmission;
+      Event& round = requests_of(note.connection, note.end).open_round;
+      if (round.frame == 0) {
+        round = {};
+        round.kind = result.kind;
+        round.frame = frame;
+        round.origin_frame = note.related_frame;
+        round.duration = note.related_delay;
+        round.time = packet_.time_ns;
+        round.packets = 0;
+      }
+      round.cause = note.cause;
+      round.cause_frame = note.cause_frame;
+      break;
+    }
+  }
+  add_early(frame, result);
+}
+
+// Removes results that events contain, and adds the burst of a retransmission.
+void Session::early_of(std::uint64_t frame, FrameFacts& facts) const {
+  using enum tracking::EventKind;
+  const auto has = [&](auto... kinds) {
+    return std::any_of(facts.events.begin(), facts.events.end(),
+                       [&](const Event* event) { return ((event->kind == kinds) || ...); });
+  };
+  const auto is_known = [&](const EarlyResult& result) {
+    switch (result.kind) {
+      case psn_gap: return has(psn_gap, lost_in_network, lost_in_capture);
+      case retransmission:
+      case tcp_retransmission: return facts.retransmission != nullptr || has(duplicate, out_of_order);
+      case out_of_order:
+      case duplicate: return facts.retransmission != nullptr || has(result.kind);
+      default: return has(result.kind);
+    }
+  };
+  std::erase_if(facts.early, is_known);
+  if (!facts.note) return;
+  const auto again = std::find_if(facts.early.begin(), facts.early.end(),
+                                  [](const EarlyResult& result) { return result.kind == retransmission; });
+  const Requests* requests = find_requests(facts.note->connection, facts.note->end);
+  if (again == facts.early.end() || !requests || requests->open_round.frame == 0 || requests->open_round.frame > frame)
+    return;
+  facts.early_round = requests->open_round;
+  facts.round = static_cast<std::uint32_t>(requests->rounds.size() + 1);
+  facts.reaction = reaction_of(*facts.early_round);
 }
 
 bool Session::is_iwarp(std::uint64_t frame) const {
@@ -463,6 +629,9 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
   facts.reaction = 0;
   facts.retransmitted_in = facts.notified_in = 0;
   facts.notification.reset();
+  facts.since_previous = 0;
+  facts.early.clear();
+  facts.early_round.reset();
   facts.events.clear();
   facts.messages.clear();
   facts.violations.clear();
@@ -481,6 +650,9 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
       case What::violation: facts.violations.push_back(violations_[one.index]); break;
       case What::whole: facts.whole.push_back(&stream_messages_[one.index]); break;
       case What::part: facts.parts.push_back(&stream_messages_[one.index]); break;
+      case What::early:
+        if (!finished_) facts.early.push_back(early_[one.index]);
+        break;
     }
   }
   // The list of a frame's events is in reverse order.
@@ -489,7 +661,9 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
   std::reverse(facts.violations.begin(), facts.violations.end());
   std::reverse(facts.whole.begin(), facts.whole.end());
   std::reverse(facts.parts.begin(), facts.parts.end());
-  if (!row->has_note) return;
+  std::reverse(facts.early.begin(), facts.early.end());
+  if (!row->has_note) return early_of(frame, facts);
+  facts.since_previous = row->time;
   bool swapped = false;
   PacketNote& note = facts.note.emplace();
   note.connection = now_called(row->connection, swapped);
@@ -521,6 +695,19 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
   }
   if (note.again) round_of(frame, *row, facts);
   if (row->notifies || row->marked) congestion_of(frame, *row, facts);
+  if (!finished_) early_of(frame, facts);
+}
+
+// Returns the time from the NAK or RNR NAK to the burst. 0: unknown.
+std::int64_t Session::reaction_of(const Event& burst) const {
+  if (burst.cause_frame == 0) return 0;
+  const Row* cause = find_row(burst.cause_frame);
+  for (std::uint32_t at = cause ? cause->links : none; at != none; at = links_[at].next)
+    if (links_[at].what == What::event)
+      if (const Event& one = events_[links_[at].index];
+          one.kind == tracking::EventKind::nak || one.kind == tracking::EventKind::rnr_nak)
+        return burst.time - one.time;
+  return 0;
 }
 
 void Session::round_of(std::uint64_t frame, const Row& row, FrameFacts& facts) const {
@@ -537,12 +724,7 @@ void Session::round_of(std::uint64_t frame, const Row& row, FrameFacts& facts) c
     const Event& event = events_[round.index];
     facts.retransmission = &event;
     facts.round = static_cast<std::uint32_t>(behind - rounds.begin());
-    const Row* cause = find_row(event.cause_frame);
-    for (std::uint32_t at = cause ? cause->links : none; at != none; at = links_[at].next)
-      if (links_[at].what == What::event && event.cause_frame != 0)
-        if (const Event& one = events_[links_[at].index];
-            one.kind == tracking::EventKind::nak || one.kind == tracking::EventKind::rnr_nak)
-          facts.reaction = event.time - one.time;
+    facts.reaction = reaction_of(event);
     return;
   }
 }
@@ -604,6 +786,13 @@ void Session::event(const Connection* connection, const Event& event) {
     requests_of(event.connection, event.end)
         .rounds.push_back({static_cast<std::uint32_t>(event.frame), static_cast<std::uint32_t>(event.last_frame),
                            static_cast<std::uint32_t>(index)});
+  if (event.kind == tracking::EventKind::retransmission || event.kind == tracking::EventKind::tcp_retransmission ||
+      event.kind == tracking::EventKind::duplicate)
+    requests_of(event.connection, event.end).open_round.frame = 0;
+  if (event.kind == tracking::EventKind::rejected || event.kind == tracking::EventKind::tcp_reset ||
+      event.kind == tracking::EventKind::terminate)
+    if (const auto found = connections_.find(event.connection); found != connections_.end())
+      found->second.aborted = true;
   if (event.kind == tracking::EventKind::ecn_marked && event.connection != 0 && rows_.has(event.frame)) {
     rows_[event.frame].marked = true;
     requests_of(event.connection, event.end).marks.emplace_back(event.frame, event.time);
@@ -635,6 +824,14 @@ void Session::packet(const Connection& connection, std::uint64_t frame, const Pa
   note_connection(connection);
   if (frame == 0 || frame > last_frame_ || frame < rows_.begin()) return;
   Row& row = row_of(frame);
+  ConnectionFacts& facts = *last_connection_;
+  if (facts.stream == ConnectionFacts::no_stream) facts.stream = streams_++;
+  (note.requester == note.end && note.answered == tracking::Answered::nothing ? facts.requests : facts.responses) =
+      true;
+  if (!row.has_note) {
+    if (facts.last_time == 0) facts.first_time = facts.last_time = row.time;
+    row.time -= std::exchange(facts.last_time, row.time);
+  }
   row.has_note = true;
   row.connection = static_cast<std::uint32_t>(note.connection);
   row.message = static_cast<std::uint32_t>(note.message);
@@ -659,6 +856,7 @@ void Session::packet(const Connection& connection, std::uint64_t frame, const Pa
     requests_of(note.connection, tracking::other(note.end)).notifications.emplace_back(frame, notified_at_[frame]);
     notified_at_.erase(frame);
   }
+  note_early(connection, frame, note);
   if (row.segment == none || note.message == 0 || note.message >= std::uint64_t{1} << 26) return;
   Kept<std::uint32_t>& newest = requests_of(note.connection, note.requester).segments;
   newest.grow(note.message);
@@ -670,7 +868,10 @@ void Session::packet(const Connection& connection, std::uint64_t frame, const Pa
 
 void Session::transport(const Connection& connection, Side from, const tracking::TransportPacket& t,
                         const tracking::NegotiatedParameters* agreement) {
-  if (monitors_) monitors_->transport(connection, from, t, agreement);
+  if (!monitors_) return;
+  if (const tracking::ConnectionEnd& end = connection.at(from); end.qp_known && !t.migrated)
+    stacks_.learn(t.from, {.source_port = t.source_port, .sender_qp = end.qp, .migrated = t.migrated});
+  monitors_->transport(connection, from, t, agreement);
 }
 
 void Session::stream(const Connection& connection, Side from, const Packet& packet) {
@@ -696,7 +897,16 @@ void Session::link_violations() {
   const auto& all = monitors_->evaluator().violations();
   for (; violations_seen_ < all.size(); ++violations_seen_) {
     const conformance::Violation& violation = all[violations_seen_];
-    violations_.push_back(&violation);
+    const conformance::Place& place = violation.place;
+    ViolationFacts& facts = violations_.emplace_back(ViolationFacts{&violation});
+    if (place.by_flow) {
+      facts.stack = stacks_.of(place.flow.from);
+    } else if (const ConnectionFacts* connection = connection_of(place.connection)) {
+      bool swapped = false;
+      static_cast<void>(now_called(place.connection, swapped));
+      facts.stack = stacks_.of(connection->ends[static_cast<std::size_t>(other_if(place.end, swapped))].address);
+    }
+    if (conformance::harmless_deviation(facts.stack, violation.of()).empty()) facts.stack = conformance::Stack::unknown;
     link(violation.place.frame, What::violation, violations_.size() - 1);
   }
 }

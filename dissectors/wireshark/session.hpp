@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "conformance/monitors/known_stack.hpp"
 #include "conformance/monitors/monitors.hpp"
 #include "dissectors/protocol/opcode.hpp"
 #include "dissectors/tracking/connection.hpp"
@@ -81,6 +82,14 @@ struct ConnectionFacts {
   std::uint32_t mtu = 0;
   std::uint64_t opened_frame = 0, closed_frame = 0;  ///< 0: not seen
   std::int64_t open_duration = 0;  ///< duration of the connection establishment, nanoseconds (0: unknown)
+  /// Index of the connection, from 0: in the order in which its packets arrive. finish() sorts by first frame.
+  std::uint32_t stream = no_stream;
+  bool requests = false, responses = false;  ///< seen. IWARP: packets of the requester and of its peer
+  bool aborted = false;                      ///< rejected, reset or terminated
+
+  std::int64_t first_time = 0, last_time = 0;  ///< of its packets, nanoseconds since 1970
+
+  static constexpr std::uint32_t no_stream = UINT32_MAX;
 };
 
 /// A finished message: the shown fields of tracking::Message.
@@ -106,6 +115,19 @@ struct NotificationFacts {
   std::int64_t interval = 0;       ///< nanoseconds from the previous notification to this one
 };
 
+/// A result that was known when the frame arrived. Later frames can change it: see Event.
+struct EarlyResult {
+  tracking::EventKind kind = tracking::EventKind::retransmission;
+  tracking::Cause cause = tracking::Cause::none;
+  std::uint32_t cause_frame = 0;
+};
+
+/// Violation of a rule. `stack`: known for this harmless deviation.
+struct ViolationFacts {
+  const conformance::Violation* violation = nullptr;
+  conformance::Stack stack = conformance::Stack::unknown;
+};
+
 /// Role of a frame in a message.
 enum class Part : std::uint8_t { begins, ends, first_response, answer };
 
@@ -129,11 +151,15 @@ struct FrameFacts {
   std::uint64_t retransmitted_in = 0;           ///< the next frame with the same packet (0: none)
   std::uint64_t notified_in = 0;                ///< if the frame is marked: the first notification after it (0: none)
   std::optional<NotificationFacts> notification;
-  std::vector<const Event*> events;  ///< events that start in this frame
+  std::int64_t since_previous = 0;   ///< nanoseconds since the previous packet of the connection
+  std::vector<const Event*> events;  ///< that start in this frame
+  /// Results before finish(), without those that `events` or `retransmission` contain.
+  std::vector<EarlyResult> early;
+  std::optional<Event> early_round;  ///< the burst of an early retransmission, up to this frame
   std::vector<std::pair<Part, const MessageFacts*>> messages;
-  std::vector<const conformance::Violation*> violations;
-  std::vector<const StreamMessage*> whole;  ///< messages that end in this frame
-  std::vector<const StreamMessage*> parts;  ///< messages with a segment in this frame that is not the last one
+  std::vector<ViolationFacts> violations;
+  std::vector<const StreamMessage*> whole;  ///< that end in this frame
+  std::vector<const StreamMessage*> parts;  ///< with a segment in this frame that is not the last
 };
 
 /// Returns the range of the message's bytes in a packet or PDU: after the headers of InfiniBand's transport or RDMAP,
@@ -167,7 +193,7 @@ class Session final : public tracking::Sink {
 
   /// Returns the current analysis of a frame. Pointers are valid until the next frame is added.
   void facts_of(std::uint64_t frame, FrameFacts& facts) const;
-  /// True if the frame has an event that warrants a warning.
+  /// True if the frame has an event, an early result, a violation or an unusual response.
   [[nodiscard]] bool eventful(std::uint64_t frame) const;
   /// Returns the connection with that ID, or the connection into which it was merged.
   [[nodiscard]] const ConnectionFacts* connection_of(std::uint64_t id) const;
@@ -176,6 +202,10 @@ class Session final : public tracking::Sink {
   [[nodiscard]] std::uint64_t now_called(std::uint64_t id, bool& swapped) const;
   /// True if the frame's TCP segment belongs to iWARP, even if no PDU ends in it.
   [[nodiscard]] bool is_iwarp(std::uint64_t frame) const;
+  /// True if the frame's SEND message cannot start with a header of RPC-over-RDMA version 1. RFC 8166, 4.1
+  [[nodiscard]] bool is_not_rpc(std::uint64_t frame) const;
+  /// Number of connections with packets.
+  [[nodiscard]] std::uint32_t streams() const { return streams_; }
   /// Bytes dropped because of the memory limit (SessionOptions::kept_bytes).
   [[nodiscard]] std::uint64_t bytes_dropped() const { return dropped_; }
 
@@ -196,7 +226,7 @@ class Session final : public tracking::Sink {
 
  private:
   static constexpr std::uint32_t none = UINT32_MAX;
-  enum class What : std::uint8_t { event, begins, ends, first_response, answer, violation, whole, part };
+  enum class What : std::uint8_t { event, begins, ends, first_response, answer, violation, whole, part, early };
   struct Link {
     std::uint32_t index, next;
     What what;
@@ -204,13 +234,14 @@ class Session final : public tracking::Sink {
   /// A row per frame. Must be small.
   struct Row {
     std::int64_t related_delay = 0;
+    std::int64_t time = 0;  ///< until its note arrives its own time, then the time since the connection's last packet
     std::uint32_t connection = 0, message = 0, related_frame = 0, relative_psn = 0, outstanding = 0;
     std::uint32_t outstanding_bytes = 0, acknowledged = 0, retransmitted_in = 0;
     std::uint32_t links = none, saved = none, segment = none;
     std::uint16_t reads = 0, credits = 0;
     std::uint8_t read_limit = 0;
     bool has_note : 1 = false, has_credits : 1 = false, again : 1 = false, iwarp : 1 = false, happened : 1 = false,
-                    notifies : 1 = false, marked : 1 = false;
+                    notifies : 1 = false, marked : 1 = false, not_rpc : 1 = false;
     tracking::Answered answered = tracking::Answered::nothing;
     Side end = Side::a, requester = Side::a;
   };
@@ -238,13 +269,14 @@ class Session final : public tracking::Sink {
     Kept<std::uint32_t> messages;  ///< index of a finished message in messages_
     Kept<std::uint32_t> segments;  ///< frame of the message's last segment
     std::vector<RoundPlace> rounds;
-    /// Frame number and time of ECN-marked frames, and of frames with notifications.
+    Event open_round;  ///< the burst in progress, as far as known (frame 0: none)
+    /// ECN-marked frames, and frames with notifications: frame and time.
     std::vector<std::pair<std::uint32_t, std::int64_t>> marks, notifications;
   };
   /// Sizes of all tables at a frame.
   struct Milestone {
     std::uint64_t frame;
-    std::size_t links, events, messages, saved, pdus, layers, findings, notes, segments, stream_messages, bytes;
+    std::size_t links, events, messages, saved, pdus, layers, findings, notes, segments, stream_messages, bytes, early;
   };
   /// A header stack without its unused parts.
   struct SavedStack {
@@ -301,8 +333,16 @@ class Session final : public tracking::Sink {
   Requests& requests_of(std::uint64_t connection, Side requester);
   [[nodiscard]] const Requests* find_requests(std::uint64_t connection, Side requester) const;
   void note_connection(const Connection& connection);
+  void note_early(const Connection& connection, std::uint64_t frame, const PacketNote& note);
+  void note_early_of_packet();
+  void add_early(std::uint64_t frame, const EarlyResult& result);
+  void early_of(std::uint64_t frame, FrameFacts& facts) const;
+  void note_rpc(Row& row);
+  void note_stack();
+  void number_streams();
   void link_violations();
   void clear_packet(Packet& packet, const Frame& frame) const;
+  [[nodiscard]] std::int64_t reaction_of(const Event& burst) const;
   void round_of(std::uint64_t frame, const Row& row, FrameFacts& facts) const;
   void congestion_of(std::uint64_t frame, const Row& row, FrameFacts& facts) const;
 
@@ -322,10 +362,12 @@ class Session final : public tracking::Sink {
   Kept<ParseError> findings_;
   Kept<std::string_view> notes_;
   Kept<Segment> segments_;
-  Kept<std::vector<std::uint8_t>> bytes_;  ///< bytes of segments and PDUs, in large blocks
-  mutable Arrangement arrangement_;        ///< the arrangement that was requested last
+  Kept<EarlyResult> early_;
+  Kept<std::vector<std::uint8_t>> bytes_;  ///< of segments and PDUs, in large blocks
+  mutable Arrangement arrangement_;        ///< the last one requested
   std::size_t violations_seen_ = 0;
-  std::vector<const conformance::Violation*> violations_;
+  std::vector<ViolationFacts> violations_;
+  conformance::KnownStacks stacks_;
   std::unordered_map<std::uint64_t, OpenMessage> open_messages_;  ///< by TCP connection, model and sender
   Kept<StreamMessage> stream_messages_;
   std::deque<Milestone> milestones_;
@@ -336,7 +378,9 @@ class Session final : public tracking::Sink {
   ConnectionFacts* last_connection_ = nullptr;
   std::unordered_map<std::uint64_t, Renamed> renamed_;
   std::unordered_map<std::uint64_t, std::int64_t> notified_at_;  ///< times of notifications that wait for their notes
+  std::unordered_map<std::uint64_t, bool> not_rpc_;              ///< of the last message of each flow
   std::uint64_t last_frame_ = 0;
+  std::uint32_t streams_ = 0;
   std::size_t kept_ = 0;
   std::uint64_t dropped_ = 0;
   bool finished_ = false, once_ = false;

@@ -140,23 +140,23 @@ tap_packet_status count_events(stats_tree* tree, packet_info*, epan_dissect_t*, 
     if (event->cause != tracking::Cause::none)
       stats_tree_manip_node_int(MN_INCREASE, tree, to_string(event->cause).data(), node, FALSE, 1);
   }
-  for (const conformance::Violation* violation : facts.violations) {
+  for (const ViolationFacts& violation : facts.violations) {
     stats_tree_manip_node_int(MN_INCREASE, tree, rules_title, 0, TRUE, 1);
-    stats_tree_manip_node_int(MN_INCREASE, tree, violation->of().id.data(), rules_node, FALSE, 1);
+    stats_tree_manip_node_int(MN_INCREASE, tree, violation.violation->of().id.data(), rules_node, FALSE, 1);
   }
   return facts.events.empty() && facts.violations.empty() ? TAP_PACKET_DONT_REDRAW : TAP_PACKET_REDRAW;
 }
 
 // -------------------------------------------------------------------------------------------------------- follow
 
-gchar* filter_of(guint connection) { return g_strdup_printf("rdmawire.analysis.connection == %u", connection); }
+gchar* filter_of(guint stream) { return g_strdup_printf("rdmawire.stream == %u", stream); }
 
 gchar* follow_packet(epan_dissect_t*, packet_info* pinfo, guint* stream, guint* sub_stream) {
   if (!session()) return nullptr;
   static FrameFacts facts;
   session()->facts_of(pinfo->num, facts);
-  if (!facts.note) return nullptr;
-  *stream = static_cast<guint>(facts.note->connection);
+  if (!facts.note || !facts.connection) return nullptr;
+  *stream = facts.connection->stream;
   *sub_stream = 0;
   return filter_of(*stream);
 }

@@ -63,7 +63,7 @@ def test_statistics_of_operations_and_events():
 
 
 def test_follow_contains_the_data_of_both_endpoints():
-    text = table(LOSS, "follow,rdmawire,raw,26")
+    text = table(LOSS, "follow,rdmawire,raw,0")
     assert "Node 0: 10.0.0.3:17" in text
     sent = "".join(line for line in text.splitlines() if re.fullmatch(r"\t?[0-9a-f]+", line)).replace("\t", "")
     assert len(sent) // 2 == 2 * 409600  # each message once, without retransmissions
@@ -215,8 +215,7 @@ def test_preference_can_be_set_and_reset():
 def test_follow_contains_both_endpoints_of_iwarp():
     """Messages of a TCP connection, in the order of the endpoints."""
     capture = SAMPLES / "siw-rping.pcap"
-    connection = next(row[0] for row in rows(capture, "rdmawire.analysis.connection") if row[0])
-    text = table(capture, f"follow,rdmawire,raw,{connection}")
+    text = table(capture, "follow,rdmawire,raw,0")
     lines = [line for line in text.splitlines() if re.fullmatch(r"\t?[0-9a-f]+", line)]
     assert any(line.startswith("\t") for line in lines) and any(not line.startswith("\t") for line in lines)
     # rping's data: "rdma-ping-0: ABCD…"
@@ -235,7 +234,7 @@ def test_standard_input_equals_reading_the_file():
 
 def test_display_filters_select_events():
     found = rows(LOSS, "frame.number", arguments=("-Y", "rdmawire.analysis.retransmission"))
-    retransmitted = rows(LOSS, "frame.number", arguments=("-Y", "rdmawire.analysis.seen_before == 1"))
+    retransmitted = rows(LOSS, "frame.number", arguments=("-Y", "rdmawire.analysis.seen_before"))
     assert len(retransmitted) == 90  # analyze counts the same number of retransmitted packets
     assert {frame for frame, in retransmitted} <= {frame for frame, in found}
     naks = rows(LOSS, "frame.number", arguments=("-Y", 'rdmawire.aeth.syndrome.kind == "NAK"'))
