@@ -46,7 +46,7 @@ class Collector final : public tracking::Sink {
 /// The truth about one scenario.
 class Truth {
  public:
-  Truth(const Traffic& traffic, const Scenario& scenario) : traffic_(traffic), scenario_(scenario) {
+  explicit Truth(const Traffic& traffic) : traffic_(traffic) {
     const auto& all = traffic.transmissions;
     for (std::size_t i = 0; i < all.size(); ++i)
       if (all[i].transport) by_psn_[key(all[i].sender, all[i].response, all[i].psn)].push_back(i);
@@ -69,7 +69,7 @@ class Truth {
       case Label::lost_after: return t.lost_after();
       case Label::lost_in_capture: return t.hidden;
       case Label::corrupted: return t.passed_damaged;
-      case Label::reordered_before: return t.late_before;
+      case Label::reordered_before: return t.late_before || t.late_recorded;
       case Label::reordered_after: return t.late_after;
       case Label::duplicated: return t.duplicated || t.copied;  // the tracker does not distinguish them
       case Label::copied: return t.copied;
@@ -78,8 +78,12 @@ class Truth {
   }
   /// The label of a transmission that did not arrive, or arrived late.
   [[nodiscard]] static Label label_of(const Transmission& t) {
-    for (const Label label : {Label::corrupted, Label::lost_before, Label::lost_after, Label::reordered_before,
-                              Label::reordered_after, Label::lost_in_capture, Label::duplicated, Label::copied})
+    if (t.passed_damaged) return Label::corrupted;
+    if (t.lost_before()) return Label::lost_before;
+    if (t.lost_after()) return Label::lost_after;
+    if (t.late_before) return Label::reordered_before;
+    for (const Label label :
+         {Label::reordered_after, Label::reordered_before, Label::lost_in_capture, Label::duplicated, Label::copied})
       if (has(t, label)) return label;
     return Label::none;
   }
@@ -88,8 +92,12 @@ class Truth {
   /// that it dropped behind a missing one has the reason of the missing one.
   [[nodiscard]] std::pair<Label, std::size_t> root_of_nak(unsigned requester, Psn psn, std::int64_t time) const {
     std::optional<std::size_t> last;
-    for (const std::size_t i : transmissions_of(requester, false, psn))
-      if (traffic_.transmissions[i].sent < time) last = i;
+    for (const std::size_t i : transmissions_of(requester, false, psn)) {
+      const Transmission& t = traffic_.transmissions[i];
+      // A retransmission that is on its way does not explain the NAK.
+      const bool flying = last && t.arrived > time && !t.late_before && !t.late_after && !t.passed_damaged;
+      if (t.decided < time && !flying) last = i;
+    }
     if (!last) return {Label::none, 0};
     const Transmission& t = traffic_.transmissions[*last];
     if (t.arrived < 0 || t.arrived > time) return {label_of(t), *last};
@@ -123,7 +131,7 @@ class Truth {
       case Trigger::rnr_nak: return {Label::not_ready, 0};
       case Trigger::nak: {
         const Transmission& nak = traffic_.transmissions[t.trigger_response];
-        return root_of_nak(t.sender, nak.psn, nak.sent);
+        return root_of_nak(t.sender, nak.psn, nak.decided);
       }
       case Trigger::implied_nak: return root_of_implied_nak(t);
       case Trigger::timer: break;
@@ -131,7 +139,7 @@ class Truth {
     // A timeout: the packet was lost, or its response, or the response was late.
     for (const std::size_t i : transmissions_of(t.sender, false, t.psn)) {
       const Transmission& earlier = traffic_.transmissions[i];
-      if (i >= at || earlier.arrived < 0 || earlier.arrived > t.sent) continue;
+      if (i >= at || earlier.arrived < 0 || earlier.arrived > t.decided) continue;
       if (response_on_its_way(t, earlier.arrived)) return {Label::spurious, i};
     }
     return {Label::timeout, 0};
@@ -147,15 +155,14 @@ class Truth {
   /// The reason why the requester had not accepted the response with the PSN from which it retransmits. It drops the
   /// responses behind a missing one.
   [[nodiscard]] std::pair<Label, std::size_t> root_of_implied_nak(const Transmission& again) const {
-    const std::int64_t decided = again.sent - (again.sender == 1 ? scenario_.response_delay : 0);
     constexpr unsigned most = 256;
     Psn psn = again.psn;
     for (unsigned i = 0; i < most; ++i, psn = psn - 1) {
       const auto& sent = transmissions_of(1 - again.sender, true, psn);
       for (std::size_t k = sent.size(); k-- > 0;) {
         const Transmission& response = traffic_.transmissions[sent[k]];
-        if (response.sent > decided) continue;
-        if (response.arrived >= 0 && response.arrived <= decided && !response.late_before && !response.late_after)
+        if (response.sent > again.decided) continue;
+        if (response.arrived >= 0 && response.arrived <= again.decided && !response.late_before && !response.late_after)
           break;  // dropped behind an earlier one
         return {response.arrived < 0 && !response.passed_damaged ? Label::response_missing : label_of(response),
                 sent[k]};
@@ -167,10 +174,9 @@ class Truth {
   /// True if a response that covers the request was sent before its retransmission and arrived after it.
   [[nodiscard]] bool response_on_its_way(const Transmission& again, std::int64_t since) const {
     const auto& arrivals = traffic_.arrivals[again.sender];
-    for (std::size_t i = arrivals.size(); i-- > 0 && arrivals[i].time > again.sent;) {
+    for (std::size_t i = arrivals.size(); i-- > 0 && arrivals[i].time > again.decided;) {
       const Transmission& r = traffic_.transmissions[arrivals[i].transmission];
-      const std::int64_t decided = r.sent - (r.sender == 1 ? scenario_.response_delay : 0);
-      if (r.response && decided >= since && decided < again.sent && r.psn - again.psn >= 0 &&
+      if (r.response && r.decided >= since && r.decided < again.decided && r.psn - again.psn >= 0 &&
           !(Syndrome(r.syndrome).is_nak() && r.psn == again.psn))
         return true;
     }
@@ -188,7 +194,7 @@ class Truth {
     for (const Transmission& t : traffic_.transmissions)
       if (t.sender != requester && t.transport && t.response && t.op().operation == Operation::acknowledge &&
           Syndrome(t.syndrome).is_rnr_nak())
-        events.emplace_back(t.sent, &t);
+        events.emplace_back(t.decided, &t);
     std::stable_sort(events.begin(), events.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
     for (const Transmission& t : traffic_.transmissions)
       if (t.sender == requester && t.transport && !t.response) {
@@ -201,7 +207,6 @@ class Truth {
   }
 
   const Traffic& traffic_;
-  const Scenario& scenario_;
   std::array<std::vector<Step>, 2> expected_;  // by requester
   std::map<std::uint64_t, std::vector<std::size_t>> by_psn_;
 };
@@ -335,7 +340,7 @@ Score evaluate(const Scenario& scenario) {
                               v.statement.actual, scenario.text(), v.place.frame});
   }
 
-  const Truth truth(traffic, scenario);
+  const Truth truth(traffic);
   const auto transmission_of = [&](std::uint64_t frame) -> const Transmission* {
     return frame == 0 || frame > traffic.frames.size() ? nullptr
                                                        : &traffic.transmissions[traffic.frames[frame - 1].transmission];
@@ -353,6 +358,10 @@ Score evaluate(const Scenario& scenario) {
   for (const Event& event : collector.events) {
     if (event.kind == EventKind::retransmission) {
       const Label claim = *claim_of_recovery(event);
+      if (event.certainty == tracking::Certainty::possible && claim != Label::none) {
+        ++score.recoveries[static_cast<std::size_t>(claim)].possible;
+        continue;
+      }
       const std::size_t at = traffic.frames[event.frame - 1].transmission;
       claimed_recoveries[at] = claim;
       const Label real = without_place(truth.root_of_recovery(at).first);
@@ -360,13 +369,17 @@ Score evaluate(const Scenario& scenario) {
       ++s.claims;
       s.right += real == claim || claim == Label::none;  // an unknown cause is no wrong one
       ++score.recovery_confusion[static_cast<std::size_t>(real)][static_cast<std::size_t>(claim)];
-      if (real != claim && claim != Label::none && score.wrong.size() < 20)
+      if (real != claim && claim != Label::none && score.wrong.size() < 100)
         score.wrong.push_back(fmt::format("retransmission frame {} psn {}: claim {}, truth {}; {}", event.frame,
                                           event.psn, to_string(claim), to_string(real), scenario.text()));
       continue;
     }
     const auto claim = claim_of(event);
     if (!claim) continue;
+    if (event.certainty == tracking::Certainty::possible) {
+      ++score.by_label[static_cast<std::size_t>(*claim)].possible;
+      continue;
+    }
     LabelScore& s = score.by_label[static_cast<std::size_t>(*claim)];
     ++s.claims;
     bool right = false;
@@ -395,7 +408,7 @@ Score evaluate(const Scenario& scenario) {
     }
     s.right += right;
     ++score.confusion[static_cast<std::size_t>(right ? *claim : real)][static_cast<std::size_t>(*claim)];
-    if (!right && score.wrong.size() < 20)
+    if (!right && score.wrong.size() < 100)
       score.wrong.push_back(fmt::format("{} frame {} psn {} packets {}: claim {}, truth {}; {}", to_string(event.kind),
                                         event.frame, event.psn, event.packets, to_string(*claim), to_string(real),
                                         scenario.text()));
@@ -408,7 +421,7 @@ Score evaluate(const Scenario& scenario) {
     if (!t.transport || !t.response || t.captured < 0) continue;
     if (t.op().operation != Operation::acknowledge || !Syndrome(t.syndrome).is_nak(nak_code::psn_sequence_error))
       continue;
-    const auto [label, packet_index] = truth.root_of_nak(1 - t.sender, t.psn, t.sent);
+    const auto [label, packet_index] = truth.root_of_nak(1 - t.sender, t.psn, t.decided);
     if (label != Label::none && label != Label::behind) incidents[packet_index] = label;
   }
   for (std::size_t i = 0; i < traffic.transmissions.size(); ++i) {
@@ -441,16 +454,17 @@ void Score::add(const Score& other) {
   scenarios += other.scenarios;
   packets += other.packets;
   for (const auto& [rule, count] : other.violations) violations[rule] += count;
-  constexpr std::size_t most = 60;
+  constexpr std::size_t most = 60, most_wrong = 100'000;
   for (const FalseViolation& v : other.examples)
     if (examples.size() < most) examples.push_back(v);
   for (const std::string& line : other.wrong)
-    if (wrong.size() < most) wrong.push_back(line);
+    if (wrong.size() < most_wrong) wrong.push_back(line);
   for (std::size_t i = 0; i < labels; ++i) {
     for (const auto part : {&Score::by_label, &Score::recoveries}) {
       LabelScore& s = (this->*part)[i];
       const LabelScore& o = (other.*part)[i];
       s.claims += o.claims;
+      s.possible += o.possible;
       s.right += o.right;
       s.incidents += o.incidents;
       s.found += o.found;
@@ -470,13 +484,13 @@ std::string Score::text() const {
   if (violations.empty()) text += "  none\n";
   const auto table = [&](const char* title, const std::array<LabelScore, labels>& scores,
                          const std::array<std::array<std::uint64_t, labels>, labels>& wrongs) {
-    text += fmt::format("\n{:<18} {:>9} {:>10} {:>10} {:>10}  wrong claims, by truth\n", title, "claims", "precision",
-                        "incidents", "recall");
+    text += fmt::format("\n{:<18} {:>9} {:>10} {:>10} {:>10} {:>9}  wrong claims, by truth\n", title, "claims",
+                        "precision", "incidents", "recall", "possible");
     for (std::size_t i = 0; i < labels; ++i) {
       const LabelScore& s = scores[i];
-      if (s.claims == 0 && s.incidents == 0) continue;
-      text += fmt::format("{:<18} {:>9} {:>10} {:>10} {:>10} ", to_string(static_cast<Label>(i)), s.claims,
-                          percent(s.precision()), s.incidents, percent(s.recall()));
+      if (s.claims == 0 && s.incidents == 0 && s.possible == 0) continue;
+      text += fmt::format("{:<18} {:>9} {:>10} {:>10} {:>10} {:>9} ", to_string(static_cast<Label>(i)), s.claims,
+                          percent(s.precision()), s.incidents, percent(s.recall()), s.possible);
       for (std::size_t j = 0; j < labels; ++j)
         if (j != i && wrongs[j][i] != 0) text += fmt::format(" {}: {}", to_string(static_cast<Label>(j)), wrongs[j][i]);
       text += '\n';

@@ -301,7 +301,7 @@ class Simulation {
     for (auto& frame : output.frames) {
       Transmission t;
       t.sender = from;
-      t.sent = std::max(frame.time, now_);
+      t.sent = t.decided = std::max(frame.time, now_);
       if (from == 1) t.sent += scenario_.response_delay;
       number(from, frame.bytes);
       const HeaderStack stack = decode(frame.bytes);
@@ -506,6 +506,12 @@ class Simulation {
       for (const Completion& completion : *completions)
         traffic_.completed[sender] +=
             completion.status == Status::success && completion.opcode < CompletionOpcode::receive;
+    }
+    std::array<std::size_t, 2> newest{};
+    for (const CapturedFrame& frame : frames) {
+      Transmission& t = traffic_.transmissions[frame.transmission];
+      t.late_recorded |= !t.late_before && frame.transmission < newest[t.sender];
+      newest[t.sender] = std::max(newest[t.sender], frame.transmission);
     }
   }
 
