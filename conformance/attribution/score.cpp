@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "conformance/device/roce/random.hpp"
 #include "conformance/monitors/monitors.hpp"
@@ -45,10 +46,11 @@ class Collector final : public tracking::Sink {
 /// The truth about one scenario.
 class Truth {
  public:
-  Truth(const Traffic& traffic, const Scenario& scenario) : traffic_(traffic), scenario_(scenario) {
+  explicit Truth(const Traffic& traffic) : traffic_(traffic) {
     const auto& all = traffic.transmissions;
     for (std::size_t i = 0; i < all.size(); ++i)
       if (all[i].transport) by_psn_[key(all[i].sender, all[i].response, all[i].psn)].push_back(i);
+    for (unsigned requester = 0; requester < 2; ++requester) follow_responder(requester);
   }
 
   [[nodiscard]] static std::uint64_t key(unsigned sender, bool response, Psn psn) {
@@ -67,77 +69,145 @@ class Truth {
       case Label::lost_after: return t.lost_after();
       case Label::lost_in_capture: return t.hidden;
       case Label::corrupted: return t.passed_damaged;
-      case Label::reordered_before: return t.late_before;
+      case Label::reordered_before: return t.late_before || t.late_recorded;
       case Label::reordered_after: return t.late_after;
-      case Label::duplicated: return t.duplicated;
+      case Label::duplicated: return t.duplicated || t.copied;  // the tracker does not distinguish them
       case Label::copied: return t.copied;
       default: return false;
     }
   }
   /// Returns the first label that describes the fate of this transmission.
   [[nodiscard]] static Label label_of(const Transmission& t) {
-    for (const Label label : {Label::corrupted, Label::lost_before, Label::lost_after, Label::reordered_before,
-                              Label::reordered_after, Label::lost_in_capture, Label::duplicated, Label::copied})
+    if (t.passed_damaged) return Label::corrupted;
+    if (t.lost_before()) return Label::lost_before;
+    if (t.lost_after()) return Label::lost_after;
+    if (t.late_before) return Label::reordered_before;
+    for (const Label label :
+         {Label::reordered_after, Label::reordered_before, Label::lost_in_capture, Label::duplicated, Label::copied})
       if (has(t, label)) return label;
     return Label::none;
   }
 
-  /// The reason why the responder had not accepted the request with this PSN when it sent a NAK at `time`.
+  /// The reason why the responder had not accepted the request with this PSN when it sent a NAK at `time`. A packet
+  /// that it dropped behind a missing one has the reason of the missing one.
   [[nodiscard]] std::pair<Label, std::size_t> root_of_nak(unsigned requester, Psn psn, std::int64_t time) const {
     std::optional<std::size_t> last;
-    for (const std::size_t i : transmissions_of(requester, false, psn))
-      if (traffic_.transmissions[i].sent < time) last = i;
+    for (const std::size_t i : transmissions_of(requester, false, psn)) {
+      const Transmission& t = traffic_.transmissions[i];
+      // A retransmission that is on its way does not explain the NAK.
+      const bool flying = last && t.arrived > time && !t.late_before && !t.late_after && !t.passed_damaged;
+      if (t.decided < time && !flying) last = i;
+    }
     if (!last) return {Label::none, 0};
     const Transmission& t = traffic_.transmissions[*last];
-    if (t.arrived >= 0 && t.arrived <= time) return {Label::behind, *last};
-    return {label_of(t), *last};
+    if (t.arrived < 0 || t.arrived > time) return {label_of(t), *last};
+    const auto& steps = expected_[requester];
+    const auto after =
+        std::partition_point(steps.begin(), steps.end(), [&](const Step& s) { return s.time < t.arrived; });
+    if (after == steps.begin()) return {Label::behind, *last};
+    const Psn missing = std::prev(after)->psn;
+    if (psn - missing <= 0) return {Label::behind, *last};
+    return root_of_nak(requester, missing, t.arrived);
   }
 
-  /// The reason of the recovery that starts with this transmission, and the packet that has this label.
-  [[nodiscard]] std::pair<Label, std::size_t> root_of_recovery(std::size_t at) const {
-    const Transmission& t = traffic_.transmissions[at];
-    const auto& arrivals = traffic_.arrivals[t.sender];
-    // The recovery is a reaction to the last response, or to its absence.
-    constexpr std::int64_t reaction_ns = 20'000;
-    const std::int64_t device_time = t.sent - (t.sender == 1 ? scenario_.response_delay : 0);
-    std::int64_t last_seen = 0;
-    for (std::size_t i = arrivals.size(); i-- > 0;) {
-      if (arrivals[i].time > device_time) continue;
-      const Transmission& r = traffic_.transmissions[arrivals[i].transmission];
-      if (!r.response) continue;
-      if (last_seen == 0) last_seen = arrivals[i].time;
-      const Syndrome syndrome(r.syndrome);
-      const bool acknowledge = r.op().operation == Operation::acknowledge;
-      constexpr std::int64_t rnr_ns = 700'000'000;
-      if (acknowledge && syndrome.is_rnr_nak() && r.psn == t.psn && device_time - arrivals[i].time < rnr_ns)
-        return {Label::not_ready, 0};
-      if (device_time - arrivals[i].time > reaction_ns) {
-        if (device_time - arrivals[i].time > rnr_ns) break;
-        continue;
-      }
-      if (acknowledge && syndrome.is_nak(nak_code::psn_sequence_error) && r.psn == t.psn)
-        return root_of_nak(t.sender, r.psn, r.sent);
-      if (r.psn - t.psn > 0) {
-        for (const std::size_t missing : transmissions_of(1 - t.sender, true, t.psn)) {
-          const Transmission& response = traffic_.transmissions[missing];
-          if (response.sent > t.sent) break;
-          if (response.passed_damaged) return {Label::corrupted, missing};
-          if (response.late_before || response.late_after) return {label_of(response), missing};
-        }
-        return {Label::response_missing, 0};
-      }
+  /// The first transmission of the recovery that includes this one.
+  [[nodiscard]] std::size_t start_of_recovery(std::size_t at) const {
+    const unsigned sender = traffic_.transmissions[at].sender;
+    for (std::size_t i = at + 1; i-- > 0;) {
+      const Transmission& t = traffic_.transmissions[i];
+      if (t.sender != sender || !t.transport || t.response) continue;
+      if (t.trigger != Trigger::none) return i;
+      if (!t.retransmitted) break;
     }
-    // A timeout: the packet was lost, or its response.
-    const auto& same = transmissions_of(t.sender, false, t.psn);
-    for (const std::size_t i : same)
-      if (i < at && traffic_.transmissions[i].arrived >= 0 && traffic_.transmissions[i].arrived < t.sent)
-        return {Label::spurious, i};
+    return at;
+  }
+
+  /// The reason of the recovery that includes this transmission, and the packet that has this label.
+  [[nodiscard]] std::pair<Label, std::size_t> root_of_recovery(std::size_t at) const {
+    at = start_of_recovery(at);
+    const Transmission& t = traffic_.transmissions[at];
+    switch (t.trigger) {
+      case Trigger::none: return {Label::none, 0};
+      case Trigger::rnr_nak: return {Label::not_ready, 0};
+      case Trigger::nak: {
+        const Transmission& nak = traffic_.transmissions[t.trigger_response];
+        return root_of_nak(t.sender, nak.psn, nak.decided);
+      }
+      case Trigger::implied_nak: return root_of_implied_nak(t);
+      case Trigger::timer: break;
+    }
+    // A timeout: the packet was lost, or its response, or the response was late.
+    for (const std::size_t i : transmissions_of(t.sender, false, t.psn)) {
+      const Transmission& earlier = traffic_.transmissions[i];
+      if (i >= at || earlier.arrived < 0 || earlier.arrived > t.decided) continue;
+      if (response_on_its_way(t, earlier.arrived)) return {Label::spurious, i};
+    }
     return {Label::timeout, 0};
   }
 
  private:
+  /// The PSN that a responder expects from this time on.
+  struct Step {
+    std::int64_t time = 0;
+    Psn psn;
+  };
+
+  /// The reason why the requester had not accepted the response with the PSN from which it retransmits. It drops the
+  /// responses behind a missing one.
+  [[nodiscard]] std::pair<Label, std::size_t> root_of_implied_nak(const Transmission& again) const {
+    constexpr unsigned most = 256;
+    Psn psn = again.psn;
+    for (unsigned i = 0; i < most; ++i, psn = psn - 1) {
+      const auto& sent = transmissions_of(1 - again.sender, true, psn);
+      for (std::size_t k = sent.size(); k-- > 0;) {
+        const Transmission& response = traffic_.transmissions[sent[k]];
+        if (response.sent > again.decided) continue;
+        if (response.arrived >= 0 && response.arrived <= again.decided && !response.late_before && !response.late_after)
+          break;  // dropped behind an earlier one
+        return {response.arrived < 0 && !response.passed_damaged ? Label::response_missing : label_of(response),
+                sent[k]};
+      }
+    }
+    return {Label::response_missing, 0};
+  }
+
+  /// True if a response that covers the request was sent before its retransmission and arrived after it.
+  [[nodiscard]] bool response_on_its_way(const Transmission& again, std::int64_t since) const {
+    const auto& arrivals = traffic_.arrivals[again.sender];
+    for (std::size_t i = arrivals.size(); i-- > 0 && arrivals[i].time > again.decided;) {
+      const Transmission& r = traffic_.transmissions[arrivals[i].transmission];
+      if (r.response && r.decided >= since && r.decided < again.decided && r.psn - again.psn >= 0 &&
+          !(Syndrome(r.syndrome).is_nak() && r.psn == again.psn))
+        return true;
+    }
+    return false;
+  }
+
+  /// Derives the expected PSN of the responder from the requests that arrived and the RNR NAKs that it sent.
+  void follow_responder(unsigned requester) {
+    auto& steps = expected_[requester];
+    std::vector<std::pair<std::int64_t, const Transmission*>> events;
+    for (const Arrival& arrival : traffic_.arrivals[1 - requester]) {
+      const Transmission& t = traffic_.transmissions[arrival.transmission];
+      if (!t.response) events.emplace_back(arrival.time, &t);
+    }
+    for (const Transmission& t : traffic_.transmissions)
+      if (t.sender != requester && t.transport && t.response && t.op().operation == Operation::acknowledge &&
+          Syndrome(t.syndrome).is_rnr_nak())
+        events.emplace_back(t.decided, &t);
+    std::stable_sort(events.begin(), events.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+    for (const Transmission& t : traffic_.transmissions)
+      if (t.sender == requester && t.transport && !t.response) {
+        steps.push_back({INT64_MIN, t.psn});
+        break;
+      }
+    for (const auto& [time, t] : events)
+      if (steps.empty() || t->response || t->psn == steps.back().psn)
+        steps.push_back({time, t->response ? t->psn : t->psn + t->psns});
+  }
+
   const Traffic& traffic_;
-  const Scenario& scenario_;
+  std::array<std::vector<Step>, 2> expected_;  // by requester
   std::map<std::uint64_t, std::vector<std::size_t>> by_psn_;
 };
 
@@ -209,20 +279,32 @@ Scenario draw_scenario(std::uint64_t seed, unsigned most_impairments) {
   s.connection_manager = draw(3) != 0;
   s.receiver_not_ready = draw(10) == 0;
   if (draw(12) == 0) s.response_delay = static_cast<std::int64_t>(draw(2'000'000));
+  if (draw(8) == 0) s.first_frame = 1 + draw(200);
+  if (draw(12) == 0) s.snap_length = 96;
   const unsigned count = most_impairments == 0 ? 0 : 1 + static_cast<unsigned>(draw(most_impairments));
   for (unsigned i = 0; i < count; ++i) {
     Impairment impairment;
     constexpr Kind kinds[] = {Kind::loss,   Kind::burst,       Kind::reordering, Kind::reordering,
                               Kind::jitter, Kind::duplication, Kind::corruption};
     impairment.kind = kinds[draw(std::size(kinds))];
-    impairment.segment = draw(2) == 0 ? Segment::before : Segment::after;
+    impairment.segment = draw(6) == 0 ? Segment::capture : draw(2) == 0 ? Segment::before : Segment::after;
+    // A capture loses, duplicates or reorders packets.
+    constexpr Kind capture_kinds[] = {Kind::loss, Kind::burst, Kind::duplication, Kind::jitter};
+    if (impairment.segment == Segment::capture) impairment.kind = capture_kinds[draw(std::size(capture_kinds))];
     impairment.sender = static_cast<unsigned>(draw(3));
     impairment.one_in = static_cast<std::uint32_t>(10 + draw(draw(2) == 0 ? 40 : 400));
     if (impairment.kind == Kind::reordering) impairment.depth = 1 + static_cast<std::uint32_t>(draw(1U << draw(7)));
     if (impairment.kind == Kind::burst) impairment.depth = 2 + static_cast<std::uint32_t>(draw(12));
-    if (impairment.kind == Kind::jitter || impairment.kind == Kind::duplication)
+    if (impairment.kind == Kind::duplication)
       impairment.time = static_cast<std::int64_t>(1 + draw(1U << (6 + draw(12))));
+    if (impairment.kind == Kind::jitter) {
+      // Up to 64 packets of a burst overtake a packet.
+      const auto wire_time = static_cast<std::int64_t>((s.mtu + 62) * 8ULL * 1'000'000'000 / s.bits_per_second);
+      impairment.time = 1 + wire_time * static_cast<std::int64_t>(1 + draw(1U << draw(7)));
+    }
     s.impairments.push_back(impairment);
+    // Without the ICRC, nothing shows that a packet is damaged.
+    if (impairment.kind == Kind::corruption) s.snap_length = 0;
   }
   return s;
 }
@@ -258,7 +340,7 @@ Score evaluate(const Scenario& scenario) {
                               v.statement.actual, scenario.text(), v.place.frame});
   }
 
-  const Truth truth(traffic, scenario);
+  const Truth truth(traffic);
   const auto transmission_of = [&](std::uint64_t frame) -> const Transmission* {
     return frame == 0 || frame > traffic.frames.size() ? nullptr
                                                        : &traffic.transmissions[traffic.frames[frame - 1].transmission];
@@ -276,20 +358,28 @@ Score evaluate(const Scenario& scenario) {
   for (const Event& event : collector.events) {
     if (event.kind == EventKind::retransmission) {
       const Label claim = *claim_of_recovery(event);
+      if (event.certainty == tracking::Certainty::possible && claim != Label::none) {
+        ++score.recoveries[static_cast<std::size_t>(claim)].possible;
+        continue;
+      }
       const std::size_t at = traffic.frames[event.frame - 1].transmission;
       claimed_recoveries[at] = claim;
       const Label real = without_place(truth.root_of_recovery(at).first);
       LabelScore& s = score.recoveries[static_cast<std::size_t>(claim)];
       ++s.claims;
-      s.right += real == claim;
+      s.right += real == claim || claim == Label::none;  // an unknown cause is no wrong one
       ++score.recovery_confusion[static_cast<std::size_t>(real)][static_cast<std::size_t>(claim)];
-      if (real != claim && score.wrong.size() < 20)
+      if (real != claim && claim != Label::none && score.wrong.size() < 100)
         score.wrong.push_back(fmt::format("retransmission frame {} psn {}: claim {}, truth {}; {}", event.frame,
                                           event.psn, to_string(claim), to_string(real), scenario.text()));
       continue;
     }
     const auto claim = claim_of(event);
     if (!claim) continue;
+    if (event.certainty == tracking::Certainty::possible) {
+      ++score.by_label[static_cast<std::size_t>(*claim)].possible;
+      continue;
+    }
     LabelScore& s = score.by_label[static_cast<std::size_t>(*claim)];
     ++s.claims;
     bool right = false;
@@ -317,7 +407,7 @@ Score evaluate(const Scenario& scenario) {
     }
     s.right += right;
     ++score.confusion[static_cast<std::size_t>(right ? *claim : real)][static_cast<std::size_t>(*claim)];
-    if (!right && score.wrong.size() < 20)
+    if (!right && score.wrong.size() < 100)
       score.wrong.push_back(fmt::format("{} frame {} psn {} packets {}: claim {}, truth {}; {}", to_string(event.kind),
                                         event.frame, event.psn, event.packets, to_string(*claim), to_string(real),
                                         scenario.text()));
@@ -330,13 +420,14 @@ Score evaluate(const Scenario& scenario) {
     if (!t.transport || !t.response || t.captured < 0) continue;
     if (t.op().operation != Operation::acknowledge || !Syndrome(t.syndrome).is_nak(nak_code::psn_sequence_error))
       continue;
-    const auto [label, packet_index] = truth.root_of_nak(1 - t.sender, t.psn, t.sent);
+    const auto [label, packet_index] = truth.root_of_nak(1 - t.sender, t.psn, t.decided);
     if (label != Label::none && label != Label::behind) incidents[packet_index] = label;
   }
   for (std::size_t i = 0; i < traffic.transmissions.size(); ++i) {
     const Transmission& t = traffic.transmissions[i];
     if (t.transport && t.passed_damaged) incidents[i] = Label::corrupted;
-    if (t.transport && t.copied) incidents[i] = Label::copied;
+    if (t.transport && (t.copied || (t.duplicated && !t.duplicated_after)) && t.captured >= 0 && !t.hidden)
+      incidents.try_emplace(i, Label::duplicated);
   }
   for (const auto& [i, label] : incidents) {
     LabelScore& s = score.by_label[static_cast<std::size_t>(label)];
@@ -344,27 +435,16 @@ Score evaluate(const Scenario& scenario) {
     const auto found = claimed.find(i);
     s.found += found != claimed.end() && found->second == label;
   }
-  std::array<std::optional<Psn>, 2> next;
-  std::array<std::vector<Psn>, 2> firsts;  // PSNs of the first transmissions. A READ takes several PSNs
+  std::map<std::size_t, std::set<Label>> claims_of_recovery;  // by its first transmission
+  for (const auto& [i, claim] : claimed_recoveries) claims_of_recovery[truth.start_of_recovery(i)].insert(claim);
   for (std::size_t i = 0; i < traffic.transmissions.size(); ++i) {
     const Transmission& t = traffic.transmissions[i];
-    if (!t.transport || t.response) continue;
-    const bool starts = t.retransmitted && !(next[t.sender] && *next[t.sender] == t.psn);
-    if (t.retransmitted) {
-      const auto& sent = firsts[t.sender];
-      const auto after =
-          std::partition_point(sent.begin(), sent.end(), [&](const Psn& psn) { return psn - t.psn <= 0; });
-      next[t.sender] = after == sent.end() ? std::nullopt : std::optional(*after);
-    } else {
-      next[t.sender].reset();
-      firsts[t.sender].push_back(t.psn);
-    }
-    if (!starts || t.captured < 0) continue;
+    if (t.trigger == Trigger::none || t.captured < 0) continue;
     const Label real = without_place(truth.root_of_recovery(i).first);
     LabelScore& s = score.recoveries[static_cast<std::size_t>(real)];
     ++s.incidents;
-    const auto found = claimed_recoveries.find(i);
-    s.found += found != claimed_recoveries.end() && found->second == real;
+    const auto found = claims_of_recovery.find(i);
+    s.found += found != claims_of_recovery.end() && found->second.contains(real);
   }
   return score;
 }
@@ -373,16 +453,17 @@ void Score::add(const Score& other) {
   scenarios += other.scenarios;
   packets += other.packets;
   for (const auto& [rule, count] : other.violations) violations[rule] += count;
-  constexpr std::size_t most = 60;
+  constexpr std::size_t most = 60, most_wrong = 100'000;
   for (const FalseViolation& v : other.examples)
     if (examples.size() < most) examples.push_back(v);
   for (const std::string& line : other.wrong)
-    if (wrong.size() < most) wrong.push_back(line);
+    if (wrong.size() < most_wrong) wrong.push_back(line);
   for (std::size_t i = 0; i < labels; ++i) {
     for (const auto part : {&Score::by_label, &Score::recoveries}) {
       LabelScore& s = (this->*part)[i];
       const LabelScore& o = (other.*part)[i];
       s.claims += o.claims;
+      s.possible += o.possible;
       s.right += o.right;
       s.incidents += o.incidents;
       s.found += o.found;
@@ -402,13 +483,13 @@ std::string Score::text() const {
   if (violations.empty()) text += "  none\n";
   const auto table = [&](const char* title, const std::array<LabelScore, labels>& scores,
                          const std::array<std::array<std::uint64_t, labels>, labels>& wrongs) {
-    text += fmt::format("\n{:<18} {:>9} {:>10} {:>10} {:>10}  wrong claims, by truth\n", title, "claims", "precision",
-                        "incidents", "recall");
+    text += fmt::format("\n{:<18} {:>9} {:>10} {:>10} {:>10} {:>9}  wrong claims, by truth\n", title, "claims",
+                        "precision", "incidents", "recall", "possible");
     for (std::size_t i = 0; i < labels; ++i) {
       const LabelScore& s = scores[i];
-      if (s.claims == 0 && s.incidents == 0) continue;
-      text += fmt::format("{:<18} {:>9} {:>10} {:>10} {:>10} ", to_string(static_cast<Label>(i)), s.claims,
-                          percent(s.precision()), s.incidents, percent(s.recall()));
+      if (s.claims == 0 && s.incidents == 0 && s.possible == 0) continue;
+      text += fmt::format("{:<18} {:>9} {:>10} {:>10} {:>10} {:>9} ", to_string(static_cast<Label>(i)), s.claims,
+                          percent(s.precision()), s.incidents, percent(s.recall()), s.possible);
       for (std::size_t j = 0; j < labels; ++j)
         if (j != i && wrongs[j][i] != 0) text += fmt::format(" {}: {}", to_string(static_cast<Label>(j)), wrongs[j][i]);
       text += '\n';

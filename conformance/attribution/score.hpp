@@ -34,7 +34,8 @@ std::string_view to_string(Label label);
 
 /// The score of one label.
 struct LabelScore {
-  std::uint64_t claims = 0, right = 0;     ///< statements of the tracker
+  std::uint64_t claims = 0, right = 0;     ///< statements of the tracker, without the ones that are only possible
+  std::uint64_t possible = 0;              ///< statements that the tracker calls possible
   std::uint64_t incidents = 0, found = 0;  ///< disturbances with a visible consequence
   [[nodiscard]] double precision() const { return claims == 0 ? 1 : double(right) / double(claims); }
   [[nodiscard]] double recall() const { return incidents == 0 ? 1 : double(found) / double(incidents); }

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "conformance/device/roce/device.hpp"
+#include "dissectors/machines/psn_window.hpp"
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/infiniband.hpp"
@@ -219,7 +220,10 @@ class Simulation {
       now_ = next;
       if (waking >= 0) {
         replay::SimulatedHostOutput output;
-        hosts_[static_cast<std::size_t>(waking)].device.woken(now_, output);
+        Device& device = hosts_[static_cast<std::size_t>(waking)].device;
+        const Counters before = device.counters();
+        device.woken(now_, output);
+        note_trigger(static_cast<unsigned>(waking), before, SIZE_MAX);
         send(static_cast<unsigned>(waking), output);
       } else if (!actions_.empty() && actions_.begin()->first <= now_) {
         act();
@@ -260,15 +264,44 @@ class Simulation {
       if (t.transport) traffic_.arrivals[to].push_back({now_, flying.copy.transmission});
     }
     replay::SimulatedHostOutput output;
+    const Counters before = hosts_[to].device.counters();
     hosts_[to].device.arrived(flying.copy.bytes, now_, output);
+    note_trigger(to, before, flying.copy.transmission);
     send(to, output);
+  }
+
+  /// The counters of the requester show the reason of its next retransmission.
+  void note_trigger(unsigned of, const Counters& before, std::size_t response) {
+    const Counters after = hosts_[of].device.counters();
+    const Trigger trigger = after.timeouts != before.timeouts                     ? Trigger::timer
+                            : after.rnr_naks_received != before.rnr_naks_received ? Trigger::rnr_nak
+                            : after.implied_naks != before.implied_naks           ? Trigger::implied_nak
+                            : after.naks_received != before.naks_received         ? Trigger::nak
+                                                                                  : Trigger::none;
+    if (trigger != Trigger::none) triggers_[of].emplace_back(trigger, response);
+  }
+
+  /// Assigns the newest reason that fits the retransmitted packet.
+  void assign_trigger(Transmission& t) {
+    auto& triggers = triggers_[t.sender];
+    for (std::size_t i = triggers.size(); i-- > 0;) {
+      const auto [trigger, response] = triggers[i];
+      if (trigger != Trigger::timer) {
+        const std::int32_t beyond = traffic_.transmissions[response].psn - t.psn;
+        if (trigger == Trigger::implied_nak ? beyond <= 0 : beyond != 0) continue;
+      }
+      t.trigger = trigger;
+      t.trigger_response = response;
+      triggers.clear();
+      return;
+    }
   }
 
   void send(unsigned from, replay::SimulatedHostOutput& output) {
     for (auto& frame : output.frames) {
       Transmission t;
       t.sender = from;
-      t.sent = std::max(frame.time, now_);
+      t.sent = t.decided = std::max(frame.time, now_);
       if (from == 1) t.sent += scenario_.response_delay;
       number(from, frame.bytes);
       const HeaderStack stack = decode(frame.bytes);
@@ -278,7 +311,15 @@ class Simulation {
         t.transport = bth->get<"dest_qp">() > 1;
         t.response = t.op().direction == Direction::response;
         if (const auto aeth = stack.get<Aeth>()) t.syndrome = static_cast<std::uint8_t>(aeth->get<"syndrome">());
-        if (t.transport && !t.response) t.retransmitted = !sent_[from].emplace(t.psn.value(), true).second;
+        if (const auto reth = stack.get<Reth>(); reth && t.op().operation == Operation::rdma_read_request)
+          t.psns = machines::psns_of_read(static_cast<std::uint32_t>(reth->get<"length">()), scenario_.mtu);
+        if (t.transport && !t.response) {
+          // A READ that continues after its first responses has a new PSN.
+          auto& next = next_psn_[from];
+          t.retransmitted = next && t.psn - *next < 0;
+          if (!t.retransmitted) next = t.psn + t.psns;
+        }
+        if (t.retransmitted) assign_trigger(t);
       }
       traffic_.transmissions.push_back(t);
       Copy copy{traffic_.transmissions.size() - 1, std::move(frame.bytes), false};
@@ -466,6 +507,12 @@ class Simulation {
         traffic_.completed[sender] +=
             completion.status == Status::success && completion.opcode < CompletionOpcode::receive;
     }
+    std::array<std::size_t, 2> newest{};
+    for (const CapturedFrame& frame : frames) {
+      Transmission& t = traffic_.transmissions[frame.transmission];
+      t.late_recorded |= !t.late_before && frame.transmission < newest[t.sender];
+      newest[t.sender] = std::max(newest[t.sender], frame.transmission);
+    }
   }
 
   const Scenario& scenario_;
@@ -482,7 +529,8 @@ class Simulation {
   std::uint64_t last_held_ = 0;
   std::map<std::size_t, std::array<std::uint32_t, 2>> burst_;  // remaining packets of a burst, by impairment
   std::array<std::uint16_t, 2> identification_{0x1f00, 0xfff0};
-  std::array<std::map<std::uint32_t, bool>, 2> sent_;
+  std::array<std::optional<Psn>, 2> next_psn_;                            // after the newest request
+  std::array<std::vector<std::pair<Trigger, std::size_t>>, 2> triggers_;  // without a retransmission so far
 };
 
 }  // namespace

@@ -56,24 +56,32 @@ struct Scenario {
   [[nodiscard]] std::string text() const;
 };
 
+/// Why a requester retransmits from a packet on.
+enum class Trigger : std::uint8_t { none, timer, nak, implied_nak, rnr_nak };
+
 /// One transmission of a packet by a device, and its fate.
 struct Transmission {
   unsigned sender = 0;
-  std::int64_t sent = 0;
+  std::int64_t decided = 0;  ///< time at which the device decided to send it
+  std::int64_t sent = 0;     ///< the same, after the additional processing time
   std::uint8_t opcode = 0, syndrome = 0;
   Psn psn;
+  std::uint32_t psns = 1;  ///< of a READ request: number of its response packets
   bool transport = false;  ///< a packet of the connection. Otherwise of the connection manager
   bool response = false;
-  bool retransmitted = false;     ///< a request whose PSN was sent before
-  std::int64_t captured = -1;     ///< first passage of the capture point with intact contents. -1: never
-  std::int64_t arrived = -1;      ///< first arrival with intact contents. -1: never
-  bool passed_damaged = false;    ///< a corrupted copy passed the capture point
-  bool late_before = false;       ///< captured after a packet that was sent later
-  bool late_after = false;        ///< received after a packet that passed the capture point later
-  bool duplicated = false;        ///< by the network, before or after the capture point
-  bool duplicated_after = false;  ///< only after the capture point
-  bool copied = false;            ///< duplicated in the capture
-  bool hidden = false;            ///< lost in the capture
+  bool retransmitted = false;               ///< a request whose PSN was sent before
+  Trigger trigger = Trigger::none;          ///< of the retransmission that starts here
+  std::size_t trigger_response = SIZE_MAX;  ///< transmission of the NAK or of the response that implied one
+  std::int64_t captured = -1;               ///< first passage of the capture point with intact contents. -1: never
+  std::int64_t arrived = -1;                ///< first arrival with intact contents. -1: never
+  bool passed_damaged = false;              ///< a corrupted copy passed the capture point
+  bool late_before = false;                 ///< captured after a packet that was sent later
+  bool late_recorded = false;               ///< reordered by the capture
+  bool late_after = false;                  ///< received after a packet that passed the capture point later
+  bool duplicated = false;                  ///< by the network, before or after the capture point
+  bool duplicated_after = false;            ///< only after the capture point
+  bool copied = false;                      ///< duplicated in the capture
+  bool hidden = false;                      ///< lost in the capture
 
   [[nodiscard]] const Opcode& op() const { return rdmawire::opcode(opcode); }
   [[nodiscard]] bool lost_before() const { return captured < 0 && !passed_damaged; }

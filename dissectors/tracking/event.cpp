@@ -135,6 +135,40 @@ static_assert(!cause_names.back().empty());
 std::string_view to_string(EventKind kind) { return event_rows[static_cast<std::size_t>(kind)].name; }
 std::string_view to_string(Cause cause) { return cause_names[static_cast<std::size_t>(cause)]; }
 
+std::string_view to_string(Certainty certainty) {
+  switch (certainty) {
+    case Certainty::possible: return "possible";
+    case Certainty::likely: return "likely";
+    case Certainty::certain: return "certain";
+  }
+  return {};
+}
+
+std::string_view to_string(Unobserved unobserved) {
+  switch (unobserved) {
+    case Unobserved::nothing: return "nothing";
+    case Unobserved::send_order: return "send_order";
+    case Unobserved::arrival: return "arrival";
+    case Unobserved::trigger: return "trigger";
+  }
+  return {};
+}
+
+std::string_view sentence_of(Unobserved unobserved) {
+  switch (unobserved) {
+    case Unobserved::nothing: return {};
+    case Unobserved::send_order:
+      return "The order in which the sender sent: its IP identifications do not increase. A capture at the sender's "
+             "port would show it.";
+    case Unobserved::arrival:
+      return "Whether and when the packets arrived at the receiver. A capture at the receiver's port would show it.";
+    case Unobserved::trigger:
+      return "The NAK, response or expired timer that caused the retransmission. A capture at the requester's port "
+             "would show it.";
+  }
+  return {};
+}
+
 std::string_view to_string(Severity severity) {
   switch (severity) {
     case note: return "note";

@@ -98,6 +98,26 @@ inline constexpr std::size_t causes = static_cast<std::size_t>(Cause::corrupted)
 std::string_view to_string(EventKind kind);
 std::string_view to_string(Cause cause);
 
+/// How certain the kind and the cause of an event are.
+enum class Certainty : std::uint8_t {
+  possible,  ///< one of several explanations of the packets
+  likely,    ///< the evidence favors it, and the capture cannot exclude others
+  certain,   ///< the packets show it
+};
+std::string_view to_string(Certainty certainty);
+
+/// What the capture does not show, which would make the cause certain.
+enum class Unobserved : std::uint8_t {
+  nothing,
+  send_order,  ///< in which order the sender sent: the IP identifications are constant or random
+  arrival,     ///< whether and when the packet arrived: the capture point is before the receiver
+  trigger,     ///< the NAK, response or expired timer that caused a retransmission
+};
+inline constexpr std::size_t unobserved_values = static_cast<std::size_t>(Unobserved::trigger) + 1;
+std::string_view to_string(Unobserved unobserved);
+/// One sentence: what was not observed, and the measurement that would show it. Empty for `nothing`.
+std::string_view sentence_of(Unobserved unobserved);
+
 /// Severity of a kind of event.
 enum class Severity : std::uint8_t {
   note,     ///< part of normal operation, such as an established connection
@@ -130,6 +150,8 @@ struct Event {
   /// The affected endpoint: the requester of the packets. For unsolicited packets of a responder, the requester that
   /// receives them. For events of a single packet (CRC, ECN, truncated), its sender.
   Side end = Side::a;
+  Certainty certainty = Certainty::certain;
+  Unobserved unobserved = Unobserved::nothing;
   std::uint64_t connection = 0;  ///< Connection::id. 0: none (pause frames, bad packets of unknown flows)
   std::uint64_t frame = 0;       ///< first frame of the event
   std::uint64_t last_frame =

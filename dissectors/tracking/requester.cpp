@@ -234,6 +234,7 @@ void Requester::finish(const Reporter& to, std::int64_t end) {
   }
   if (gap_) give_up_gap(window_.next - 1, false, 0, to);
   if (trouble_ && trouble_->suspect.active) settle_suspect(true, nullptr, to);
+  if (trouble_) trouble_->undecided.settle(to);
   end_refusal(to, nullptr);
   for (Waiting* stuck = blocking(); stuck && stuck->skipped_frame != 0; stuck = blocking()) unblock(*stuck, to);
   const bool retried = last_cause == Cause::timeout && rounds_before >= 1;

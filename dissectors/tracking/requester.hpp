@@ -15,6 +15,7 @@
 #include "dissectors/tracking/ring.hpp"
 #include "dissectors/tracking/send_order.hpp"
 #include "dissectors/tracking/transport_packet.hpp"
+#include "dissectors/tracking/undecided_losses.hpp"
 
 namespace rdmawire::tracking {
 
@@ -151,6 +152,7 @@ class Requester {
     bool active = false;
     Psn psn;
     Event event;                     // event of the loss
+    std::vector<Event> recoveries;   // recoveries that the same NAK caused
     std::int64_t retransmitted = 0;  // time of the retransmission (0: none). The response to it decides
   };
   /// The reason why the responder drops the packets after a missing one.
@@ -169,7 +171,8 @@ class Requester {
     bool active = false;
     Psn psn, first_end, next;
     Event event;
-    SentPacket gap;  // original state
+    SentPacket gap;          // original state
+    bool requested = false;  // a NAK, a timer or a missing response can be the reason of a retransmission
   };
   struct Notification {
     Event event;
@@ -183,6 +186,11 @@ class Requester {
     Psn psn;
     std::uint64_t frame = 0;
   };
+  /// A NAK that the responder sends if it received the captured requests in the captured order.
+  struct ExpectedNak {
+    Psn psn;
+    std::int64_t time = 0;  // of the request that causes it
+  };
   /// State that few connections need.
   struct LossEpisode {
     std::deque<TransportPacket> ahead;  // packets after a gap, by PSN. They wait until the gap is filled or given up
@@ -193,8 +201,14 @@ class Requester {
     Disorder disorder;
     std::array<DamagedPacket, 8> damaged;  // the last damaged packets
     std::uint32_t damaged_count = 0;
-    DamagedPacket damaged_response;  // the last one
-    Event copies;                    // duplicates of consecutive request packets, if copying_
+    DamagedPacket damaged_response;             // the last damaged response
+    std::array<ExpectedNak, 16> expected_naks;  // the last expected NAKs
+    std::uint32_t expected_nak_count = 0;
+    Psn implied_psn;  // PSN of the last recovery from a missing response
+    std::int64_t implied_time = 0;
+    bool refusing = false;  // a NAK is expected for the PSN accepted_
+    UndecidedLosses undecided;
+    Event copies;  // duplicates of consecutive request packets, if copying_
     Psn copies_next;
   };
 
@@ -223,6 +237,10 @@ class Requester {
   void begin_disorder(Psn missing, Cause cause);
   void accept(Psn psn, Psn end, const TransportPacket& packet);
   void accepted_through(Psn through);
+  void expect_nak(std::int64_t time);
+  bool restarts_further(const TransportPacket& packet, const Waiting* read);
+  [[nodiscard]] bool expects_nak(Psn psn, std::int64_t time) const;
+  void report_recovery(Event& recovery, const Reporter& to);
   [[nodiscard]] std::uint32_t damaged_in_gap(std::uint64_t after, std::uint64_t before) const;
   [[nodiscard]] bool damaged_since(std::int64_t time) const;
   [[nodiscard]] Repeat repeat_of(const TransportPacket& packet, const SentPacket& known) const;
@@ -291,7 +309,9 @@ class Requester {
   std::int64_t again_until_ = 0;  // time until which these acknowledgements can arrive (0: unknown)
   TransportPacket last_ack_;
   std::uint64_t ack_frame_ = 0;  // the last acknowledgement
-  std::int64_t last_time_ = 0;   // time of the last request of this endpoint, or response to it
+  Psn acknowledged_from_;        // the oldest PSN that this acknowledgement acknowledged
+  std::int64_t acknowledged_time_ = 0;
+  std::int64_t last_time_ = 0;  // time of the last request of this endpoint, or response to it
   std::uint64_t last_frame_ = 0;
   std::int64_t response_time_ = 0;
   std::int64_t fastest_response_ = INT64_MAX;  // shortest time from a request to its response, at the capture point

@@ -60,6 +60,10 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
     return;
   }
   ++to.connection.agreeing;
+  if (trouble_ && response_order_.numbered() && response_order_.is_late(packet.identification)) {
+    trouble_->undecided.note_late(true);
+    trouble_->undecided.arrived_late(packet.psn.value(), true);
+  }
   response_order_.note(packet.identification);
   mark_answered(packet);
   if (trouble_ && trouble_->suspect.active && packet.psn - trouble_->suspect.psn >= (negative ? 1 : 0))
@@ -211,6 +215,8 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
       waiting.message.answer_time = packet.time;
     }
   }
+  acknowledged_from_ = window_.oldest;
+  acknowledged_time_ = packet.time;
   window_ = window_.acknowledged(through);
   if (disordered_) accepted_through(through);
   ack_frame_ = packet.frame;
@@ -370,6 +376,9 @@ void Requester::late_answer(const Waiting& waiting, const TransportPacket& packe
 }
 
 void Requester::read_response(const TransportPacket& packet, const Reporter& to) {
+  // The first response to a retransmitted READ has the position First or Only.
+  if (trouble_ && (packet.op->position == Position::middle || packet.op->position == Position::last))
+    trouble_->undecided.arrived_late_at_start(packet.psn.value());
   if (packet.op->position != Position::only) {
     if (!seen_responses_) seen_responses_ = std::make_unique<std::array<SeenResponse, 64>>();
     (*seen_responses_)[packet.psn.value() % seen_responses_->size()] = {packet.psn, packet.frame};

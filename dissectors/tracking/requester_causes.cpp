@@ -20,6 +20,7 @@ void Requester::begin_disorder(Psn missing, Cause cause) {
   disordered_ = true;
   accepted_ = missing;
   trouble().disorder = {cause, 0};
+  trouble().refusing = false;
 }
 
 // Updates the expected PSN. A packet with PSNs from `psn` to before `end` was captured, possibly again or late.
@@ -30,10 +31,14 @@ void Requester::accept(Psn psn, Psn end, const TransportPacket& packet) {
   if (psn - accepted_ > 0 || packet.damaged) {
     packets_[at].dropped = true;
     packets_[at].damaged = packet.damaged;
+    if (!packet.damaged) expect_nak(packet.time);
     return;
   }
   packets_[at].dropped = false;
-  if (end - accepted_ > 0) accepted_ = end;
+  if (end - accepted_ > 0) {
+    accepted_ = end;
+    trouble_->refusing = false;
+  }
   if (accepted_ - window_.next >= 0) disordered_ = false;
 }
 
@@ -41,7 +46,40 @@ void Requester::accept(Psn psn, Psn end, const TransportPacket& packet) {
 void Requester::accepted_through(Psn through) {
   if (!disordered_ || through - accepted_ < 0) return;
   accepted_ = through + 1;
+  trouble_->refusing = false;
   if (accepted_ - window_.next >= 0) disordered_ = false;
+}
+
+// The responder receives a request behind the missing one. It sends one NAK for each missing PSN.
+void Requester::expect_nak(std::int64_t time) {
+  LossEpisode& t = trouble();
+  if (t.refusing) return;
+  t.refusing = true;
+  t.expected_naks[t.expected_nak_count++ % t.expected_naks.size()] = {accepted_, time};
+}
+
+// True if the captured order of the requests explains the NAK for this PSN.
+bool Requester::expects_nak(Psn psn, std::int64_t time) const {
+  const LossEpisode& t = *trouble_;
+  const std::size_t count = std::min<std::size_t>(t.expected_nak_count, t.expected_naks.size());
+  return std::any_of(t.expected_naks.begin(), t.expected_naks.begin() + static_cast<std::ptrdiff_t>(count),
+                     [&](const ExpectedNak& expected) {
+                       return expected.psn == psn && expected.time <= time && time - expected.time < expected_nak_ns;
+                     });
+}
+
+// A recovery waits until the loss is decided that caused it.
+void Requester::report_recovery(Event& recovery, const Reporter& to) {
+  if (trouble_) {
+    Suspect& suspect = trouble_->suspect;
+    if (suspect.active && recovery.cause == Cause::sequence_error_nak &&
+        suspect.event.cause_frame == recovery.cause_frame) {
+      suspect.recoveries.push_back(recovery);
+      return;
+    }
+    if (trouble_->undecided.attach(recovery)) return;
+  }
+  to.tell(recovery);
 }
 
 void Requester::damaged(const TransportPacket& packet) {
@@ -100,6 +138,7 @@ void Requester::report_copy(const TransportPacket& packet, const SentPacket& kno
   ++unanswered_again_;
   again_end_ = window_.next;
   again_time_ = packet.time;
+  accept(packet.psn, packet.psn + known.psns, packet);
 }
 
 void Requester::end_copies(const Reporter& to) {
@@ -117,6 +156,8 @@ void Requester::report_late(const TransportPacket& packet, const SentPacket& kno
   ++to.requester().out_of_order;
   to.tell(event);
   LossEpisode& t = trouble();
+  t.undecided.note_late(false);
+  t.undecided.arrived_late(packet.psn.value(), false);
   if (t.suspect.active && t.suspect.psn == packet.psn) t.suspect.active = false;
   if (disordered_ && packet.psn == accepted_ && t.disorder.cause == Cause::none) t.disorder.cause = Cause::reordered;
 }
@@ -140,6 +181,7 @@ Cause Requester::examine_nak(SentPacket* request, const TransportPacket& nak, bo
     const bool dropped_downstream = t.disorder.until != 0 && request->time <= t.disorder.until;
     if ((request->dropped || dropped_downstream) && t.disorder.cause != Cause::none) return t.disorder.cause;
     if (request->dropped && filler_.active) return Cause::reordered;
+    if (expects_nak(nak.psn, nak.time)) return t.disorder.cause == Cause::none ? Cause::unknown : t.disorder.cause;
   }
   // The packet was captured in order. It was lost after the capture point, or arrived late. Later packets decide.
   t.suspect.active = true;
@@ -159,13 +201,25 @@ void Requester::settle_suspect(bool lost, const TransportPacket* proof, const Re
   suspect.active = false;
   Event& event = suspect.event;
   if (lost) {
-    ++to.requester().lost_in_network;
     if (trouble_->disorder.cause == Cause::none) trouble_->disorder.cause = Cause::sequence_error_nak;
-    to.tell(event);
+    UndecidedLosses& undecided = trouble_->undecided;
+    if (event.cause == Cause::before_capture)
+      undecided.add_before(event, false, order_.numbered());
+    else
+      undecided.add_after(event, false);
+    for (const Event& recovery : suspect.recoveries) undecided.attach(recovery);
+    suspect.recoveries.clear();
     return;
   }
   if (event.cause == Cause::before_capture) {
-    // The retransmission arrived, but is missing in the capture.
+    // The retransmission is missing only in the capture, or the packets were captured in a different order.
+    for (Event& recovery : suspect.recoveries) {
+      recovery.certainty = Certainty::possible;
+      recovery.unobserved = Unobserved::send_order;
+      to.tell(recovery);
+    }
+    suspect.recoveries.clear();
+    if (trouble_->undecided.reorders(false)) return;
     event.kind = EventKind::lost_in_capture;
     event.cause = Cause::none;
     ++to.requester().lost_in_capture;
@@ -177,7 +231,17 @@ void Requester::settle_suspect(bool lost, const TransportPacket* proof, const Re
   if (round_.active && round_.event.cause_frame == event.cause_frame) round_.event.cause = Cause::reordered;
   trouble_->disorder = {Cause::reordered, proof->time};
   ++to.requester().out_of_order;
+  trouble_->undecided.note_late_after(false);
+  event.certainty = suspect.retransmitted == 0 ? Certainty::certain : Certainty::likely;
+  if (suspect.retransmitted != 0) event.unobserved = Unobserved::arrival;
   to.tell(event);
+  for (Event& recovery : suspect.recoveries) {
+    recovery.cause = Cause::reordered;
+    recovery.certainty = event.certainty;
+    recovery.unobserved = event.unobserved;
+    to.tell(recovery);
+  }
+  suspect.recoveries.clear();
 }
 
 // True if the response can be caused by the retransmission of the suspect.
@@ -185,7 +249,7 @@ bool Requester::answers_retransmission(const TransportPacket& response) const {
   const std::int64_t retransmitted = trouble_->suspect.retransmitted;
   if (retransmitted == 0) return false;
   constexpr std::uint8_t enough_samples = 8;
-  return response_samples_ < enough_samples || response.time - retransmitted >= fastest_response_ / 2;
+  return response_samples_ < enough_samples || response.time - retransmitted >= fastest_response_ / 8 * 7;
 }
 
 // The suspect's retransmission was captured. If a response arrives sooner than the retransmission can cause it, the
@@ -227,8 +291,18 @@ void Requester::lost_before_capture(const SentPacket& gap, Psn filled, const Tra
   // A READ is one packet with many PSNs.
   const std::int32_t rest = gap.end() - filled;
   lost.packets = filled - packet.psn > 1 ? 1 + static_cast<std::uint64_t>(std::max(rest, 0)) : gap.psns;
-  to.requester().lost_in_network += static_cast<std::uint32_t>(lost.packets);
-  to.tell(lost);
+  trouble().undecided.add_before(lost, false, order_.numbered());
+}
+
+// True if the requester goes back to a response of the same READ again before the responder can have sent more: it
+// received the missing response meanwhile, so that was late.
+bool Requester::restarts_further(const TransportPacket& packet, const Waiting* read) {
+  LossEpisode& t = trouble();
+  const bool further = read && t.implied_time != 0 && packet.psn - t.implied_psn >= 0 &&
+                       t.implied_psn - read->first >= 0 && packet.time - t.implied_time < fastest_response_;
+  t.implied_psn = packet.psn;
+  t.implied_time = packet.time;
+  return further;
 }
 
 void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, const SentPacket& known,
@@ -297,14 +371,38 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     lost.origin_frame = known.frame;
     lost.cause_frame = event.cause_frame;
   } else if (window_.oldest - packet.psn > 0) {
-    event.cause = Cause::spurious;
-    event.cause_frame = ack_frame_;
-  } else if (packet.time - before >= (to.joined ? shortest_timeout_ns : copy_ns * 2)) {
+    // Its acknowledgement was captured. The timer expired before it arrived, or it was lost after the capture point.
+    if (packet.time - before >= shortest_timer_ns) {
+      const std::int64_t waited = packet.time - acknowledged_time_;
+      event.certainty = waited < soon_ns || waited >= in_flight_ns ? Certainty::likely : Certainty::possible;
+      event.unobserved = Unobserved::trigger;
+      const bool on_its_way = packet.psn - acknowledged_from_ >= 0 && waited < in_flight_ns;
+      event.cause = on_its_way ? Cause::spurious : Cause::timeout;
+      event.cause_frame = ack_frame_;
+    }
+  } else if (const std::int64_t progress = std::max(before, acknowledged_time_);
+             packet.time - (to.joined ? progress : before) >= (to.joined ? shortest_timeout_ns : copy_ns * 2)) {
     event.cause = Cause::timeout;
+    event.certainty = Certainty::likely;
+    event.unobserved = Unobserved::trigger;
+  }
+  if (event.cause == Cause::unknown) {
+    event.certainty = Certainty::possible;
+    event.unobserved = Unobserved::trigger;
+  }
+  if (event.cause == Cause::implied_nak && restarts_further(packet, waiting_of(packet.psn))) {
+    event.cause = Cause::reordered;
+    event.certainty = Certainty::likely;
+    event.unobserved = Unobserved::arrival;
+    trouble_->undecided.note_late_after(true);
+    tell_lost = false;
   }
   if (tell_lost) {
-    to.responder().lost_in_network += static_cast<std::uint32_t>(lost.packets);
-    to.tell(lost);
+    UndecidedLosses& undecided = trouble().undecided;
+    if (lost.cause == Cause::after_capture)
+      undecided.add_after(lost, true);
+    else
+      undecided.add_before(lost, true, response_order_.numbered());
   }
 
   round_.active = true;

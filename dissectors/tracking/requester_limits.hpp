@@ -22,6 +22,11 @@ inline constexpr std::int64_t implied_ns = 3'900'000;
 inline constexpr std::int64_t missing_ns = 20'000'000;
 /// Minimum silence for an expired timer.
 inline constexpr std::int64_t shortest_timeout_ns = 100'000;
+/// Usual and maximum time from the capture point to an endpoint. A requester that has not reacted to a response after
+/// the maximum has not received it.
+inline constexpr std::int64_t soon_ns = 200'000, in_flight_ns = 2'000'000;
+/// Shortest time after which a requester retransmits a packet whose acknowledgement was captured.
+inline constexpr std::int64_t shortest_timer_ns = 500'000;
 /// Maximum time between a packet and its response if they are captured in the wrong order.
 inline constexpr std::int64_t disorder_ns = 500'000;
 /// Number of later packets after which a gap counts as lost, for services without acknowledgements.
@@ -32,6 +37,8 @@ inline constexpr std::int64_t response_patience_ns = 1'000'000'000;
 inline constexpr std::size_t response_patience = 64;
 /// Maximum reaction time to a NAK.
 inline constexpr std::int64_t obeyed_ns = 1'000'000;
+/// Maximum time from a request that is captured behind a missing one to the NAK for the missing one.
+inline constexpr std::int64_t expected_nak_ns = 10'000'000;
 /// Maximum delay of acknowledgements of retransmitted packets.
 inline constexpr std::int64_t again_ns = 5'000'000;
 /// If the requester sends new requests for this time after a response that skipped another one, the skipped response

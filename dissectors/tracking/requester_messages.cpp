@@ -185,8 +185,10 @@ void Requester::give_up_gap(Psn through, bool answered, std::uint64_t cause_fram
     // The gap is visible at the packet after it.
     event.frame = at < packets_.size() && packets_[at].seen ? packets_[at].frame : cause_frame;
     if (event.frame == 0) event.frame = packet.frame != 0 ? packet.frame : last_frame_;
-    if (answered) to.requester().lost_in_capture += lost;
-    to.tell(event);
+    if (answered)
+      trouble().undecided.add_in_capture(event);
+    else
+      to.tell(event);
     packet.seen = true;
     packet.late = true;
     packet.frame = 0;

@@ -111,7 +111,10 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
     first_ = delivered_ = packet.psn;
     sequence_known_ = false;
   }
-  if (trouble_) settle_unsent(packet, to);
+  if (trouble_) {
+    settle_unsent(packet, to);
+    if (trouble_->undecided.due(packet.time)) trouble_->undecided.settle(to);
+  }
   if (packet.psn - window_.next > 0) measure_read(packet.psn);
   // The requester continues with new requests for a long time, so it is not missing a response.
   if (Waiting* stuck = waiting_.empty() || !waiting_.front().read ? nullptr : blocking();
@@ -178,6 +181,7 @@ void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const R
   sent.opcode = packet.op->value;
   sent.seen = true;
   sent.dropped = disordered_;
+  if (disordered_ && !packet.damaged) expect_nak(packet.time);
   if (packet.damaged) {
     sent.damaged = true;
     if (!disordered_) begin_disorder(packet.psn, Cause::corrupted);
@@ -245,6 +249,17 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   const Repeat repeat = repeat_of(packet, known);
   if (repeat == Repeat::copy) return report_copy(packet, known, to);
   end_copies(to);
+  if (known.seen && known.frame == 0 && trouble_ && trouble_->undecided.arrived_late(packet.psn.value(), false)) {
+    // It was captured after its acknowledgement, so the capture reordered it.
+    if (!packet.damaged) order_.note(packet.identification);
+    report_late(packet, known, to);
+    packets_[at].frame = packet.frame;
+    packets_[at].time = packets_[at].first_time = packet.time;
+    packets_[at].icrc = packet.icrc;
+    packets_[at].identification = packets_[at].last_identification = packet.identification;
+    packets_[at].opcode = packet.op->value;
+    return;
+  }
   if (!packet.damaged) order_.note(packet.identification);
   if (repeat != Repeat::late && trouble_ && trouble_->suspect.active && packet.psn == trouble_->suspect.psn)
     suspect_retransmitted(packet, to);
@@ -281,12 +296,16 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
       filler_.event.origin_frame = known.frame;
       filler_.event.duration = packet.time - known.time;
       filler_.event.bytes = packet.payload;
+      filler_.requested = refusal_.active || known.refused_frame != 0 || obeyed_late_.frame != 0 ||
+                          filler_.event.duration >= shortest_timeout_ns || !to.joined || !waiting_.empty();
     }
   } else if (filler_.active) {
     // If the sender continues after the packet that filled the gap, that packet was retransmitted. If the sender goes
-    // back before it, or a NAK shows that it was received, it was late.
+    // back before it, or a NAK shows that it was received, it was late. A sender without a reason to retransmit the
+    // packet continues with the next one.
     const bool known_to_peer = refused_here && !refusal_.rnr && refusal_.psn - filler_.psn > 0;
-    settle_filler(packet.psn - filler_.next >= 0 && !known_to_peer, to);
+    const std::int32_t ahead = packet.psn - filler_.next;
+    settle_filler((ahead == 0 || (ahead > 0 && filler_.requested)) && !known_to_peer, to);
   }
 
   bool first_of_round = false;
@@ -395,16 +414,33 @@ void Requester::end_round(const Reporter& to) {
   // The responder acknowledges each duplicate packet, unless it dropped the first transmissions after a NAK.
   if (event.cause != Cause::sequence_error_nak && event.cause != Cause::rnr)
     unanswered_again_ += static_cast<std::uint32_t>(event.packets);
+  // Without a reason for a retransmission, it is the first transmission of a packet that was taken for lost.
+  if (event.cause == Cause::unknown && trouble_ && trouble_->undecided.arrived_late(event.psn, false)) {
+    event.kind = EventKind::out_of_order;
+    event.cause = Cause::none;
+    event.certainty = Certainty::likely;
+    event.unobserved = Unobserved::send_order;
+    sent.out_of_order += static_cast<std::uint32_t>(event.packets);
+    trouble_->undecided.note_late(false);
+    for (std::uint64_t i = 1; i < event.packets; ++i)
+      trouble_->undecided.arrived_late((Psn(event.psn) + static_cast<std::int64_t>(i)).value(), false);
+    to.tell(event);
+    return;
+  }
   // The network duplicates single packets. A retransmission has more packets or new identifications.
   if (round_.copy && (event.packets == 1 || order_.distinct())) {
     event.kind = EventKind::duplicate;
     event.cause = Cause::none;
     event.cause_frame = 0;
+    const bool reorders = trouble_ && trouble_->undecided.reorders(false) && !order_.distinct();
+    event.certainty = reorders ? Certainty::possible : Certainty::likely;
+    event.unobserved = order_.numbered() ? Unobserved::nothing : Unobserved::send_order;
     sent.duplicates += static_cast<std::uint32_t>(event.packets);
   } else {
     ++sent.rounds;
     sent.retransmitted_packets += event.packets;
     sent.retransmitted_bytes += event.bytes;
+    return report_recovery(event, to);
   }
   to.tell(event);
 }
@@ -414,6 +450,7 @@ void Requester::settle_filler(bool on_retransmission, const Reporter& to) {
   Event& event = filler_.event;
   if (!on_retransmission) {
     if (SentPacket* late = find(filler_.psn)) late->overtaken = late->late;
+    trouble().undecided.note_late(false);
     // The responder dropped the packets that arrived before the late packet.
     if (trouble_ && trouble_->disorder.cause == Cause::none) trouble_->disorder.cause = Cause::reordered;
     to.requester().out_of_order += static_cast<std::uint32_t>(event.packets);

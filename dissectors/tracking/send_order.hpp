@@ -55,7 +55,7 @@ class SendOrder {
     }
     same_ = 0;
     if (varied_ < UINT8_MAX) ++varied_;
-    if (step < 0 && step >= -longest_step && numbered()) return;  // a late packet
+    if (step < 0 && step >= -longest_step && rising_ + varied_ > 1) return;  // a late packet
     newest_ = identification;
     rising_ = 0;
   }

@@ -1,0 +1,69 @@
+#pragma once
+/// Statements about missing packets that wait for evidence. Not part of the library's interface.
+///
+/// A gap that a retransmission fills shows a loss before the capture point, unless the first transmission is captured
+/// later: then it was late. A NAK for a captured packet shows that the packet was lost or late after the capture point.
+/// The capture does not contain its arrival, so the other packets of the connection decide: networks that reorder a
+/// packet reorder many, and some of these are proven by a response that was captured before the retransmission.
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "dissectors/tracking/event.hpp"
+
+namespace rdmawire::tracking {
+
+struct Reporter;
+
+class UndecidedLosses {
+ public:
+  /// Adds a loss before the capture point. `numbered`: the IP identifications show the order of the sender.
+  void add_before(const Event& loss, bool response, bool numbered);
+  /// Adds a loss after the capture point, or a packet that was late there.
+  void add_after(const Event& loss, bool response);
+  /// Adds acknowledged requests that are missing in the capture.
+  void add_in_capture(const Event& loss) { add({loss, {}, false, false, false, false}); }
+  /// Adds the recovery from the loss, which is reported with it. Returns false if no loss waits that explains it.
+  bool attach(const Event& recovery);
+  /// The first transmission of a packet was captured. Returns true if it had been taken for lost.
+  bool arrived_late(std::uint32_t psn, bool response);
+  /// A packet is proven to be late after the capture point.
+  void note_late_after(bool response) { ++late_after_[response ? 1 : 0]; }
+  /// A packet was captured late.
+  void note_late(bool response) { ++late_[response ? 1 : 0]; }
+  /// A response that no retransmitted READ can have requested was captured.
+  void arrived_late_at_start(std::uint32_t psn);
+  /// True if several packets of this direction were captured late.
+  [[nodiscard]] bool reorders(bool response) const { return late_[response ? 1 : 0] >= several; }
+  [[nodiscard]] bool empty() const { return waiting_.empty(); }
+  /// True if the oldest one has waited long enough.
+  [[nodiscard]] bool due(std::int64_t now) const {
+    return !waiting_.empty() && now - waiting_.front().loss.time > patience_ns;
+  }
+  /// Reports all.
+  void settle(const Reporter& to);
+
+ private:
+  /// Later packets than these decide nothing.
+  static constexpr std::int64_t patience_ns = 1'000'000'000;
+  static constexpr std::size_t most = 64;
+  static constexpr std::uint32_t several = 4;
+
+  struct Waiting {
+    Event loss;
+    std::vector<Event> recoveries;
+    bool after = false, response = false, numbered = false;
+    bool refuted = false;
+  };
+  void add(Waiting waiting);
+  void settle(Waiting& waiting, const Reporter& to);
+
+  std::vector<Waiting> waiting_;
+  std::array<std::uint32_t, 2> late_{};        // at the capture point: requests, responses
+  std::array<std::uint32_t, 2> open_{};        // lost before the capture point, or late beyond the retransmission
+  std::array<std::uint32_t, 2> late_after_{};  // requests, responses
+  std::array<std::uint32_t, 2> open_after_{};  // lost or late
+};
+
+}  // namespace rdmawire::tracking
