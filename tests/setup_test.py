@@ -360,3 +360,12 @@ def test_failure_of_pip_leaves_the_earlier_venv(tmp_path):
                                         "setting, then run ./test again (log: build/venv.log)"]
     assert sorted(path.name for path in tmp_path.iterdir()) == [".venv", "build", "requirements-dev.txt"]
     assert (tmp_path / ".venv" / "earlier").exists()
+
+
+@pytest.mark.parametrize("pattern, status, output", [("^b", 0, "b\nc\n"), ("^x", 3, "")])
+def test_excerpt_of_demo_without_a_matching_line_is_an_error(pattern, status, output):
+    script = f"""source {SETUP}; set -euo pipefail; source <(sed -n '/^excerpt() {{/,/^}}/p' {ROOT / "demo"})
+                 printf 'a\\nb\\nc\\n' | excerpt 5 '{pattern}'"""
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.replace("  (2 of 3 lines)\n", "").replace("  (0 of 3 lines)\n", "")) == (status, output)
+    assert (f'no line that matches "{pattern}"' in done.stderr) == bool(status)
