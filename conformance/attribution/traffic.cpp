@@ -23,8 +23,8 @@ using namespace device;
 
 constexpr std::int64_t never = replay::SimulatedHost::never;
 constexpr std::uint64_t buffer_bytes = 1U << 20;
-/// Maximum time for which a packet waits to be overtaken.
-constexpr std::int64_t most_held_ns = 300'000;
+/// Maximum time for which a packet waits to be overtaken: the difference of two paths.
+constexpr std::int64_t most_held_ns = 30'000;
 constexpr std::int64_t capture_start = 1'790'000'000'000'000'000;
 constexpr std::uint16_t service_port = 7471;
 

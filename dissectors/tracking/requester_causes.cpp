@@ -183,6 +183,10 @@ Cause Requester::examine_nak(SentPacket* request, const TransportPacket& nak, bo
     if (request->dropped && filler_.active) return Cause::reordered;
     if (expects_nak(nak.psn, nak.time)) return t.disorder.cause == Cause::none ? Cause::unknown : t.disorder.cause;
   }
+  // The NAK can be older than the last transmission.
+  if (request->time != request->first_time && nak.time - request->time < fastest_response_ &&
+      response_samples_ != 0)
+    return Cause::unknown;
   // The packet was captured in order. It was lost after the capture point, or arrived late. Later packets decide.
   t.suspect.active = true;
   t.suspect.retransmitted = 0;
@@ -382,7 +386,9 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     }
   } else if (const std::int64_t progress = std::max(before, acknowledged_time_);
              packet.time - (to.joined ? progress : before) >= (to.joined ? shortest_timeout_ns : copy_ns * 2)) {
-    event.cause = Cause::timeout;
+    // In a disordered burst of retransmissions, any packet can seem to start one.
+    const bool disordered = trouble_ && trouble_->undecided.reorders(false) && packet.time - again_time_ < copy_ns;
+    event.cause = disordered ? Cause::unknown : Cause::timeout;
     event.certainty = Certainty::likely;
     event.unobserved = Unobserved::trigger;
   }

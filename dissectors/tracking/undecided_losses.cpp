@@ -98,7 +98,7 @@ void UndecidedLosses::settle(Waiting& waiting, const Reporter& to) {
     loss.unobserved = Unobserved::arrival;
     // Without a proven late packet, several requests are more likely to be lost. A late response leaves fewer traces.
     const bool reorders = late_[0] + late_[1] + late_after_[0] + late_after_[1] >= several;
-    const bool lost = late == 0 && !reorders && (!waiting.response || open >= several);
+    const bool lost = late == 0 && !reorders && (!waiting.response || open >= 4 * several);
     if (late == 0) {
       loss.certainty = lost ? Certainty::likely : Certainty::possible;
       sender.lost_in_network += static_cast<std::uint32_t>(loss.packets);
