@@ -32,7 +32,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   endif()
 endif()
 if(RDMAWIRE_UNITY)
-  # In a unity build, a type of an anonymous namespace is outside of the main file, and a local variable can shadow a
+  # A unity build compiles types of anonymous namespaces outside of the main file, and a local variable can shadow a
   # constant of another source. The warnings about both are checked in builds of single sources.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(rdmawire_flags INTERFACE -Wno-subobject-linkage -Wno-shadow -Wshadow=local)

@@ -298,8 +298,8 @@ void Requester::lost_before_capture(const SentPacket& gap, Psn filled, const Tra
   trouble().undecided.add_before(lost, false, order_.numbered());
 }
 
-// True if the requester goes back to a response of the same READ again before the responder can have sent more: it
-// received the missing response meanwhile, so that was late.
+// True if the requester goes back to a later response of the same READ before the responder can have sent more. The
+// requester has received the missing response in between, so that response was late.
 bool Requester::restarts_further(const TransportPacket& packet, const Waiting* read) {
   LossEpisode& t = trouble();
   const bool further = read && t.implied_time != 0 && packet.psn - t.implied_psn >= 0 &&
@@ -386,7 +386,7 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     }
   } else if (const std::int64_t progress = std::max(before, acknowledged_time_);
              packet.time - (to.joined ? progress : before) >= (to.joined ? shortest_timeout_ns : copy_ns * 2)) {
-    // In a disordered burst of retransmissions, any packet can seem to start one.
+    // Any packet of a disordered burst of retransmissions can seem to start the burst.
     const bool disordered = trouble_ && trouble_->undecided.reorders(false) && packet.time - again_time_ < copy_ns;
     event.cause = disordered ? Cause::unknown : Cause::timeout;
     event.certainty = Certainty::likely;

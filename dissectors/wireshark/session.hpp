@@ -183,8 +183,8 @@ class Session final : public tracking::Sink {
   const Packet& add(const Frame& frame);
   /// Dissects a frame that was added before, with the connection state at that time.
   const Packet& again(const Frame& frame);
-  /// Declares that no frame is queried after later frames were added. From here on, old frames are discarded, except
-  /// for data to which later frames refer.
+  /// Declares that no frame is queried after later frames were added. The session then discards old frames,
+  /// except for data to which later frames refer.
   void read_once() { once_ = true; }
   /// Reports waiting events. Call after the last frame.
   void finish();

@@ -294,7 +294,7 @@ class Player {
           cap_.sent(wires_[0]->now(), bytes);
         }
         account(sent, *taken, wire.now());
-        // At top speed, frames have no scheduled time. The time limit starts with the transmission of the first ones.
+        // Frames have no scheduled time at top speed. The time limit starts with the transmission of the first ones.
         if (handed != 0 && !virtual_ && top()) first_sent_ = handed;
         sent += *taken;
         full_since = 0;

@@ -1,4 +1,4 @@
-"""In one pass, a frame shows what the packets before it decide: without -2, like Wireshark's analysis of TCP."""
+"""A frame shows in one pass (without -2) what the packets before it decide, like Wireshark's analysis of TCP."""
 
 import re
 
