@@ -36,7 +36,7 @@ def test_info_starts_with_the_events_of_the_frame():
     assert any(text.startswith("[RDMA Spurious Retransmission] ") for text in info.values())
 
 
-def test_info_of_a_repeated_acknowledgement_says_so():
+def test_repeated_acknowledgement_has_an_info_prefix():
     duplicates = [row[0] for row in fields(LOSS, "_ws.col.Info", arguments=(
         "-2", "-Y", "rdmawire.analysis.duplicate_acknowledgement && infiniband.bth.opcode == 17"))]
     assert duplicates and all("[RDMA Duplicate ACK]" in text for text in duplicates)
