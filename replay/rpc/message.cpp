@@ -198,11 +198,14 @@ bool Reader::check_list(const Received& value, const Field& field, std::string_v
   return false;
 }
 
-Json write(const void* message, const Fields& fields) {
+Json write(const void* message, const Fields& fields, Style style) {
   Json object = Json::object();
   for (const Field& field : fields) {
     if (!field.applies(message)) continue;
-    auto value = field.write(message);
+    auto value = field.write(message, style);
+    if (style == Style::brief && !field.required && value == field.initial()) continue;
+    // An absent object.
+    if (style == Style::brief && field.type->form == Type::Form::handle && value == Json(0)) continue;
     if (value) {
       object[std::string(field.name)] = std::move(*value);
     } else if (field.limits.null) {

@@ -168,6 +168,12 @@ struct Limits {
 /// The meaning of a field that has the meaning of the preceding one.
 inline constexpr std::string_view same = "\"";
 
+/// Which members of a message are written. Those whose condition does not apply never are.
+enum class Style : std::uint8_t {
+  complete,  ///< results and events
+  brief,     ///< requests: no optional members with their default. An older agent may not know a new member
+};
+
 class Reader;
 
 /// A member of a message.
@@ -179,7 +185,7 @@ struct Field {
   const Type* type = nullptr;
   void (*read)(void* message, const Received& value, const Field& field, Reader& reader) = nullptr;
   /// nullopt: the member is absent.
-  std::optional<Json> (*write)(const void* message) = nullptr;
+  std::optional<Json> (*write)(const void* message, Style style) = nullptr;
   /// The value in a new message. nullopt: absent.
   std::optional<Json> (*initial)() = nullptr;
 
@@ -249,8 +255,7 @@ class Reader {
   std::string wrong_member_;
 };
 
-/// A message as JSON. Members whose condition does not apply are omitted.
-Json write(const void* message, const Fields& fields);
+Json write(const void* message, const Fields& fields, Style style = Style::complete);
 
 // How a C++ type is read and written.
 template <class T>
@@ -267,7 +272,7 @@ struct Codec<T> {
     reader.read_number(number, value, field, name);
     into = static_cast<T>(number);
   }
-  static Json write(T value) { return value; }
+  static Json write(T value, Style) { return value; }
 };
 
 template <>
@@ -279,7 +284,7 @@ struct Codec<bool> {
   static void read(bool& into, const Received& value, const Field&, Reader& reader, std::string_view name) {
     reader.read_boolean(into, value, name);
   }
-  static Json write(bool value) { return value; }
+  static Json write(bool value, Style) { return value; }
 };
 
 template <>
@@ -292,7 +297,7 @@ struct Codec<std::string> {
                    std::string_view name) {
     reader.read_text(into, value, field, name);
   }
-  static Json write(const std::string& value) { return value; }
+  static Json write(const std::string& value, Style) { return value; }
 };
 
 template <>
@@ -304,7 +309,7 @@ struct Codec<ByteVector> {
   static void read(ByteVector& into, const Received& value, const Field& field, Reader& reader, std::string_view name) {
     reader.read_bytes(into, value, field, name);
   }
-  static Json write(const ByteVector& value) { return to_hex(value); }
+  static Json write(const ByteVector& value, Style) { return to_hex(value); }
 };
 
 template <Kind kind>
@@ -316,7 +321,7 @@ struct Codec<Handle<kind>> {
   static void read(Handle<kind>& into, const Received& value, const Field&, Reader& reader, std::string_view name) {
     reader.read_handle(into.number, kind, value, name);
   }
-  static Json write(Handle<kind> value) { return value.number; }
+  static Json write(Handle<kind> value, Style) { return value.number; }
 };
 
 template <const Names& table>
@@ -328,7 +333,7 @@ struct Codec<Choice<table>> {
   static void read(Choice<table>& into, const Received& value, const Field&, Reader& reader, std::string_view name) {
     reader.read_choice(into.name, table, value, name);
   }
-  static Json write(const Choice<table>& value) { return value.name; }
+  static Json write(const Choice<table>& value, Style) { return value.name; }
 };
 
 template <const Names& table>
@@ -340,7 +345,7 @@ struct Codec<Flags<table>> {
   static void read(Flags<table>& into, const Received& value, const Field&, Reader& reader, std::string_view name) {
     reader.read_flags(into.names, table, value, name);
   }
-  static Json write(const Flags<table>& value) { return value.names; }
+  static Json write(const Flags<table>& value, Style) { return value.names; }
 };
 
 template <class T>
@@ -359,9 +364,9 @@ struct Codec<std::vector<T>> {
     for (std::size_t i = 0; i < value.size(); ++i)
       Codec<T>::read(into[i], value[i], element, reader, std::string(name) + '[' + std::to_string(i) + ']');
   }
-  static Json write(const std::vector<T>& value) {
+  static Json write(const std::vector<T>& value, Style style) {
     Json list = Json::array();
-    for (const T& element : value) list.push_back(Codec<T>::write(element));
+    for (const T& element : value) list.push_back(Codec<T>::write(element, style));
     return list;
   }
 };
@@ -377,7 +382,7 @@ struct Codec<std::map<std::string, std::uint64_t>> {
   static void read(Map& into, const Received& value, const Field&, Reader& reader, std::string_view name) {
     reader.read_numbers(into, value, name);
   }
-  static Json write(const Map& value) { return value; }
+  static Json write(const Map& value, Style) { return value; }
 };
 
 /// Any JSON value.
@@ -388,7 +393,7 @@ struct Codec<Json> {
     return it;
   }
   static void read(Json& into, const Received& value, const Field&, Reader&, std::string_view) { into = value; }
-  static Json write(const Json& value) { return value; }
+  static Json write(const Json& value, Style) { return value; }
 };
 
 template <class T>
@@ -401,7 +406,7 @@ struct Codec<T> {
   static void read(T& into, const Received& value, const Field&, Reader& reader, std::string_view name) {
     reader.read_structure(&into, T::structure().fields, value, name);
   }
-  static Json write(const T& value) { return rpc::write(&value, T::structure().fields); }
+  static Json write(const T& value, Style style) { return rpc::write(&value, T::structure().fields, style); }
 };
 
 namespace detail {
@@ -438,18 +443,18 @@ struct Access {
       Codec::read(into, value, field, reader, field.name);
     }
   }
-  static std::optional<Json> write(const void* message) {
+  static std::optional<Json> write(const void* message, Style style) {
     const Value& value = static_cast<const M*>(message)->*member;
     if constexpr (Inner::optional) {
       if (!value) return std::nullopt;
-      return Codec::write(*value);
+      return Codec::write(*value, style);
     } else {
-      return Codec::write(value);
+      return Codec::write(value, style);
     }
   }
   static std::optional<Json> initial() {
     const M message{};
-    return write(&message);
+    return write(&message, Style::complete);
   }
   static Field field(std::string_view name, std::string_view meaning, bool is_required, const Limits& limits) {
     return {name, meaning, is_required, limits, &Codec::type(), &read, &write, &initial};
@@ -494,7 +499,7 @@ tl::expected<typename Message::Result, std::string> read_result(const Received& 
 }
 template <class Message>
 Json arguments_of(const Message& message) {
-  return write(&message, Message::command().arguments);
+  return write(&message, Message::command().arguments, Style::brief);
 }
 template <class Message>
 Json result_of(const typename Message::Result& result) {

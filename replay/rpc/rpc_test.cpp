@@ -140,10 +140,15 @@ TEST(Request, HandlesAreChecked) {
 TEST(Request, IsWrittenWithoutInapplicableMembers) {
   PostSend request{.qp = {1}, .requests = {{.opcode = "write", .wr_id = 2, .remote_addr = 3, .rkey = 4}}};
   EXPECT_EQ(arguments_of(request).dump(),
-            R"({"qp":1,"requests":[{"opcode":"write","wr_id":2,"flags":[],"sges":[],"remote_addr":3,"rkey":4}]})");
+            R"({"qp":1,"requests":[{"opcode":"write","wr_id":2,"remote_addr":3,"rkey":4}]})");
   const auto read = read_request<PostSend>(Received(arguments_of(request)), accepting_handles());
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->requests[0].rkey, 4U);
+}
+
+TEST(Request, DefaultsAndAbsentObjectsAreNotWritten) {
+  EXPECT_EQ(arguments_of(Poll{.cq = {3}, .max = 16, .timeout_ms = 5}).dump(), R"({"cq":3,"timeout_ms":5})");
+  EXPECT_EQ(arguments_of(CreateQp{.pd = {1}, .recv_cq = {2}}).dump(), R"({"type":"rc","pd":1,"recv_cq":2})");
 }
 
 TEST(Result, NewMembersAndNamesAreAccepted) {
@@ -163,6 +168,14 @@ TEST(Result, MissingInterfaceIsNull) {
   const QueryPort::Result port;
   EXPECT_EQ(result_of<QueryPort>(port)["netdev"], nullptr);
   EXPECT_FALSE(read_result<QueryPort>(Received(result_of<QueryPort>(port)))->netdev);
+}
+
+TEST(Bytes, HaveTwoDigits) {
+  EXPECT_EQ(to_hex(ByteVector{0x00, 0xab, 0x7f}), "00ab7f");
+  EXPECT_EQ(from_hex("00aB7f"), (ByteVector{0x00, 0xab, 0x7f}));
+  EXPECT_EQ(from_hex(""), ByteVector());
+  EXPECT_EQ(from_hex("0"), std::nullopt);
+  EXPECT_EQ(from_hex("0g"), std::nullopt);
 }
 
 TEST(Event, IsWrittenAndRead) {
