@@ -7,6 +7,7 @@
 #include "conformance/agent/commands.hpp"
 #include "conformance/agent/kinds.hpp"
 #include "replay/rpc/completion_commands.hpp"
+#include "replay/rpc/range.hpp"
 
 namespace rdmawire::agent {
 namespace {
@@ -76,8 +77,7 @@ Result<rpc::Nothing> notify(Session& session, const rpc::Notify& request) {
 }
 
 void poll(Session& session, const rpc::Poll& request, const AnswerTo<rpc::Poll>& answer) {
-  if (request.min > request.max)
-    return answer(fail(ERANGE, "min: must be from 1 to {}, not {}", request.max, request.min));
+  if (request.min > request.max) return answer(tl::unexpected(rpc::out_of_range("min", 1, request.max, request.min)));
   if (session.too_many_waits())
     return answer(fail(EAGAIN, "the limit of {} waiting commands is reached", Session::most_waits));
 

@@ -3,48 +3,20 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "conformance/agent/commands.hpp"
 #include "conformance/agent/kinds.hpp"
 #include "replay/rpc/memory_commands.hpp"
+#include "replay/rpc/range.hpp"
 
 namespace rdmawire::agent {
 namespace {
-
-/// SplitMix64: deterministic pseudo-random numbers from a seed. Not for secrets.
-std::uint64_t next_random(std::uint64_t& state) {
-  state += 0x9E3779B97F4A7C15;
-  std::uint64_t z = state;
-  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
-  z = (z ^ z >> 27) * 0x94D049BB133111EB;
-  return z ^ z >> 31;
-}
-
-void fill_memory(std::uint8_t* memory, std::size_t length, rpc::Pattern pattern, std::uint64_t seed) {
-  switch (pattern) {
-    case rpc::Pattern::byte: std::memset(memory, static_cast<int>(seed), length); return;
-    case rpc::Pattern::counter:
-      for (std::size_t i = 0; i < length; ++i) memory[i] = static_cast<std::uint8_t>(seed + i);
-      return;
-    case rpc::Pattern::random:
-      for (std::size_t i = 0; i < length; i += 8) {
-        const std::uint64_t bytes = htole64(next_random(seed));
-        std::memcpy(memory + i, &bytes, std::min<std::size_t>(8, length - i));
-      }
-      return;
-  }
-}
-
-Error out_of_range(std::string_view name, std::uint64_t least, std::uint64_t most, std::uint64_t value) {
-  return {ERANGE, fmt::format("{}: must be from {} to {}, not {}", name, least, most, value)};
-}
 
 /// The error of a pattern's value. nullopt: none.
 std::optional<Error> check_value(const rpc::Choice<names::pattern>& pattern, std::uint64_t value,
                                  std::string_view name) {
   if (pattern.name == "random" || value <= 0xff) return std::nullopt;
-  return out_of_range(name, 0, 0xff, value);
+  return rpc::out_of_range(name, 0, 0xff, value);
 }
 
 struct Part {
@@ -54,10 +26,9 @@ struct Part {
 
 /// A range of a region.
 Result<Part> part_of(const Mr& mr, std::uint64_t offset, std::optional<std::uint64_t> length) {
-  if (offset > mr.length()) return tl::unexpected(out_of_range("offset", 0, mr.length(), offset));
-  const std::uint64_t left = mr.length() - offset;
-  if (length.value_or(0) > left) return tl::unexpected(out_of_range("length", 0, left, *length));
-  return Part{mr.memory() + offset, length.value_or(left)};
+  const auto range = rpc::range_of(offset, length, mr.length());
+  if (!range) return tl::unexpected(range.error());
+  return Part{mr.memory() + range->offset, range->length};
 }
 template <class Request>
 Result<Part> part_of(Session& session, const Request& request) {
@@ -68,7 +39,7 @@ Result<rpc::Register::Result> register_memory(Session& session, const rpc::Regis
   const Pd& pd = session.objects().of<Pd>(request.pd);
   const std::uint64_t length = request.length, most = session.settings().most_memory;
   const auto access = static_cast<unsigned>(request.access.bits());
-  if (length > most) return tl::unexpected(out_of_range("length", 1, most, length));
+  if (length > most) return tl::unexpected(rpc::out_of_range("length", 1, most, length));
   if (request.fill) {
     if (auto wrong = check_value(request.fill->pattern, request.fill->value, "fill: value"))
       return tl::unexpected(*wrong);
@@ -79,8 +50,7 @@ Result<rpc::Register::Result> register_memory(Session& session, const rpc::Regis
   }
   std::uint8_t* memory = map_memory(length);
   if (memory == nullptr) return fail(ENOMEM, "length: cannot allocate {} bytes", length);
-  if (request.fill)
-    fill_memory(memory, length, static_cast<rpc::Pattern>(request.fill->pattern.value()), request.fill->value);
+  if (request.fill) rpc::fill({memory, length}, request.fill->pattern, request.fill->value);
   errno = 0;
   ibv_mr* mr = request.iova ? ibv_reg_mr_iova(pd.verbs(), memory, length, *request.iova, access)
                             : ibv_reg_mr(pd.verbs(), memory, length, access);
@@ -141,7 +111,7 @@ Result<rpc::Fill::Result> fill(Session& session, const rpc::Fill& request) {
   const auto part = part_of(session, request);
   if (!part) return tl::unexpected(part.error());
   if (auto wrong = check_value(request.pattern, request.value, "value")) return tl::unexpected(*wrong);
-  fill_memory(part->begin, part->length, static_cast<rpc::Pattern>(request.pattern.value()), request.value);
+  rpc::fill({part->begin, part->length}, request.pattern, request.value);
   return rpc::Fill::Result{part->length};
 }
 

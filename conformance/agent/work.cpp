@@ -8,6 +8,7 @@
 
 #include "conformance/agent/commands.hpp"
 #include "conformance/agent/kinds.hpp"
+#include "replay/rpc/range.hpp"
 #include "replay/rpc/work_commands.hpp"
 
 namespace rdmawire::agent {
@@ -19,8 +20,11 @@ class Converter {
   explicit Converter(const Objects& objects) : objects_(&objects) {}
 
   void start(std::size_t index) { path_ = fmt::format("requests[{}]: ", index); }
+  void report_error(const Error& error) {
+    if (!error_) error_ = Error{error.number, path_ + error.message};
+  }
   void report_error(std::string_view name, int number, std::string_view what) {
-    if (!error_) error_ = Error{number, fmt::format("{}{}: {}", path_, name, what)};
+    report_error({number, fmt::format("{}: {}", name, what)});
   }
   [[nodiscard]] const std::optional<Error>& error() const { return error_; }
 
@@ -59,12 +63,13 @@ std::vector<ibv_sge> Converter::sges(const std::vector<rpc::Sge>& given, bool is
     };
     ibv_sge sge{};
     if (const auto* mr = objects_->of<Mr>(entry.mr)) {
-      const std::uint64_t has = mr->length(),
-                          left = std::min<std::uint64_t>(has - std::min(entry.offset, has), UINT32_MAX);
-      if (entry.offset > has) wrong("offset", ERANGE, fmt::format("must be from 0 to {}, not {}", has, entry.offset));
-      sge.length = entry.length.value_or(static_cast<std::uint32_t>(left));
-      if (sge.length > left) wrong("length", ERANGE, fmt::format("must be from 0 to {}, not {}", left, sge.length));
-      sge.addr = (is_inline ? reinterpret_cast<std::uintptr_t>(mr->memory()) : mr->iova()) + entry.offset;
+      const auto range = rpc::range_of(entry.offset, entry.length, mr->length());
+      if (!range) {
+        report_error(fmt::format("sges[{}]", i), range.error().number, range.error().message);
+        return sges;
+      }
+      sge.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(range->length, UINT32_MAX));
+      sge.addr = (is_inline ? reinterpret_cast<std::uintptr_t>(mr->memory()) : mr->iova()) + range->offset;
       sge.lkey = mr->verbs()->lkey;
     } else {
       if (!entry.length) wrong("length", EINVAL, "missing required argument");
@@ -109,8 +114,7 @@ void convert_send(Converter& convert, const rpc::SendRequest& request, const Qp&
   wr.num_sge = static_cast<int>(into.sges.size());
 
   if (request.has_immediate()) {
-    if (request.imm > UINT32_MAX)
-      convert.report_error("imm", ERANGE, fmt::format("must be from 0 to {}, not {}", UINT32_MAX, request.imm));
+    if (request.imm > UINT32_MAX) convert.report_error(rpc::out_of_range("imm", 0, UINT32_MAX, request.imm));
     wr.imm_data = htobe32(static_cast<std::uint32_t>(request.imm));
   }
   if (request.invalidates()) wr.invalidate_rkey = request.invalidate_rkey;
@@ -128,8 +132,7 @@ void convert_send(Converter& convert, const rpc::SendRequest& request, const Qp&
   }
   if (request.is_flush()) {
     const auto length = convert.mandatory(request.length, "length");
-    if (length > UINT32_MAX)
-      convert.report_error("length", ERANGE, fmt::format("must be from 0 to {}, not {}", UINT32_MAX, length));
+    if (length > UINT32_MAX) convert.report_error(rpc::out_of_range("length", 0, UINT32_MAX, length));
   }
   if (type == IBV_QPT_UD) {
     wr.wr.ud.ah = nullptr;

@@ -1,5 +1,7 @@
 #include "replay/rpc/memory_commands.hpp"
 
+#include <algorithm>
+
 namespace rdmawire::rpc {
 namespace {
 
@@ -9,7 +11,34 @@ constexpr std::string_view start = "start of the range, in bytes", rest = "bytes
                                "with the seed `value`, eight bytes per number, little-endian",
                            pattern_value = "0 to 255, or a 64-bit seed";
 
+/// SplitMix64: deterministic pseudo-random numbers from a seed. Not for secrets.
+std::uint64_t next_random(std::uint64_t& state) {
+  state += 0x9E3779B97F4A7C15;
+  std::uint64_t z = state;
+  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
+  z = (z ^ z >> 27) * 0x94D049BB133111EB;
+  return z ^ z >> 31;
+}
+
 }  // namespace
+
+void fill(std::span<std::uint8_t> bytes, const Choice<names::pattern>& pattern, std::uint64_t value) {
+  switch (static_cast<Pattern>(pattern.value())) {
+    case Pattern::byte: std::ranges::fill(bytes, static_cast<std::uint8_t>(value)); break;
+    case Pattern::counter:
+      for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(value++);
+      break;
+    case Pattern::random:
+      for (std::size_t i = 0; i < bytes.size(); i += 8) {
+        std::uint64_t number = next_random(value);
+        for (std::uint8_t& byte : bytes.subspan(i, std::min<std::size_t>(8, bytes.size() - i))) {
+          byte = static_cast<std::uint8_t>(number);
+          number >>= 8;
+        }
+      }
+      break;
+  }
+}
 
 const Structure& Filling::structure() {
   static const Structure it = {

@@ -1,6 +1,8 @@
 #pragma once
 /// Commands about memory regions and windows.
 
+#include <span>
+
 #include "replay/rpc/message.hpp"
 
 namespace rdmawire::rpc {
@@ -14,6 +16,9 @@ struct Filling {
   std::uint64_t value = 0;
   static const Structure& structure();
 };
+
+/// Write the pattern.
+void fill(std::span<std::uint8_t> bytes, const Choice<names::pattern>& pattern, std::uint64_t value);
 
 struct Register {
   PdHandle pd = {};

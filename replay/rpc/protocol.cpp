@@ -1,8 +1,5 @@
 #include "replay/rpc/protocol.hpp"
 
-#include <algorithm>
-#include <map>
-
 #include "replay/rpc/completion_commands.hpp"
 #include "replay/rpc/connection_commands.hpp"
 #include "replay/rpc/device_commands.hpp"
@@ -36,17 +33,6 @@ std::span<const Family> families() {
       family<Run, Kill, Stdin>("Programs"),
   };
   return all;
-}
-
-const Command* find_command(std::string_view name) {
-  static const auto all = [] {
-    std::map<std::string_view, const Command*> by_name;
-    for (const Family& group : families())
-      for (const Command* command : group.commands) by_name.emplace(command->name, command);
-    return by_name;
-  }();
-  const auto found = all.find(name);
-  return found == all.end() ? nullptr : found->second;
 }
 
 std::span<const EventType* const> events() {

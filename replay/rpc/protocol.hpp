@@ -13,8 +13,6 @@ struct Family {
   std::vector<const Command*> commands;
 };
 std::span<const Family> families();
-/// nullptr if the command is unknown.
-const Command* find_command(std::string_view name);
 
 std::span<const EventType* const> events();
 

@@ -143,8 +143,8 @@ struct QueryQp {
     std::optional<AlternatePath> alt_path = {};
     std::optional<std::uint16_t> pkey_index = {};
     std::optional<bool> sq_draining = {};
-    std::optional<std::uint8_t> max_rd_atomic = {}, max_dest_rd_atomic = {}, min_rnr_timer = {}, port = {},
-                                timeout = {}, retry_cnt = {}, rnr_retry = {};
+    std::optional<std::uint16_t> max_rd_atomic = {}, max_dest_rd_atomic = {};
+    std::optional<std::uint8_t> min_rnr_timer = {}, port = {}, timeout = {}, retry_cnt = {}, rnr_retry = {};
     std::optional<std::uint32_t> rate_limit = {};
     std::optional<bool> sq_sig_all = {};
   };

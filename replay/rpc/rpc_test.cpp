@@ -13,6 +13,7 @@
 #include "replay/rpc/memory_commands.hpp"
 #include "replay/rpc/protocol.hpp"
 #include "replay/rpc/queue_pair_commands.hpp"
+#include "replay/rpc/range.hpp"
 #include "replay/rpc/session_commands.hpp"
 #include "replay/rpc/work_commands.hpp"
 #include "source_directory.hpp"
@@ -168,6 +169,25 @@ TEST(Result, MissingInterfaceIsNull) {
   const QueryPort::Result port;
   EXPECT_EQ(result_of<QueryPort>(port)["netdev"], nullptr);
   EXPECT_FALSE(read_result<QueryPort>(Received(result_of<QueryPort>(port)))->netdev);
+}
+
+TEST(Filling, WritesPattern) {
+  ByteVector bytes(12);
+  fill(bytes, "byte", 0xab);
+  EXPECT_EQ(to_hex(bytes), "abababababababababababab");
+  fill(bytes, "counter", 250);
+  EXPECT_EQ(to_hex(bytes), "fafbfcfdfeff000102030405");
+  // Published test vector of SplitMix64 for seed 0.
+  fill(bytes, "random", 0);
+  EXPECT_EQ(to_hex(bytes), "afcd1d7b39a820e2f465b9a1");
+}
+
+TEST(Range, MustBeInRegion) {
+  EXPECT_EQ(range_of(60, std::nullopt, 64)->length, 4U);
+  EXPECT_EQ(range_of(64, 0, 64)->length, 0U);
+  EXPECT_EQ(range_of(65, std::nullopt, 64).error().message, "offset: must be from 0 to 64, not 65");
+  EXPECT_EQ(range_of(60, 5, 64).error().message, "length: must be from 0 to 4, not 5");
+  EXPECT_EQ(range_of(UINT64_MAX, UINT64_MAX, 64).error().number, ERANGE);
 }
 
 TEST(Bytes, HaveTwoDigits) {
