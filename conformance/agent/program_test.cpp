@@ -418,7 +418,7 @@ TEST_F(AgentRun, ReasonOfFailedStartIsReported) {
             "run: argv: cannot run /no/such/program: No such file or directory (ENOENT)");
   EXPECT_EQ(message({{"argv", {"true"}}, {"directory", "/nowhere"}}),
             "run: argv: cannot run true in /nowhere: No such file or directory (ENOENT)");
-  EXPECT_THAT(message({{"argv", json::array()}}), HasSubstr("argv: contains no program (EINVAL)"));
+  EXPECT_THAT(message({{"argv", json::array()}}), HasSubstr("argv: requires at least 1 entry (EINVAL)"));
   EXPECT_THAT(message({{"argv", {"true"}}, {"env", {"NAME"}}}),
               HasSubstr("env: must be an array of strings NAME=VALUE"));
   EXPECT_THAT(message({{"argv", {"true"}}, {"stdout", "x"}}), HasSubstr("stdout"));

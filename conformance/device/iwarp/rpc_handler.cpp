@@ -102,7 +102,8 @@ Result<rpc::CreateQp::Result> RpcHandler::create_qp(const rpc::CreateQp& request
 Result<rpc::ModifyQp::Result> RpcHandler::modify_qp(const rpc::ModifyQp& request) {
   // Attributes without meaning for iWARP are accepted, as in Linux drivers.
   static constexpr std::string_view supported[] = {"qp", "state", "cur_state", "access", "pkey_index", "port"};
-  for (const auto& [name, value] : rpc::arguments_of(request).items())
+  const rpc::Json given = rpc::arguments_of(request);
+  for (const auto& [name, value] : given.items())
     if (std::ranges::find(supported, name) == std::end(supported))
       return tl::unexpected(has_none(name.c_str()).error());
   if (request.port.value_or(1) != 1) return refuse(ERANGE, fmt::format("port: must be 1, not {}", *request.port));
