@@ -175,8 +175,6 @@ class Session final : public tracking::Sink {
   [[nodiscard]] std::uint64_t now_called(std::uint64_t id, bool& swapped) const;
   /// True if the frame's TCP segment belongs to iWARP, even if no PDU ends in it.
   [[nodiscard]] bool is_iwarp(std::uint64_t frame) const;
-  /// Bytes dropped because of the memory limit (SessionOptions::kept_bytes).
-  [[nodiscard]] std::uint64_t bytes_dropped() const { return dropped_; }
 
   /// Reassembles the message whose last segment is in the frame. Returns false if there is none, or if segments
   /// are missing or were dropped. Not needed for messages of one packet.
@@ -337,7 +335,6 @@ class Session final : public tracking::Sink {
   std::unordered_map<std::uint64_t, std::int64_t> notified_at_;  ///< times of notifications that wait for their notes
   std::uint64_t last_frame_ = 0;
   std::size_t kept_ = 0;
-  std::uint64_t dropped_ = 0;
   bool finished_ = false, once_ = false;
 };
 
