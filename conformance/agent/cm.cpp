@@ -16,30 +16,16 @@
 
 #include "conformance/agent/commands.hpp"
 #include "conformance/agent/kinds.hpp"
+#include "replay/rpc/connection_commands.hpp"
+#include "replay/rpc/events.hpp"
 
 namespace rdmawire::agent {
 namespace {
 
-constexpr std::size_t most_private_data = 255;
-constexpr std::uint32_t most_backlog = 1024;
+using rpc::ByteVector;
+
 /// Maximum supported by the device. Resolved when the device is known.
 constexpr std::uint8_t as_device = 255;
-
-// clang-format off
-constexpr Name port_space_table[] = {
-    {"tcp", RDMA_PS_TCP}, {"udp", RDMA_PS_UDP}, {"ipoib", RDMA_PS_IPOIB},
-};
-constexpr Name event_table[] = {
-    {"addr_resolved", RDMA_CM_EVENT_ADDR_RESOLVED}, {"addr_error", RDMA_CM_EVENT_ADDR_ERROR},
-    {"route_resolved", RDMA_CM_EVENT_ROUTE_RESOLVED}, {"route_error", RDMA_CM_EVENT_ROUTE_ERROR},
-    {"connect_request", RDMA_CM_EVENT_CONNECT_REQUEST}, {"connect_response", RDMA_CM_EVENT_CONNECT_RESPONSE},
-    {"connect_error", RDMA_CM_EVENT_CONNECT_ERROR}, {"unreachable", RDMA_CM_EVENT_UNREACHABLE},
-    {"rejected", RDMA_CM_EVENT_REJECTED}, {"established", RDMA_CM_EVENT_ESTABLISHED},
-    {"disconnected", RDMA_CM_EVENT_DISCONNECTED}, {"device_removal", RDMA_CM_EVENT_DEVICE_REMOVAL},
-    {"multicast_join", RDMA_CM_EVENT_MULTICAST_JOIN}, {"multicast_error", RDMA_CM_EVENT_MULTICAST_ERROR},
-    {"addr_change", RDMA_CM_EVENT_ADDR_CHANGE}, {"timewait_exit", RDMA_CM_EVENT_TIMEWAIT_EXIT},
-};
-// clang-format on
 
 [[nodiscard]] tl::unexpected<Error> cm_failed(std::string_view call) {
   const int number = errno == 0 ? EIO : errno;
@@ -52,26 +38,24 @@ struct Endpoint {
   [[nodiscard]] sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
 };
 
-/// Adds "local_address" and "local_port", or "remote_…".
-void describe(Json& json, const std::string& which, const sockaddr& address) {
-  char text[NI_MAXHOST], port[NI_MAXSERV];
+/// Sets an address and its port.
+void describe(std::optional<std::string>& text, std::optional<std::uint16_t>& number, const sockaddr& address) {
+  char host[NI_MAXHOST], port[NI_MAXSERV];
   const socklen_t length = address.sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
   if (address.sa_family != AF_INET && address.sa_family != AF_INET6) return;
-  if (getnameinfo(&address, length, text, sizeof text, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0) return;
-  json[which + "_address"] = text;
-  json[which + "_port"] = std::stoul(port);
+  if (getnameinfo(&address, length, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0) return;
+  text = host;
+  number = static_cast<std::uint16_t>(std::stoul(port));
 }
 
-Endpoint read_endpoint(Arguments& arguments, const std::string& name, const std::string& text, std::uint16_t port) {
-  Endpoint endpoint;
+Result<Endpoint> endpoint_of(std::string_view member, const std::string& text, std::uint16_t port) {
   addrinfo hints{};
   hints.ai_flags = AI_NUMERICHOST;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  if (getaddrinfo(text.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) {
-    arguments.report_error(name, EINVAL, "is not an IPv4 or IPv6 address");
-    return endpoint;
-  }
+  if (getaddrinfo(text.c_str(), std::to_string(port).c_str(), &hints, &found) != 0)
+    return fail(EINVAL, "{}: is not an IPv4 or IPv6 address", member);
+  Endpoint endpoint;
   std::memcpy(&endpoint.storage, found->ai_addr, found->ai_addrlen);
   freeaddrinfo(found);
   return endpoint;
@@ -82,10 +66,10 @@ class CmId;
 /// The event channel of the session.
 class CmChannel final : public Object {
  public:
-  static constexpr std::string_view name = "cm_channel";
+  static constexpr Kind own_kind = Kind::cm_channel;
 
   CmChannel(Session& session, rdma_event_channel* channel);
-  [[nodiscard]] std::string_view kind() const override { return name; }
+  [[nodiscard]] Kind kind() const override { return own_kind; }
   [[nodiscard]] bool needs_guard() const override { return true; }
   int release() override {
     watch_.stop();
@@ -104,7 +88,7 @@ class CmChannel final : public Object {
 
 /// Parameters of a connection from the controller.
 struct PendingRequest {
-  std::vector<std::uint8_t> private_data;
+  ByteVector private_data;
   std::uint8_t responder_resources = as_device, initiator_depth = as_device;
   std::uint8_t flow_control = 0, retry_count = 7, rnr_retry_count = 7, srq = 0;
   Handle qp = 0;  ///< handle in the session. 0: none
@@ -127,12 +111,12 @@ struct PendingRequest {
 
 class CmId final : public Object {
  public:
-  static constexpr std::string_view name = "cm_id";
+  static constexpr Kind own_kind = Kind::cm_id;
   enum class Role : std::uint8_t { listener, active, passive, member };
 
   CmId(Session& session, rdma_cm_id* id, Role of) : role(of), session_(&session), id_(id) {}
 
-  [[nodiscard]] std::string_view kind() const override { return name; }
+  [[nodiscard]] Kind kind() const override { return own_kind; }
   [[nodiscard]] Json about() const override;
   int release() override;
 
@@ -168,7 +152,7 @@ class CmId final : public Object {
   Result<void> make_ready(ibv_qp* qp);
   void stop_queue_pair();
   void limit_to_device();
-  void push(Json event);
+  void push(rpc::CmEvent event);
   void go_on(std::string_view step, const Result<void>& result);
 
   Session* session_;
@@ -203,68 +187,60 @@ void CmChannel::read_event() {
   rdma_ack_cm_event(event);
 }
 
-/// Arguments of create_ah.
-Json address_handle(const ibv_ah_attr& ah) {
-  Json json = {{"port", ah.port_num},
-               {"dlid", ah.dlid},
-               {"sl", ah.sl},
-               {"src_path_bits", ah.src_path_bits},
-               {"static_rate", ah.static_rate}};
-  if (ah.is_global != 0) {
-    char gid[INET6_ADDRSTRLEN] = "";
-    inet_ntop(AF_INET6, ah.grh.dgid.raw, gid, sizeof gid);
-    json["grh"] = {{"dgid", gid},
-                   {"sgid_index", ah.grh.sgid_index},
-                   {"hop_limit", ah.grh.hop_limit},
-                   {"traffic_class", ah.grh.traffic_class},
-                   {"flow_label", ah.grh.flow_label}};
-  }
-  return json;
+ByteVector bytes_of(const void* data, std::uint8_t length) {
+  const auto* begin = static_cast<const std::uint8_t*>(data);
+  return {begin, begin + length};
 }
 
-void describe(Json& json, const rdma_conn_param& parameters) {
-  json["private_data"] = to_hex(static_cast<const std::uint8_t*>(parameters.private_data), parameters.private_data_len);
-  json["responder_resources"] = parameters.responder_resources;
-  json["initiator_depth"] = parameters.initiator_depth;
-  json["flow_control"] = parameters.flow_control;
-  json["retry_count"] = parameters.retry_count;
-  json["rnr_retry_count"] = parameters.rnr_retry_count;
-  json["srq"] = parameters.srq;
-  json["qp_num"] = parameters.qp_num;
+void describe(rpc::CmEvent& event, const rdma_conn_param& parameters) {
+  event.private_data = bytes_of(parameters.private_data, parameters.private_data_len);
+  event.responder_resources = parameters.responder_resources;
+  event.initiator_depth = parameters.initiator_depth;
+  event.flow_control = parameters.flow_control;
+  event.retry_count = parameters.retry_count;
+  event.rnr_retry_count = parameters.rnr_retry_count;
+  event.srq = parameters.srq;
+  event.qp_num = parameters.qp_num;
 }
 
-void describe(Json& json, const rdma_ud_param& parameters, bool with_data) {
-  if (with_data) {
-    json["private_data"] =
-        to_hex(static_cast<const std::uint8_t*>(parameters.private_data), parameters.private_data_len);
-  }
-  json["qp_num"] = parameters.qp_num;
-  json["qkey"] = parameters.qkey;
-  json["ah"] = address_handle(parameters.ah_attr);
+void describe(rpc::CmEvent& event, const rdma_ud_param& parameters, bool with_data) {
+  if (with_data) event.private_data = bytes_of(parameters.private_data, parameters.private_data_len);
+  event.qp_num = parameters.qp_num;
+  event.qkey = parameters.qkey;
+  event.ah = address_of(parameters.ah_attr);
 }
 
-void describe(Json& json, const rdma_cm_id& id) {
+void describe(rpc::CmEvent& event, const rdma_cm_id& id) {
   if (id.verbs != nullptr) {
-    json["device"] = ibv_get_device_name(id.verbs->device);
-    json["port_num"] = id.port_num;
+    event.device = ibv_get_device_name(id.verbs->device);
+    event.port_num = id.port_num;
   }
-  describe(json, "local", id.route.addr.src_addr);
-  describe(json, "remote", id.route.addr.dst_addr);
+  describe(event.local_address, event.local_port, id.route.addr.src_addr);
+  describe(event.remote_address, event.remote_port, id.route.addr.dst_addr);
+}
+
+void set_error(rpc::CmEvent& event, int number) {
+  event.error = static_cast<std::uint32_t>(number);
+  event.error_name = errno_name(number);
 }
 
 void CmId::hear(const rdma_cm_event& event) {
-  Json json = {{"type", name_of(event_table, event.event)}};
-  const auto tell = [&] { push(json); };
+  rpc::CmEvent report;
+  report.type = decltype(report.type)::of(event.event);
+  const auto tell = [&] { push(report); };
   if (event.status < 0) {
-    json["errno"] = -event.status;
-    json["name"] = errno_name(-event.status);
+    set_error(report, -event.status);
   } else if (event.status > 0) {
     // For a rejection, the reason given by the peer, IBTA vol 1, 12.6.7.2.
-    json[event.event == RDMA_CM_EVENT_REJECTED ? "reason" : "status"] = event.status;
+    (event.event == RDMA_CM_EVENT_REJECTED ? report.reason : report.status) = static_cast<std::uint32_t>(event.status);
   }
+  const auto private_data = [&] {
+    return datagram() ? bytes_of(event.param.ud.private_data, event.param.ud.private_data_len)
+                      : bytes_of(event.param.conn.private_data, event.param.conn.private_data_len);
+  };
   switch (event.event) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
-      describe(json, *id_);
+      describe(report, *id_);
       tell();
       if (role == Role::member) {
         go_on("join", join());
@@ -279,18 +255,17 @@ void CmId::hear(const rdma_cm_event& event) {
     case RDMA_CM_EVENT_CONNECT_REQUEST:
       asked_responder_resources = event.param.conn.responder_resources;
       asked_initiator_depth = event.param.conn.initiator_depth;
-      json["listener"] = static_cast<const CmId*>(event.listen_id->context)->handle();
-      describe(json, *id_);
+      report.listener = {static_cast<const CmId*>(event.listen_id->context)->handle()};
+      describe(report, *id_);
       if (datagram()) {
-        json["private_data"] =
-            to_hex(static_cast<const std::uint8_t*>(event.param.ud.private_data), event.param.ud.private_data_len);
+        report.private_data = private_data();
       } else {
-        describe(json, event.param.conn);
+        describe(report, event.param.conn);
       }
       tell();
       break;
     case RDMA_CM_EVENT_CONNECT_RESPONSE: {
-      describe(json, event.param.conn);
+      describe(report, event.param.conn);
       has_response = true;
       if (!establishes) {
         tell();
@@ -298,7 +273,7 @@ void CmId::hear(const rdma_cm_event& event) {
       }
       const auto done = establish();
       if (done) {
-        json["type"] = "established";
+        report.type = "established";
         tell();
       } else {
         tell();
@@ -308,31 +283,27 @@ void CmId::hear(const rdma_cm_event& event) {
     }
     case RDMA_CM_EVENT_ESTABLISHED:
       if (datagram()) {
-        describe(json, event.param.ud, true);
+        describe(report, event.param.ud, true);
       } else {
-        describe(json, event.param.conn);
+        describe(report, event.param.conn);
       }
       tell();
       break;
     case RDMA_CM_EVENT_REJECTED:
     case RDMA_CM_EVENT_UNREACHABLE:
     case RDMA_CM_EVENT_CONNECT_ERROR:
-      json["private_data"] = datagram() ? to_hex(static_cast<const std::uint8_t*>(event.param.ud.private_data),
-                                                 event.param.ud.private_data_len)
-                                        : to_hex(static_cast<const std::uint8_t*>(event.param.conn.private_data),
-                                                 event.param.conn.private_data_len);
+      report.private_data = private_data();
       stop_queue_pair();
       tell();
       break;
     case RDMA_CM_EVENT_DISCONNECTED:
-      json["private_data"] =
-          to_hex(static_cast<const std::uint8_t*>(event.param.conn.private_data), event.param.conn.private_data_len);
+      report.private_data = private_data();
       tell();
       // Both endpoints get this event. disconnect() fails on the endpoint that initiated it, which is expected.
       if (says_goodbye) static_cast<void>(disconnect());
       break;
     case RDMA_CM_EVENT_MULTICAST_JOIN: {
-      describe(json, event.param.ud, false);
+      describe(report, event.param.ud, false);
       group_gid_ = event.param.ud.ah_attr.grh.dgid;
       group_lid_ = event.param.ud.ah_attr.dlid;
       tell();
@@ -353,26 +324,30 @@ void CmId::hear(const rdma_cm_event& event) {
   }
 }
 
-void CmId::push(Json event) {
-  Json whole = {{"event", "cm"}, {"cm_id", handle()}};
-  whole.update(event);
-  session_->push(whole);
+void CmId::push(rpc::CmEvent event) {
+  event.cm_id = {handle()};
+  session_->push(event);
 }
 
 /// Reports the failure of an automatic step as an event.
 void CmId::go_on(std::string_view step, const Result<void>& result) {
   if (result) return;
-  push({{"type", "failed"},
-        {"step", step},
-        {"errno", result.error().number},
-        {"name", errno_name(result.error().number)},
-        {"message", result.error().message}});
+  rpc::CmEvent report;
+  report.type = "failed";
+  set_error(report, result.error().number);
+  report.step = step;
+  report.message = result.error().message;
+  push(std::move(report));
 }
 
 Json CmId::about() const {
   static constexpr const char* roles[] = {"listener", "active", "passive", "member"};
+  rpc::CmEvent report;
+  describe(report, *id_);
   Json json = {{"role", roles[static_cast<int>(role)]}};
-  describe(json, *id_);
+  json.update(rpc::write(&report, rpc::CmEvent::event().fields));
+  json.erase("cm_id");
+  json.erase("type");
   return json;
 }
 
@@ -574,24 +549,22 @@ Result<void> or_release(Session& session, CmId& id, std::string_view call, Step 
   return error;
 }
 
-PendingRequest read_wanted(Arguments& arguments, bool asks) {
+Result<PendingRequest> wanted_of(Session& session, const rpc::ConnectionParameters& request) {
   PendingRequest wanted;
-  if (arguments.has("private_data")) wanted.private_data = arguments.bytes("private_data", most_private_data);
-  wanted.responder_resources = arguments.number_or<std::uint8_t>("responder_resources", as_device);
-  wanted.initiator_depth = arguments.number_or<std::uint8_t>("initiator_depth", as_device);
-  wanted.flow_control = arguments.boolean_or("flow_control", false) ? 1 : 0;
-  if (asks) wanted.retry_count = arguments.number_or<std::uint8_t>("retry_count", 7, {0, 7});
-  wanted.rnr_retry_count = arguments.number_or<std::uint8_t>("rnr_retry_count", 7, {0, 7});
-  wanted.srq = arguments.boolean_or("srq", false) ? 1 : 0;
-  const auto* qp = arguments.maybe_object<Qp>("qp");
-  const auto number = arguments.maybe<std::uint32_t>("qp_num", {0, 0xffffff});
-  if (qp != nullptr && number) arguments.report_error("qp_num", EINVAL, "cannot be combined with qp");
-  if (qp == nullptr && !number) arguments.report_error("qp", EINVAL, "either qp or qp_num is required");
+  wanted.private_data = request.private_data;
+  wanted.responder_resources = request.responder_resources.value_or(as_device);
+  wanted.initiator_depth = request.initiator_depth.value_or(as_device);
+  wanted.flow_control = request.flow_control ? 1 : 0;
+  wanted.rnr_retry_count = request.rnr_retry_count;
+  wanted.srq = request.srq ? 1 : 0;
+  const auto* qp = session.objects().of<Qp>(request.qp);
+  if (qp != nullptr && request.qp_num) return fail(EINVAL, "qp_num: cannot be combined with qp");
+  if (qp == nullptr && !request.qp_num) return fail(EINVAL, "qp: either qp or qp_num is required");
   if (qp != nullptr) {
     wanted.qp = qp->handle();
     if (qp->verbs()->srq != nullptr) wanted.srq = 1;
   }
-  wanted.qp_num = number.value_or(0);
+  wanted.qp_num = request.qp_num.value_or(0);
   return wanted;
 }
 
@@ -605,235 +578,149 @@ Result<void> set_options(CmId& id, std::optional<std::uint8_t> tos, std::optiona
   return {};
 }
 
-std::uint64_t read_port_space(Arguments& arguments, rdma_port_space usual) {
-  return arguments.maybe_choice("port_space", port_space_table).value_or(usual);
-}
-
-Result<Json> listen(Session& session, Arguments& arguments) {
-  const auto address = arguments.text_or("address", "0.0.0.0");
-  const auto port = arguments.number_or<std::uint16_t>("port", 0);
-  const auto backlog = arguments.number_or<std::uint32_t>("backlog", 16, {0, most_backlog});
-  const auto port_space = read_port_space(arguments, RDMA_PS_TCP);
-  auto endpoint = read_endpoint(arguments, "address", address, port);
-  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
-
-  auto id = make_id(session, CmId::Role::listener, port_space);
+Result<rpc::CmListen::Result> listen(Session& session, const rpc::CmListen& request) {
+  auto endpoint = endpoint_of("address", request.address, request.port);
+  if (!endpoint) return tl::unexpected(endpoint.error());
+  auto id = make_id(session, CmId::Role::listener, request.port_space.value());
   if (!id) return tl::unexpected(id.error());
   if (auto done = or_release(session, **id, "rdma_bind_addr",
-                             [&](rdma_cm_id* cm) { return rdma_bind_addr(cm, endpoint.get()); });
+                             [&](rdma_cm_id* cm) { return rdma_bind_addr(cm, endpoint->get()); });
       !done)
     return tl::unexpected(done.error());
   if (auto done = or_release(session, **id, "rdma_listen",
-                             [&](rdma_cm_id* cm) { return rdma_listen(cm, static_cast<int>(backlog)); });
+                             [&](rdma_cm_id* cm) { return rdma_listen(cm, static_cast<int>(request.backlog)); });
       !done)
     return tl::unexpected(done.error());
-  return Json{{"cm_id", (*id)->handle()}, {"port", ntohs(rdma_get_src_port((*id)->get()))}};
+  return rpc::CmListen::Result{{(*id)->handle()}, ntohs(rdma_get_src_port((*id)->get()))};
 }
 
-/// Common part of cm_connect and cm_join: addresses, options, and the first step. Events report the following steps.
-Result<Json> set_out(Session& session, Arguments& arguments, CmId::Role role, PendingRequest wanted, bool establishes,
-                     bool says_goodbye, bool sends_only) {
-  const auto address = arguments.text("address");
-  const auto port = role == CmId::Role::member ? std::uint16_t{0} : arguments.number<std::uint16_t>("port");
-  const bool has_source = arguments.has("source");
-  const auto source_text = arguments.text_or("source", "");
-  const auto port_space = read_port_space(arguments, role == CmId::Role::member ? RDMA_PS_UDP : RDMA_PS_TCP);
-  const auto timeout_ms = arguments.number_or<std::uint32_t>("timeout_ms", 2000, {1, 60'000});
-  const auto tos = arguments.maybe<std::uint8_t>("tos");
-  const auto ack_timeout =
-      role == CmId::Role::member ? std::nullopt : arguments.maybe<std::uint8_t>("ack_timeout", {0, 31});
-  Endpoint source, destination;
-  if (!arguments.complaint()) destination = read_endpoint(arguments, "address", address, port);
-  if (has_source && !arguments.complaint()) source = read_endpoint(arguments, "source", source_text, 0);
-  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
+/// What cm_connect and cm_join start with.
+struct Start {
+  CmId::Role role;
+  std::string address;
+  std::uint16_t port = 0;
+  rpc::Choice<names::port_space> port_space;  ///< by default
+  std::optional<std::uint8_t> ack_timeout = {};
+  PendingRequest wanted = {};
+  bool establishes = true, says_goodbye = true, sends_only = false;
+};
 
-  auto made = make_id(session, role, port_space);
+/// Common part of cm_connect and cm_join: addresses, options, and the first step. Events report the following steps.
+Result<CmId*> set_out(Session& session, const rpc::Resolution& how, Start start) {
+  auto destination = endpoint_of("address", start.address, start.port);
+  if (!destination) return tl::unexpected(destination.error());
+  std::optional<Endpoint> source;
+  if (how.source) {
+    auto endpoint = endpoint_of("source", *how.source, 0);
+    if (!endpoint) return tl::unexpected(endpoint.error());
+    source = *endpoint;
+  }
+
+  auto made = make_id(session, start.role, how.port_space.value_or(start.port_space).value());
   if (!made) return tl::unexpected(made.error());
   CmId& id = **made;
-  id.wanted = std::move(wanted);
-  id.establishes = establishes;
-  id.says_goodbye = says_goodbye;
-  id.sends_only = sends_only;
-  id.timeout_ms = static_cast<int>(timeout_ms);
-  id.group = destination;
-  if (auto done = set_options(id, tos, ack_timeout); !done) {
+  id.wanted = std::move(start.wanted);
+  id.establishes = start.establishes;
+  id.says_goodbye = start.says_goodbye;
+  id.sends_only = start.sends_only;
+  id.timeout_ms = static_cast<int>(how.timeout_ms);
+  id.group = *destination;
+  if (auto done = set_options(id, how.tos, start.ack_timeout); !done) {
     static_cast<void>(session.objects().destroy(id.handle()));
     return tl::unexpected(done.error());
   }
   if (auto done = or_release(session, id, "rdma_resolve_addr",
                              [&](rdma_cm_id* cm) {
-                               return rdma_resolve_addr(cm, has_source ? source.get() : nullptr, destination.get(),
+                               return rdma_resolve_addr(cm, source ? source->get() : nullptr, destination->get(),
                                                         id.timeout_ms);
                              });
       !done)
     return tl::unexpected(done.error());
-  return Json{{"cm_id", id.handle()}};
+  return &id;
 }
 
-Result<Json> connect(Session& session, Arguments& arguments) {
-  auto wanted = read_wanted(arguments, true);
-  const bool establishes = arguments.boolean_or("establish", true);
-  const bool says_goodbye = arguments.boolean_or("answer_disconnect", true);
-  return set_out(session, arguments, CmId::Role::active, std::move(wanted), establishes, says_goodbye, false);
+Result<rpc::CmConnect::Result> connect(Session& session, const rpc::CmConnect& request) {
+  auto wanted = wanted_of(session, request);
+  if (!wanted) return tl::unexpected(wanted.error());
+  wanted->retry_count = request.retry_count;
+  const auto id = set_out(session, request,
+                          {.role = CmId::Role::active,
+                           .address = request.address,
+                           .port = request.port,
+                           .port_space = "tcp",
+                           .ack_timeout = request.ack_timeout,
+                           .wanted = std::move(*wanted),
+                           .establishes = request.establish,
+                           .says_goodbye = request.answer_disconnect});
+  if (!id) return tl::unexpected(id.error());
+  return rpc::CmConnect::Result{{(*id)->handle()}};
 }
 
-Result<Json> join(Session& session, Arguments& arguments) {
+Result<rpc::CmJoin::Result> join(Session& session, const rpc::CmJoin& request) {
   PendingRequest wanted;
-  if (const auto* qp = arguments.maybe_object<Qp>("qp")) wanted.qp = qp->handle();
-  const bool sends_only = arguments.boolean_or("send_only", false);
-  return set_out(session, arguments, CmId::Role::member, std::move(wanted), true, true, sends_only);
+  if (request.qp) wanted.qp = request.qp->number;
+  const auto id = set_out(session, request,
+                          {.role = CmId::Role::member,
+                           .address = request.address,
+                           .port_space = "udp",
+                           .wanted = std::move(wanted),
+                           .sends_only = request.send_only});
+  if (!id) return tl::unexpected(id.error());
+  return rpc::CmJoin::Result{{(*id)->handle()}};
 }
 
-/// The id if it has one of the roles. Otherwise records an error.
-CmId* id_of(Arguments& arguments, std::initializer_list<CmId::Role> roles, std::string_view otherwise) {
-  auto* id = arguments.object<CmId>("cm_id");
-  if (id != nullptr && std::find(roles.begin(), roles.end(), id->role) == roles.end())
-    arguments.report_error("cm_id", EINVAL, otherwise);
-  return id;
+/// The id if it has one of the roles.
+Result<CmId*> id_of(Session& session, rpc::CmHandle handle, std::initializer_list<CmId::Role> roles,
+                    std::string_view otherwise) {
+  CmId& id = session.objects().of<CmId>(handle);
+  if (std::find(roles.begin(), roles.end(), id.role) == roles.end()) return fail(EINVAL, "cm_id: {}", otherwise);
+  return &id;
 }
 
-Result<Json> nothing(const Result<void>& done) {
+Result<rpc::Nothing> nothing(const Result<void>& done) {
   if (!done) return tl::unexpected(done.error());
-  return Json::object();
+  return rpc::Nothing();
 }
 
-Result<Json> accept(Session&, Arguments& arguments) {
-  auto* id = id_of(arguments, {CmId::Role::passive}, "is not a connection request");
-  auto wanted = read_wanted(arguments, false);
-  const bool says_goodbye = arguments.boolean_or("answer_disconnect", true);
-  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
-  id->wanted = std::move(wanted);
-  id->says_goodbye = says_goodbye;
-  return nothing(id->accept());
+Result<rpc::Nothing> accept(Session& session, const rpc::CmAccept& request) {
+  const auto id = id_of(session, request.cm_id, {CmId::Role::passive}, "is not a connection request");
+  if (!id) return tl::unexpected(id.error());
+  auto wanted = wanted_of(session, request);
+  if (!wanted) return tl::unexpected(wanted.error());
+  (*id)->wanted = std::move(*wanted);
+  (*id)->says_goodbye = request.answer_disconnect;
+  return nothing((*id)->accept());
 }
 
-Result<Json> establish(Session&, Arguments& arguments) {
-  auto* id = id_of(arguments, {CmId::Role::active}, "is not an outgoing connection");
-  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
-  return nothing(id->establish());
+Result<rpc::Nothing> establish(Session& session, const rpc::CmEstablish& request) {
+  const auto id = id_of(session, request.cm_id, {CmId::Role::active}, "is not an outgoing connection");
+  if (!id) return tl::unexpected(id.error());
+  return nothing((*id)->establish());
 }
 
-Result<Json> reject(Session&, Arguments& arguments) {
-  auto* id = id_of(arguments, {CmId::Role::passive, CmId::Role::active}, "is not a request or response");
-  const auto data =
-      arguments.has("private_data") ? arguments.bytes("private_data", most_private_data) : std::vector<std::uint8_t>();
-  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
+constexpr auto connections = {CmId::Role::passive, CmId::Role::active};
+
+Result<rpc::Nothing> reject(Session& session, const rpc::CmReject& request) {
+  const auto id = id_of(session, request.cm_id, connections, "is not a request or response");
+  if (!id) return tl::unexpected(id.error());
+  const ByteVector& data = request.private_data;
   errno = 0;
-  if (rdma_reject(id->get(), data.empty() ? nullptr : data.data(), static_cast<std::uint8_t>(data.size())) != 0)
+  if (rdma_reject((*id)->get(), data.empty() ? nullptr : data.data(), static_cast<std::uint8_t>(data.size())) != 0)
     return cm_failed("rdma_reject");
-  return Json::object();
+  return rpc::Nothing();
 }
 
-Result<Json> disconnect(Session&, Arguments& arguments) {
-  auto* id = id_of(arguments, {CmId::Role::passive, CmId::Role::active}, "is not a connection");
-  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
-  return nothing(id->disconnect());
+Result<rpc::Nothing> disconnect(Session& session, const rpc::CmDisconnect& request) {
+  const auto id = id_of(session, request.cm_id, connections, "is not a connection");
+  if (!id) return tl::unexpected(id.error());
+  return nothing((*id)->disconnect());
 }
 
 }  // namespace
 
-std::span<const Command> cm_commands() {
-  static const std::vector<Argument> parameters = {
-      {"qp",
-       "optional handle: a QP of the device that the route uses. Its state changes from RESET to INIT, "
-       "during connection establishment to RTR and RTS, and at the end to ERR"},
-      {"qp_num", "optional number: instead of qp, a QP whose states the controller changes itself"},
-      {"private_data", "optional bytes, at most 255, or fewer on some transports"},
-      {"responder_resources",
-       "optional number: incoming outstanding READs and atomics (default: maximum of both endpoints)"},
-      {"initiator_depth",
-       "optional number: outgoing outstanding READs and atomics (default: maximum of both endpoints)"},
-      {"flow_control", "optional boolean"},
-      {"rnr_retry_count", "optional number, 0 to 7 (default 7)"},
-      {"srq", "optional boolean: the QP has an SRQ (default: as qp)"},
-      {"answer_disconnect", "optional boolean: reply to a disconnect of the peer (default true)"},
-  };
-  static const auto with = [](std::vector<Argument> first, const std::vector<Argument>& more,
-                              std::vector<Argument> last = {}) {
-    first.insert(first.end(), more.begin(), more.end());
-    first.insert(first.end(), last.begin(), last.end());
-    return first;
-  };
-  static const std::vector<Argument> way = {
-      {"source", "optional text: the source address"},
-      {"port_space", "optional name: tcp, udp or ipoib"},
-      {"timeout_ms", "optional number, 1 to 60000: for address resolution and for route resolution (default 2000)"},
-      {"tos", "optional number: type of service"},
-  };
-  static const Command all[] = {
-      {"cm_listen",
-       "Listens for connections. Requests are reported as events `cm` of type `connect_request`, each with a new "
-       "`cm_id`.",
-       {{"address", "optional text, IPv4 or IPv6 (default 0.0.0.0)"},
-        {"port", "optional number (default 0: any free port)"},
-        {"backlog", "optional number, 0 to 1024: pending requests (default 16)"},
-        {"port_space", "optional name: tcp (default), udp or ipoib"}},
-       {{"cm_id", "handle"}, {"port", "number"}},
-       R"({"address":"10.0.0.1","port":7471})",
-       R"({"cm_id":6,"port":7471})",
-       &listen},
-      {"cm_connect",
-       "Requests a connection or, in the port spaces udp and ipoib, a QP number and a Q_Key. Responds "
-       "immediately. "
-       "Events of type `addr_resolved`, `route_resolved` and `established` follow, or an error: `addr_error`, "
-       "`route_error`, `unreachable`, `connect_error`, `rejected`, or `failed` with the failed `step`.",
-       with(
-           {{"address", "text, IPv4 or IPv6"}, {"port", "number"}}, parameters,
-           with(
-               {{"retry_count", "optional number, 0 to 7 (default 7)"},
-                {"ack_timeout", "optional number, 0 to 31: 4.096 µs * 2^value"},
-                {"establish",
-                 "optional boolean (default true). If false, the peer's response is reported as `connect_response` and "
-                 "requires `cm_establish`"}},
-               way)),
-       {{"cm_id", "handle"}},
-       R"({"address":"10.0.0.1","port":7471,"qp":5,"private_data":"6869"})",
-       R"({"cm_id":7})",
-       &connect},
-      {"cm_accept",
-       "Accepts a request. The event `established` follows the peer's response.",
-       with({{"cm_id", "handle, from a `connect_request`"}}, parameters),
-       {},
-       R"({"cm_id":7,"qp":5,"private_data":"796f"})",
-       "{}",
-       &accept},
-      {"cm_establish",
-       "Answers a `connect_response`: changes the QP to RTR and RTS and sends a ready-to-use message to the peer.",
-       {{"cm_id", "handle"}},
-       {},
-       R"({"cm_id":7})",
-       "{}",
-       &establish},
-      {"cm_reject",
-       "Rejects a request or a response. The peer gets `rejected` with reason 28 (iWARP: errno "
-       "ECONNRESET) and the private data.",
-       {{"cm_id", "handle"}, {"private_data", "optional bytes, at most 255, or fewer on some transports"}},
-       {},
-       R"({"cm_id":7,"private_data":"6e6f"})",
-       "{}",
-       &reject},
-      {"cm_disconnect",
-       "Ends a connection. Its QP changes to ERR. Both endpoints get `disconnected`, and later `timewait_exit`.",
-       {{"cm_id", "handle"}},
-       {},
-       R"({"cm_id":7})",
-       "{}",
-       &disconnect},
-      {"cm_join",
-       "Joins a multicast group. The event `multicast_join` follows, with `ah` (arguments of `create_ah`), `qp_num` "
-       "and `qkey`, "
-       "or "
-       "`multicast_error`. Destroying the handle leaves the group.",
-       with({{"address", "text: the address of the multicast group"},
-             {"qp", "optional handle: a UD QP, which is changed to RTS and attached"},
-             {"send_only", "optional boolean"}},
-            way),
-       {{"cm_id", "handle"}},
-       R"({"address":"239.1.2.3","source":"10.0.0.1","qp":5})",
-       R"({"cm_id":8})",
-       &join},
-  };
-  return all;
+std::vector<Handler> connection_handlers() {
+  return {handler(listen), handler(connect),    handler(accept), handler(establish),
+          handler(reject), handler(disconnect), handler(join)};
 }
 
 }  // namespace rdmawire::agent

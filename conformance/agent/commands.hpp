@@ -1,58 +1,86 @@
 #pragma once
-/// Table of the agent's commands: names, documentation and handlers.
+/// Handlers of the agent's commands. replay/rpc declares the commands.
 
+#include <functional>
 #include <span>
 #include <string_view>
-#include <variant>
 #include <vector>
 
-#include "conformance/agent/arguments.hpp"
 #include "conformance/agent/session.hpp"
+#include "replay/rpc/message.hpp"
 
 namespace rdmawire::agent {
 
-/// Handler that responds immediately.
-using Handler = Result<Json> (*)(Session&, Arguments&);
-/// Handler that may respond later. Other commands continue in the meantime.
-using WaitingHandler = void (*)(Session&, Arguments&, Answer);
-
-struct Argument {
-  std::string_view name;
-  std::string_view meaning;  ///< for example "number, 1 to 4096: …". Starts with "optional" for optional arguments
+/// A command and the function that executes it.
+struct Handler {
+  const rpc::Command* command;
+  std::function<void(Session&, const Received&, const Answer&)> run;
 };
 
-struct Command {
-  std::string_view name;
-  std::string_view does;              ///< one sentence
-  std::vector<Argument> arguments;    ///< other arguments are rejected
-  std::vector<Argument> result;       ///< members of the result
-  std::string_view example, answers;  ///< arguments and result as JSON objects
-  std::variant<Handler, WaitingHandler> run;
+namespace detail {
+
+/// Reads the request, whose handles must be those of objects of the session.
+template <class Message>
+Result<Message> read_request(Session& session, const Received& request) {
+  return rpc::read_request<Message>(
+      request, rpc::Reader([&session](Kind kind, Handle handle) { return session.objects().check(kind, handle); }));
+}
+
+}  // namespace detail
+
+/// A handler that responds immediately.
+template <class Message>
+Handler handler(Result<typename Message::Result> (*run)(Session&, const Message&)) {
+  return {&Message::command(), [run](Session& session, const Received& request, const Answer& answer) {
+            const auto message = detail::read_request<Message>(session, request);
+            if (!message) return answer(tl::unexpected(message.error()));
+            const auto result = run(session, *message);
+            if (!result) return answer(tl::unexpected(result.error()));
+            answer(rpc::result_of<Message>(*result));
+          }};
+}
+
+/// The response to a request of this type, sent now or later.
+template <class Message>
+class AnswerTo {
+ public:
+  explicit AnswerTo(Answer answer) : answer_(std::move(answer)) {}
+  void operator()(const Result<typename Message::Result>& result) const {
+    if (result) {
+      answer_(rpc::result_of<Message>(*result));
+    } else {
+      answer_(tl::unexpected(result.error()));
+    }
+  }
+
+ private:
+  Answer answer_;
 };
 
-/// A group of commands with the title of its section in the documentation.
-struct Family {
-  std::string_view title;
-  std::span<const Command> commands;
-};
+/// A handler that may respond later. Other commands continue in the meantime.
+template <class Message>
+Handler handler(void (*run)(Session&, const Message&, const AnswerTo<Message>&)) {
+  return {&Message::command(), [run](Session& session, const Received& request, const Answer& answer) {
+            const auto message = detail::read_request<Message>(session, request);
+            if (!message) return answer(tl::unexpected(message.error()));
+            run(session, *message, AnswerTo<Message>(answer));
+          }};
+}
 
-// One source file per group.
-std::span<const Command> session_commands();
-std::span<const Command> device_commands();
-std::span<const Command> memory_commands();
-std::span<const Command> completion_commands();
-std::span<const Command> queue_pair_commands();
-std::span<const Command> work_commands();
-std::span<const Command> cm_commands();
-std::span<const Command> process_commands();
+// One source file per group of commands.
+std::vector<Handler> session_handlers();
+std::vector<Handler> device_handlers();
+std::vector<Handler> memory_handlers();
+std::vector<Handler> completion_handlers();
+std::vector<Handler> queue_pair_handlers();
+std::vector<Handler> work_handlers();
+std::vector<Handler> connection_handlers();
+std::vector<Handler> process_handlers();
 
-std::span<const Family> families();
 /// nullptr if the command is unknown.
-const Command* find_command(std::string_view name);
-/// Executes a command. `asked` is a JSON object. Its member `do` is the name of the command.
-void run_command(const std::shared_ptr<Session>& session, const Command& command, const Asked& asked, std::string id);
-
-/// The commands section of docs/reference/agent-protocol.md.
-std::string reference();
+const Handler* find_handler(std::string_view name);
+/// Executes a command. `request` is a JSON object. Its member `do` is the name of the command.
+void run_command(const std::shared_ptr<Session>& session, const Handler& handler, const Received& request,
+                 std::string id);
 
 }  // namespace rdmawire::agent

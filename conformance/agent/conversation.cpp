@@ -75,7 +75,7 @@ void Conversation::take(std::string_view line) {
   if (depth_of(line) > most_depth) {
     return say_(error_line("null", {EBADMSG, fmt::format("the line is nested more than {} levels deep", most_depth)}));
   }
-  const Asked asked = Asked::parse(line, nullptr, false);
+  const Received asked = Received::parse(line, nullptr, false);
   if (!asked.is_object()) {
     return say_(error_line(
         "null", {EBADMSG, asked.is_discarded() ? "the line is not valid JSON" : "the line is not a JSON object"}));
@@ -94,23 +94,23 @@ void Conversation::take(std::string_view line) {
   ask(asked, std::move(id_text), what->get_ref<const std::string&>());
 }
 
-void Conversation::ask(const Asked& asked, std::string id, const std::string& what) {
-  const Command* command = find_command(what);
-  if (command == nullptr) {
+void Conversation::ask(const Received& asked, std::string id, const std::string& what) {
+  const Handler* handler = find_handler(what);
+  if (handler == nullptr) {
     const std::string name = line_of(Json(what.substr(0, 60)));
     return say_(error_line(id, {ENOSYS, fmt::format("do: unknown command {}", name)}));
   }
   if (what == "hello") return begin(asked, std::move(id));
   if (!session_) return say_(error_line(id, {EPROTO, fmt::format("{}: requires hello", what)}));
-  run_command(session_, *command, asked, std::move(id));
+  run_command(session_, *handler, asked, std::move(id));
   if (session_->said_bye) end();
 }
 
-void Conversation::begin(const Asked& asked, std::string id) {
+void Conversation::begin(const Received& asked, std::string id) {
   end();
   auto session = std::make_shared<Session>(*loop_, *settings_, say_);
   session_ = session;
-  run_command(session, *find_command("hello"), asked, std::move(id));
+  run_command(session, *find_handler("hello"), asked, std::move(id));
   // A rejected hello starts no session.
   if (!session->begun) session_.reset();
   restart_heartbeat();
@@ -122,7 +122,7 @@ void Conversation::restart_heartbeat() {
   heartbeat_ = loop_->add_timer_in(session_->heartbeat, [this] {
     const auto silence = session_->heartbeat / Loop::millisecond;
     end();
-    say_(line_of({{"event", "ended"}, {"why", fmt::format("no line received for {} ms", silence)}}));
+    say_(line_of(rpc::event_of(rpc::EndedEvent{fmt::format("no line received for {} ms", silence)})));
   });
 }
 

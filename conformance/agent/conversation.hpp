@@ -10,7 +10,6 @@
 
 namespace rdmawire::agent {
 
-inline constexpr std::uint32_t protocol_version = 1;
 inline constexpr std::size_t most_line = 4U << 20U;
 
 /// Independent of sockets: receive() accepts bytes, and lines are sent with the given function.
@@ -36,8 +35,8 @@ class Conversation {
 
  private:
   void take(std::string_view line);
-  void ask(const Asked& asked, std::string id, const std::string& what);
-  void begin(const Asked& asked, std::string id);
+  void ask(const Received& asked, std::string id, const std::string& what);
+  void begin(const Received& asked, std::string id);
   void end();
   void restart_heartbeat();
 

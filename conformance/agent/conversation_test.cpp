@@ -2,7 +2,6 @@
 
 #include "conformance/agent/conversation.hpp"
 
-#include "conformance/agent/arguments.hpp"
 #include "conformance/agent/testing.hpp"
 
 namespace rdmawire::agent {

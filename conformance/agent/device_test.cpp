@@ -187,7 +187,7 @@ TEST_F(OnRoce, DatagramsUseAddressFromCm) {
   const auto found = caller.wait_established(20s);
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_EQ(found->qp_num, answering.qp_num());
-  const auto way = pd.address_handle_of(found->body.at("ah"));
+  const auto way = pd.address_handle_of(found->ah.value());
   ASSERT_TRUE(way) << way.error().message;
   ASSERT_TRUE(answering.post_recv({{.wr_id = 3, .sges = {memory.piece(0, 64 + 40)}}}));
   ASSERT_TRUE(memory.write(1000, ByteVector{'d', 'a', 't', 'a'}));

@@ -6,18 +6,13 @@
 #include <cerrno>
 #include <string>
 #include <string_view>
-#include <tl/expected.hpp>
+
+#include "replay/rpc/message.hpp"
 
 namespace rdmawire::agent {
 
-/// An errno of Linux and a sentence: operation, argument and cause.
-struct Error {
-  int number = 0;
-  std::string message;
-};
-
-template <class T>
-using Result = tl::expected<T, Error>;
+using rpc::Error;
+using rpc::Result;
 
 template <class... Parts>
 [[nodiscard]] tl::unexpected<Error> fail(int number, fmt::format_string<Parts...> message, Parts&&... parts) {

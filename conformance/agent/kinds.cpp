@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-#include "conformance/agent/names.hpp"
+#include "replay/rpc/events.hpp"
 
 namespace rdmawire::agent {
 namespace {
@@ -36,13 +36,13 @@ void Device::read_event() {
     ibv_async_event event{};
     if (ibv_get_async_event(context_, &event) != 0) return;
     const Objects& objects = session_->objects();
-    Json json = {{"event", "async"}, {"type", name_of(names::async_event, event.event_type)}, {"device", handle()}};
-    const auto tell = [&](std::string_view member, const Object* object) {
-      if (object != nullptr) json[std::string(member)] = object->handle();
+    rpc::AsyncEvent report{.type = decltype(report.type)::of(event.event_type), .device = {handle()}};
+    const auto tell = [](auto& member, const Object* object) {
+      if (object != nullptr) member = {object->handle()};
     };
     switch (event.event_type) {
       case IBV_EVENT_CQ_ERR:
-        tell("cq", objects.find_if<Cq>([&](const Cq& cq) { return cq.verbs() == event.element.cq; }));
+        tell(report.cq, objects.find_if<Cq>([&](const Cq& cq) { return cq.verbs() == event.element.cq; }));
         break;
       case IBV_EVENT_QP_FATAL:
       case IBV_EVENT_QP_REQ_ERR:
@@ -52,11 +52,11 @@ void Device::read_event() {
       case IBV_EVENT_PATH_MIG:
       case IBV_EVENT_PATH_MIG_ERR:
       case IBV_EVENT_QP_LAST_WQE_REACHED:
-        tell("qp", objects.find_if<Qp>([&](const Qp& qp) { return qp.verbs() == event.element.qp; }));
+        tell(report.qp, objects.find_if<Qp>([&](const Qp& qp) { return qp.verbs() == event.element.qp; }));
         break;
       case IBV_EVENT_SRQ_ERR:
       case IBV_EVENT_SRQ_LIMIT_REACHED:
-        tell("srq", objects.find_if<Srq>([&](const Srq& srq) { return srq.verbs() == event.element.srq; }));
+        tell(report.srq, objects.find_if<Srq>([&](const Srq& srq) { return srq.verbs() == event.element.srq; }));
         break;
       case IBV_EVENT_PORT_ACTIVE:
       case IBV_EVENT_PORT_ERR:
@@ -64,12 +64,12 @@ void Device::read_event() {
       case IBV_EVENT_PKEY_CHANGE:
       case IBV_EVENT_SM_CHANGE:
       case IBV_EVENT_CLIENT_REREGISTER:
-      case IBV_EVENT_GID_CHANGE: json["port"] = event.element.port_num; break;
+      case IBV_EVENT_GID_CHANGE: report.port = static_cast<std::uint8_t>(event.element.port_num); break;
       case IBV_EVENT_DEVICE_FATAL:
       case IBV_EVENT_WQ_FATAL: break;
     }
     ibv_ack_async_event(&event);
-    session_->push(json);
+    session_->push(report);
   }
 }
 
@@ -91,10 +91,16 @@ void Channel::read_event() {
     if (ibv_get_cq_event(verbs(), &which, &context) != 0) return;
     ibv_ack_cq_events(which, 1);
     const Cq* cq = session_->objects().find_if<Cq>([&](const Cq& candidate) { return candidate.verbs() == which; });
-    Json json = {{"event", "completion"}};
-    if (cq != nullptr) json["cq"] = cq->handle();
-    session_->push(json);
+    rpc::CompletionEvent report;
+    if (cq != nullptr) report.cq = {cq->handle()};
+    session_->push(report);
   }
+}
+
+ibv_mw_bind_info bind_info(const Mr* mr, std::optional<std::uint64_t> addr, std::optional<std::uint64_t> length,
+                           std::uint64_t access) {
+  return {mr != nullptr ? mr->verbs() : nullptr, addr.value_or(mr != nullptr ? mr->iova() : 0),
+          length.value_or(mr != nullptr ? mr->length() : 0), static_cast<unsigned>(access)};
 }
 
 std::uint8_t* map_memory(std::size_t length) {

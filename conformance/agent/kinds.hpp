@@ -10,13 +10,15 @@
 
 namespace rdmawire::agent {
 
+namespace names = rpc::names;
+
 /// An open device. Its asynchronous events are sent to the controller.
 class Device : public Object {
  public:
-  static constexpr std::string_view name = "device";
+  static constexpr Kind own_kind = Kind::device;
   /// `owned`: release() closes the context.
   Device(Session& session, ibv_context* context, bool owned);
-  [[nodiscard]] std::string_view kind() const override { return name; }
+  [[nodiscard]] Kind kind() const override { return own_kind; }
   [[nodiscard]] Json about() const override;
   [[nodiscard]] bool needs_guard() const override { return true; }
   int release() override;
@@ -46,41 +48,41 @@ class VerbsObject : public Object {
 
 class Pd : public VerbsObject<ibv_pd, ibv_dealloc_pd> {
  public:
-  static constexpr std::string_view name = "pd";
+  static constexpr Kind own_kind = Kind::pd;
   using VerbsObject::VerbsObject;
-  [[nodiscard]] std::string_view kind() const override { return name; }
+  [[nodiscard]] Kind kind() const override { return own_kind; }
 };
 
 inline int close_xrcd(ibv_xrcd* xrcd) { return ibv_close_xrcd(xrcd); }
 class Xrcd : public VerbsObject<ibv_xrcd, close_xrcd> {
  public:
-  static constexpr std::string_view name = "xrcd";
+  static constexpr Kind own_kind = Kind::xrcd;
   using VerbsObject::VerbsObject;
-  [[nodiscard]] std::string_view kind() const override { return name; }
+  [[nodiscard]] Kind kind() const override { return own_kind; }
 };
 
 class Ah : public VerbsObject<ibv_ah, ibv_destroy_ah> {
  public:
-  static constexpr std::string_view name = "ah";
+  static constexpr Kind own_kind = Kind::ah;
   using VerbsObject::VerbsObject;
-  [[nodiscard]] std::string_view kind() const override { return name; }
+  [[nodiscard]] Kind kind() const override { return own_kind; }
 };
 
 inline int dealloc_mw(ibv_mw* mw) { return ibv_dealloc_mw(mw); }
 class Mw : public VerbsObject<ibv_mw, dealloc_mw> {
  public:
-  static constexpr std::string_view name = "mw";
+  static constexpr Kind own_kind = Kind::mw;
   using VerbsObject::VerbsObject;
-  [[nodiscard]] std::string_view kind() const override { return name; }
+  [[nodiscard]] Kind kind() const override { return own_kind; }
   [[nodiscard]] Json about() const override { return {{"rkey", verbs()->rkey}}; }
 };
 
 /// A completion channel. Its events are sent to the controller.
 class Channel : public VerbsObject<ibv_comp_channel, ibv_destroy_comp_channel> {
  public:
-  static constexpr std::string_view name = "channel";
+  static constexpr Kind own_kind = Kind::channel;
   Channel(Session& session, ibv_comp_channel* channel);
-  [[nodiscard]] std::string_view kind() const override { return name; }
+  [[nodiscard]] Kind kind() const override { return own_kind; }
   int release() override;
 
  private:
@@ -92,19 +94,19 @@ class Channel : public VerbsObject<ibv_comp_channel, ibv_destroy_comp_channel> {
 
 class Cq : public VerbsObject<ibv_cq, ibv_destroy_cq> {
  public:
-  static constexpr std::string_view name = "cq";
+  static constexpr Kind own_kind = Kind::cq;
   using VerbsObject::VerbsObject;
-  [[nodiscard]] std::string_view kind() const override { return name; }
+  [[nodiscard]] Kind kind() const override { return own_kind; }
   [[nodiscard]] Json about() const override { return {{"cqe", verbs()->cqe}}; }
 };
 
 /// A memory region and its mapped memory.
 class Mr : public Object {
  public:
-  static constexpr std::string_view name = "mr";
+  static constexpr Kind own_kind = Kind::mr;
   Mr(Session& session, ibv_mr* mr, std::uint8_t* memory, std::size_t length, std::uint64_t iova);
   ~Mr() override;
-  [[nodiscard]] std::string_view kind() const override { return name; }
+  [[nodiscard]] Kind kind() const override { return own_kind; }
   [[nodiscard]] Json about() const override;
   int release() override;
 
@@ -124,22 +126,29 @@ class Mr : public Object {
 
 class Srq : public VerbsObject<ibv_srq, ibv_destroy_srq> {
  public:
-  static constexpr std::string_view name = "srq";
+  static constexpr Kind own_kind = Kind::srq;
   Srq(ibv_srq* srq, std::uint32_t granted_sge) : VerbsObject(srq), most_sge(granted_sge) {}
-  [[nodiscard]] std::string_view kind() const override { return name; }
+  [[nodiscard]] Kind kind() const override { return own_kind; }
   const std::uint32_t most_sge;
 };
 
 class Qp : public VerbsObject<ibv_qp, ibv_destroy_qp> {
  public:
-  static constexpr std::string_view name = "qp";
+  static constexpr Kind own_kind = Kind::qp;
   /// `most`: granted capabilities. `ops`: ibv_qp_create_send_ops_flags.
   Qp(ibv_qp* qp, const ibv_qp_cap& most, std::uint64_t ops) : VerbsObject(qp), granted(most), send_ops(ops) {}
-  [[nodiscard]] std::string_view kind() const override { return name; }
+  [[nodiscard]] Kind kind() const override { return own_kind; }
   [[nodiscard]] Json about() const override { return {{"qp_num", verbs()->qp_num}}; }
   const ibv_qp_cap granted;
   const std::uint64_t send_ops;
 };
+
+/// The address attributes of libibverbs in the protocol's form.
+rpc::AddressVector address_of(const ibv_ah_attr& address);
+
+/// The range of a window. Its defaults are those of the region. nullptr: unbinds it.
+ibv_mw_bind_info bind_info(const Mr* mr, std::optional<std::uint64_t> addr, std::optional<std::uint64_t> length,
+                           std::uint64_t access);
 
 /// Maps zeroed memory in whole pages. nullptr on failure.
 std::uint8_t* map_memory(std::size_t length);

@@ -13,9 +13,9 @@
 
 #include "cli/options/command.hpp"
 #include "cli/options/version.hpp"
-#include "conformance/agent/commands.hpp"
 #include "conformance/agent/server.hpp"
 #include "replay/peer/credentials.hpp"
+#include "replay/rpc/protocol.hpp"
 
 namespace {
 
@@ -39,7 +39,7 @@ struct Options {
   std::vector<std::string> endpoints;
   std::string credentials;
   std::string new_credentials;  ///< directory
-  bool commands = false;
+  bool commands = false, schema = false;
   std::uint64_t memory = 256;  ///< MiB
   Settings settings;
 };
@@ -100,7 +100,7 @@ int main(int argc, char** argv) {
   command.name = "rdmawire-agent";
   command.summary = "Execute verbs commands of a controller on the host of a device under test.";
   command.description = "Runs until SIGTERM or SIGINT. The protocol is described in docs/reference/agent-protocol.md.";
-  command.usage = {"--listen ENDPOINT [OPTIONS]", "--make-credentials DIR", "--commands"};
+  command.usage = {"--listen ENDPOINT [OPTIONS]", "--make-credentials DIR", "--commands", "--schema"};
   command.option("--listen", "ENDPOINT", options.endpoints, "Listen at tcp:HOST:PORT, unix:PATH or serial:PATH.");
   command.option(
       "--credentials", "FILE", options.credentials,
@@ -111,7 +111,8 @@ int main(int argc, char** argv) {
   command.flag("--allow-run", options.settings.allow_run, "Allow controllers to run programs on this host.");
   command.option("--memory", "MIB", options.memory, "Limit the memory regions of each session to MIB MiB.")
       .range(1, 1 << 20);
-  command.flag("--commands", options.commands, "Print the commands of the protocol in Markdown.");
+  command.flag("--commands", options.commands, "Print the messages of the protocol in Markdown.");
+  command.flag("--schema", options.schema, "Print the messages of the protocol as a JSON schema.");
   command.examples = {
       {"rdmawire-agent --make-credentials /etc/rdmawire", "Create what agent and controllers need."},
       {"rdmawire-agent --listen tcp:0.0.0.0:18515 --credentials /etc/rdmawire/agent.keys",
@@ -122,7 +123,11 @@ int main(int argc, char** argv) {
   command.date = commit_date();
   command.run = [&options](const Given&) {
     if (options.commands) {
-      fmt::print("{}", reference());
+      fmt::print("{}", rdmawire::rpc::reference());
+      return Exit::success;
+    }
+    if (options.schema) {
+      fmt::print("{}", rdmawire::rpc::json_schema());
       return Exit::success;
     }
     if (!options.new_credentials.empty()) {

@@ -15,9 +15,19 @@ std::string_view article(std::string_view word) {
 
 tl::unexpected<Error> Objects::missing(Handle handle) { return fail(ENOENT, "no object {}", handle); }
 
-tl::unexpected<Error> Objects::wrong_kind(const Object& object, std::string_view wanted) {
-  const std::string_view kind = object.kind();
-  return fail(EINVAL, "handle {} is {} {}, not {} {}", object.handle(), article(kind), kind, article(wanted), wanted);
+tl::unexpected<Error> Objects::wrong_kind(const Object& object, Kind wanted) {
+  const std::string_view kind = name_of(object.kind()), expected = name_of(wanted);
+  return fail(EINVAL, "handle {} is {} {}, not {} {}", object.handle(), article(kind), kind, article(expected),
+              expected);
+}
+
+std::optional<Error> Objects::check(Kind kind, Handle handle) const {
+  // Commands for any kind report an unknown handle themselves.
+  if (kind == Kind::any) return std::nullopt;
+  const Object* object = find(handle);
+  if (object == nullptr) return missing(handle).value();
+  if (object->kind() != kind) return wrong_kind(*object, kind).value();
+  return std::nullopt;
 }
 
 void Objects::insert(std::unique_ptr<Object> object, std::initializer_list<const Object*> uses) {
@@ -46,10 +56,10 @@ Result<void> Objects::destroy(Handle handle) {
   if (found == objects_.end()) return missing(handle);
   Object& object = *found->second;
   if (object.needs_guard() && used(handle)) {
-    return fail(EBUSY, "{} {} is still in use; destroy the objects that use it first", object.kind(), handle);
+    return fail(EBUSY, "{} {} is still in use; destroy the objects that use it first", name_of(object.kind()), handle);
   }
   if (const int number = object.release(); number != 0) {
-    return fail(number, "{} {} was not released: {}", object.kind(), handle, errno_text(number));
+    return fail(number, "{} {} was not released: {}", name_of(object.kind()), handle, errno_text(number));
   }
   objects_.erase(found);
   return {};

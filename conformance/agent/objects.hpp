@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -13,15 +13,13 @@
 
 namespace rdmawire::agent {
 
-/// Outgoing JSON. Members keep their order.
-using Json = nlohmann::ordered_json;
-/// Incoming JSON. Sorted for fast lookup.
-using Asked = nlohmann::json;
+using rpc::Json;
+using rpc::Kind;
+using rpc::Received;
 /// Handle of an object: unique within its session, never reused.
 using Handle = std::uint64_t;
 
-/// An object that the session must release. Derived classes define `static constexpr std::string_view name`: the name
-/// of the object kind in the protocol.
+/// An object that the session must release. Derived classes define `static constexpr Kind own_kind`.
 class Object {
  public:
   Object() = default;
@@ -29,7 +27,7 @@ class Object {
   Object& operator=(const Object&) = delete;
   virtual ~Object() = default;
 
-  [[nodiscard]] virtual std::string_view kind() const = 0;
+  [[nodiscard]] virtual Kind kind() const = 0;
   /// Releases the object. Returns 0, or an errno if that failed. Then the object is unchanged and the call may be
   /// repeated. Must not be called after it returned 0.
   virtual int release() = 0;
@@ -72,16 +70,28 @@ class Objects {
   [[nodiscard]] Result<T*> get(Handle handle) const {
     Object* object = find(handle);
     if (object == nullptr) return missing(handle);
-    auto* wanted = dynamic_cast<T*>(object);
-    if (wanted == nullptr) return wrong_kind(*object, T::name);
-    return wanted;
+    if (object->kind() != T::own_kind) return wrong_kind(*object, T::own_kind);
+    return static_cast<T*>(object);
+  }
+  /// ENOENT: unknown handle. EINVAL: another kind.
+  [[nodiscard]] std::optional<Error> check(Kind kind, Handle handle) const;
+  /// The object of a checked handle in a request.
+  template <std::derived_from<Object> T>
+  [[nodiscard]] T& of(rpc::Handle<T::own_kind> handle) const {
+    return static_cast<T&>(*find(handle.number));
+  }
+  /// nullptr if the request has no such handle.
+  template <std::derived_from<Object> T>
+  [[nodiscard]] T* of(const std::optional<rpc::Handle<T::own_kind>>& handle) const {
+    return handle ? &of<T>(*handle) : nullptr;
   }
   /// The first object of a kind that satisfies the predicate. nullptr if there is none.
   template <std::derived_from<Object> T, class Question>
   [[nodiscard]] T* find_if(Question question) const {
     for (const auto& [handle, object] : objects_) {
-      auto* candidate = dynamic_cast<T*>(object.get());
-      if (candidate != nullptr && question(*candidate)) return candidate;
+      if (object->kind() != T::own_kind) continue;
+      auto* candidate = static_cast<T*>(object.get());
+      if (question(*candidate)) return candidate;
     }
     return nullptr;
   }
@@ -101,7 +111,7 @@ class Objects {
   void insert(std::unique_ptr<Object> object, std::initializer_list<const Object*> uses);
   [[nodiscard]] bool used(Handle handle) const;
   static tl::unexpected<Error> missing(Handle handle);
-  static tl::unexpected<Error> wrong_kind(const Object& object, std::string_view wanted);
+  static tl::unexpected<Error> wrong_kind(const Object& object, Kind wanted);
 
   std::map<Handle, std::unique_ptr<Object>> objects_;
   Handle next_ = 1;

@@ -22,6 +22,7 @@
 #include "replay/peer/peer.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX requires the declaration
+#include "replay/rpc/message.hpp"
 
 namespace rdmawire {
 namespace {
@@ -161,7 +162,11 @@ class Raw {
   std::string text_;
 };
 
-std::string text_of(const json& bytes) { return peer::from_hex(bytes.get<std::string>()).value_or("?"); }
+std::string text_of(const json& bytes) {
+  const auto read = rpc::from_hex(bytes.get<std::string>()).value_or(rpc::ByteVector{'?'});
+  return {read.begin(), read.end()};
+}
+std::string bytes_of(std::string_view text) { return rpc::to_hex({text.begin(), text.end()}); }
 
 /// Output of a process by stream, and its last event.
 struct Course {
@@ -368,7 +373,7 @@ class AgentRun : public ::testing::Test {
 TEST_F(AgentRun, ReportsOutputAndExitStatus) {
   const Course course =
       follow(peer(), run({{"argv", {"sh", "-c", "cat; pwd; printf \"$GREETING\\000\\377\" >&2; exit 3"}},
-                          {"stdin", peer::to_hex("input\n")},
+                          {"stdin", bytes_of("input\n")},
                           {"env", {"GREETING=hello"}},
                           {"directory", "/"}}));
   EXPECT_EQ(course.out, "input\n/\n");
@@ -380,18 +385,18 @@ TEST_F(AgentRun, ReportsOutputAndExitStatus) {
 
 TEST_F(AgentRun, SendsInputInPieces) {
   const json process = run({{"argv", {"cat"}}, {"stdin_open", true}});
-  ASSERT_TRUE(peer().call("stdin", {{"process", process}, {"data", peer::to_hex("one ")}}));
+  ASSERT_TRUE(peer().call("stdin", {{"process", process}, {"data", bytes_of("one ")}}));
   const auto said = peer().next_event(10s);
   ASSERT_TRUE(said && *said);
   EXPECT_EQ(text_of((*said)->body.at("data")), "one ");
-  ASSERT_TRUE(peer().call("stdin", {{"process", process}, {"data", peer::to_hex("two")}, {"close", true}}));
+  ASSERT_TRUE(peer().call("stdin", {{"process", process}, {"data", bytes_of("two")}, {"close", true}}));
   EXPECT_EQ(follow(peer(), process).out, "two");
   EXPECT_EQ(peer().call("stdin", {{"process", process}, {"data", "00"}}).error().name, "EPIPE");
 }
 
 TEST_F(AgentRun, UnreadInputIsLimited) {
   const json process = run({{"argv", {"sleep", "1000"}}, {"stdin_open", true}});
-  const std::string much = peer::to_hex(std::string(1 << 20, 'x'));
+  const std::string much = bytes_of(std::string(1 << 20, 'x'));
   ASSERT_TRUE(peer().call("stdin", {{"process", process}, {"data", much}}));
   EXPECT_EQ(peer().call("stdin", {{"process", process}, {"data", much}}).error().name, "ENOBUFS");
   ASSERT_TRUE(peer().call("kill", {{"process", process}, {"signal", "kill"}}));
@@ -413,7 +418,7 @@ TEST_F(AgentRun, ReasonOfFailedStartIsReported) {
             "run: argv: cannot run /no/such/program: No such file or directory (ENOENT)");
   EXPECT_EQ(message({{"argv", {"true"}}, {"directory", "/nowhere"}}),
             "run: argv: cannot run true in /nowhere: No such file or directory (ENOENT)");
-  EXPECT_THAT(message({{"argv", json::array()}}), HasSubstr("argv: contains no program (EINVAL)"));
+  EXPECT_THAT(message({{"argv", json::array()}}), HasSubstr("argv: requires at least 1 entry (EINVAL)"));
   EXPECT_THAT(message({{"argv", {"true"}}, {"env", {"NAME"}}}),
               HasSubstr("env: must be an array of strings NAME=VALUE"));
   EXPECT_THAT(message({{"argv", {"true"}}, {"stdout", "x"}}), HasSubstr("stdout"));

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "conformance/agent/commands.hpp"
+#include "replay/rpc/process_commands.hpp"
 #include "replay/wires/descriptor.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX requires the declaration
@@ -25,22 +26,9 @@ namespace {
 using replay::Descriptor;
 
 constexpr std::size_t most_processes = 32;
-constexpr std::size_t most_arguments = 1024;
 constexpr std::size_t most_chunk = 16U << 10U;
-constexpr std::size_t most_input = 1U << 20U;
-constexpr std::uint64_t most_output = 1U << 30U;
-constexpr std::uint64_t usual_output = 4U << 20U;
 /// Maximum wait for a killed process. Only a process blocked in the kernel takes longer.
 constexpr int farewell_ms = 100;
-
-// clang-format off
-constexpr Name signal_table[] = {
-    {"hup", SIGHUP}, {"int", SIGINT}, {"quit", SIGQUIT}, {"abrt", SIGABRT}, {"kill", SIGKILL}, {"usr1", SIGUSR1},
-    {"segv", SIGSEGV}, {"usr2", SIGUSR2}, {"pipe", SIGPIPE}, {"alrm", SIGALRM}, {"term", SIGTERM}, {"cont", SIGCONT},
-    {"stop", SIGSTOP}, {"ill", SIGILL}, {"fpe", SIGFPE}, {"bus", SIGBUS}, {"trap", SIGTRAP}, {"sys", SIGSYS},
-    {"xcpu", SIGXCPU}, {"xfsz", SIGXFSZ},
-};
-// clang-format on
 
 /// Killed processes that did not exit in time. Checked again whenever a process is started or released.
 std::vector<pid_t>& lingering() {
@@ -55,7 +43,7 @@ void reap_lingering() {
 /// reused.
 class Process final : public Object {
  public:
-  static constexpr std::string_view name = "process";
+  static constexpr Kind own_kind = Kind::process;
 
   Process(Session& session, pid_t pid, std::string program, Descriptor pidfd)
       : session_(&session), pid_(pid), program_(std::move(program)), pidfd_(std::move(pidfd)) {}
@@ -63,7 +51,7 @@ class Process final : public Object {
     if (pid_ != 0) release();
   }
 
-  [[nodiscard]] std::string_view kind() const override { return name; }
+  [[nodiscard]] Kind kind() const override { return own_kind; }
   [[nodiscard]] Json about() const override { return {{"pid", pid_}, {"program", program_}, {"running", !ended_}}; }
   int release() override;
 
@@ -137,18 +125,16 @@ void Process::read_some(Output& output) {
   left_ -= told;
   dropped_ += static_cast<std::uint64_t>(got) - told;
   if (told > 0) {
-    session_->push({{"event", "process"},
-                    {"process", handle()},
-                    {"type", output.name},
-                    {"data", to_hex(bytes.data(), static_cast<std::size_t>(told))}});
+    session_->push(rpc::ProcessEvent{
+        .process = {handle()}, .type = output.name, .data = rpc::ByteVector(bytes.begin(), bytes.begin() + told)});
   }
 }
 
 Result<std::size_t> Process::feed(const std::vector<std::uint8_t>& bytes, bool last) {
   if (!in_ || input_ends_) return fail(EPIPE, "process: the standard input of process {} is closed", handle());
-  if (input_.size() + bytes.size() > most_input) {
-    return fail(ENOBUFS, "data: {} bytes are already waiting, because process {} does not read; at most {} can wait",
-                input_.size(), handle(), most_input);
+  if (input_.size() + bytes.size() > rpc::most_input) {
+    return fail(ENOBUFS, "data: {} bytes wait already, and process {} does not read; at most {} can", input_.size(),
+                handle(), rpc::most_input);
   }
   input_.append(bytes.begin(), bytes.end());
   input_ends_ = last;
@@ -192,18 +178,19 @@ void Process::note_end() {
       read_some(output);
     }
   }
-  Json event = {{"event", "process"}, {"process", handle()}};
+  rpc::ProcessEvent report;
+  report.process = {handle()};
   if (info.si_code == CLD_EXITED) {
-    event["type"] = "exited";
-    event["status"] = info.si_status;
+    report.type = "exited";
+    report.status = static_cast<std::uint32_t>(info.si_status);
   } else {
-    event["type"] = "killed";
-    event["signal"] = info.si_status;
-    event["name"] = name_of(signal_table, static_cast<std::uint64_t>(info.si_status));
-    event["core_dumped"] = info.si_code == CLD_DUMPED;
+    report.type = "killed";
+    report.signal = static_cast<std::uint32_t>(info.si_status);
+    report.name = name_of(rpc::names::signal, static_cast<std::uint64_t>(info.si_status));
+    report.core_dumped = info.si_code == CLD_DUMPED;
   }
-  event["dropped"] = dropped_;
-  session_->push(event);
+  report.dropped = dropped_;
+  session_->push(report);
 }
 
 /// Both ends of a pipe. The child's end is blocking, as programs expect.
@@ -273,27 +260,20 @@ Result<pid_t> spawn(std::vector<std::string> argv, std::vector<std::string> vari
 
 bool holds_zero(const std::string& text) { return text.find('\0') != std::string::npos; }
 
-Result<Json> run(Session& session, Arguments& arguments) {
-  auto argv = arguments.texts("argv", most_arguments);
-  const auto variables = arguments.texts("env", most_arguments);
-  const auto directory = arguments.text_or("directory", "");
-  const bool has_input = arguments.has("stdin");
-  const auto input = has_input ? arguments.bytes("stdin", most_input) : std::vector<std::uint8_t>();
-  const bool open = arguments.boolean_or("stdin_open", false);
-  const auto limit = arguments.number_or<std::uint64_t>("most_output", usual_output, {0, most_output});
-  if (argv.empty() || argv[0].empty()) arguments.report_error("argv", EINVAL, "contains no program");
-  if (std::any_of(argv.begin(), argv.end(), holds_zero)) arguments.report_error("argv", EINVAL, "contains a zero byte");
-  for (const std::string& variable : variables) {
+Result<rpc::Run::Result> run(Session& session, const rpc::Run& request) {
+  const auto& argv = request.argv;
+  if (argv[0].empty()) return fail(EINVAL, "argv: contains no program");
+  if (std::any_of(argv.begin(), argv.end(), holds_zero)) return fail(EINVAL, "argv: contains a zero byte");
+  for (const std::string& variable : request.env) {
     if (holds_zero(variable) || variable.find('=') == std::string::npos || variable[0] == '=')
-      arguments.report_error("env", EINVAL, "must be an array of strings NAME=VALUE");
+      return fail(EINVAL, "env: must be an array of strings NAME=VALUE");
   }
-  if (holds_zero(directory)) arguments.report_error("directory", EINVAL, "contains a zero byte");
-  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
+  if (holds_zero(request.directory)) return fail(EINVAL, "directory: contains a zero byte");
   if (!session.settings().allow_run) {
     return fail(EPERM, "running programs is not permitted; start the agent with --allow-run");
   }
   const auto running = std::count_if(session.objects().begin(), session.objects().end(),
-                                     [](const auto& entry) { return entry.second->kind() == Process::name; });
+                                     [](const auto& entry) { return entry.second->kind() == Process::own_kind; });
   if (static_cast<std::size_t>(running) >= most_processes) {
     return fail(EAGAIN, "the limit of {} processes is reached; destroy exited ones", most_processes);
   }
@@ -305,82 +285,37 @@ Result<Json> run(Session& session, Arguments& arguments) {
   auto err = make_pipe(true);
   if (!err) return tl::unexpected(err.error());
   reap_lingering();
-  const std::string program = argv[0];
-  const auto pid = spawn(std::move(argv), environment(variables), directory, in->read_end.get(), out->write_end.get(),
+  const auto pid = spawn(argv, environment(request.env), request.directory, in->read_end.get(), out->write_end.get(),
                          err->write_end.get());
   if (!pid) return tl::unexpected(pid.error());
   Descriptor pidfd(static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)));
   const int number = errno;
-  auto process = std::make_unique<Process>(session, *pid, program, std::move(pidfd));
+  auto process = std::make_unique<Process>(session, *pid, argv[0], std::move(pidfd));
   if (!process->has_end()) {
     return fail(number, "pidfd_open: {}; requires Linux 5.3", errno_text(number));
   }
   Process& added = session.objects().add(std::move(process));
-  added.watch(std::move(in->write_end), std::move(out->read_end), std::move(err->read_end), limit);
-  if (!input.empty() || !open) static_cast<void>(added.feed(input, !open));
-  return Json{{"process", added.handle()}, {"pid", *pid}};
+  added.watch(std::move(in->write_end), std::move(out->read_end), std::move(err->read_end), request.most_output);
+  if (!request.stdin_bytes.empty() || !request.stdin_open)
+    static_cast<void>(added.feed(request.stdin_bytes, !request.stdin_open));
+  return rpc::Run::Result{{added.handle()}, static_cast<std::uint32_t>(*pid)};
 }
 
-Result<Json> kill_process(Session&, Arguments& arguments) {
-  auto* process = arguments.object<Process>("process");
-  const auto signal = arguments.maybe_choice("signal", signal_table);
-  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
-  const int number = process->send_signal(static_cast<int>(signal.value_or(SIGTERM)));
-  if (number != 0) return fail(number, "process: kill({}): {}", -process->pid(), errno_text(number));
-  return Json::object();
+Result<rpc::Nothing> kill_process(Session& session, const rpc::Kill& request) {
+  Process& process = session.objects().of<Process>(request.process);
+  const int number = process.send_signal(static_cast<int>(request.signal.value()));
+  if (number != 0) return fail(number, "process: kill({}): {}", -process.pid(), errno_text(number));
+  return rpc::Nothing();
 }
 
-Result<Json> feed(Session&, Arguments& arguments) {
-  auto* process = arguments.object<Process>("process");
-  const auto bytes = arguments.has("data") ? arguments.bytes("data", most_input) : std::vector<std::uint8_t>();
-  const bool last = arguments.boolean_or("close", false);
-  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
-  const auto waiting = process->feed(bytes, last);
+Result<rpc::Stdin::Result> feed(Session& session, const rpc::Stdin& request) {
+  const auto waiting = session.objects().of<Process>(request.process).feed(request.data, request.close);
   if (!waiting) return tl::unexpected(waiting.error());
-  return Json{{"waiting", *waiting}};
+  return rpc::Stdin::Result{*waiting};
 }
 
 }  // namespace
 
-std::span<const Command> process_commands() {
-  static const Command all[] = {
-      {"run",
-       "Starts a program. EPERM unless the agent was started with `--allow-run`. It has its own process group, "
-       "which is killed when the handle is destroyed or the session ends. Its output and its end are reported as "
-       "events "
-       "`process`: `{\"type\":\"stdout\",\"data\":…}`, or type `stderr`, then `{\"type\":\"exited\",\"status\":…}` or "
-       "`{\"type\":\"killed\",\"signal\":…,\"name\":…,\"core_dumped\":…}`, both with `dropped`: output bytes "
-       "after "
-       "`most_output`. A session has at most 32 processes, including exited ones.",
-       {{"argv", "list of texts: the program, searched in PATH, and its arguments"},
-        {"env", "optional list of texts `NAME=VALUE`, which replace or extend the agent's environment"},
-        {"directory", "optional text: working directory"},
-        {"stdin", "optional bytes, at most 1 MiB: its standard input"},
-        {"stdin_open", "optional boolean: keep standard input open for `stdin` (default false)"},
-        {"most_output",
-         "optional number, at most 2^30: limit for the reported output bytes of both streams together (default 2^22)"}},
-       {{"process", "handle"}, {"pid", "its process ID and process group ID"}},
-       R"({"argv":["rping","-s","-C","1"]})",
-       R"({"process":5,"pid":212})",
-       &run},
-      {"kill",
-       "Sends a signal to the process group.",
-       {{"process", "handle"},
-        {"signal", "optional name: term (default), kill, int, hup, quit, usr1, usr2, stop, cont, …"}},
-       {},
-       R"({"process":5,"signal":"kill"})",
-       "{}",
-       &kill_process},
-      {"stdin",
-       "Sends more input to a process. ENOBUFS: more than 1 MiB is waiting. EPIPE: closed by the controller or the "
-       "process.",
-       {{"process", "handle"}, {"data", "optional bytes"}, {"close", "optional boolean: close the standard input"}},
-       {{"waiting", "unread bytes"}},
-       R"({"process":5,"data":"68690a","close":true})",
-       R"({"waiting":0})",
-       &feed},
-  };
-  return all;
-}
+std::vector<Handler> process_handlers() { return {handler(run), handler(kill_process), handler(feed)}; }
 
 }  // namespace rdmawire::agent

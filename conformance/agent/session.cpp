@@ -45,8 +45,6 @@ bool Session::put_off(std::function<void()> doing) {
   return true;
 }
 
-void Session::push(const Json& event) { say(line_of(event)); }
-
 void Session::say(std::string line) {
   if (!ended_ && !quiet_) say_(std::move(line));
 }

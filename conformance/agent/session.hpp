@@ -11,6 +11,7 @@
 #include "conformance/agent/objects.hpp"
 #include "conformance/agent/slow_calls.hpp"
 #include "replay/peer/tls.hpp"
+#include "replay/rpc/events.hpp"
 
 namespace rdmawire::agent {
 
@@ -28,6 +29,9 @@ struct Settings {
   /// Make blocking kernel calls in threads. false: in the loop, which blocks.
   bool threads = true;
 };
+
+/// A JSON value as a line, without line end.
+std::string line_of(const Json& value);
 
 /// Sends a line. Must not end the session.
 using Say = std::function<void(std::string line)>;
@@ -61,8 +65,11 @@ class Session : public std::enable_shared_from_this<Session> {
   [[nodiscard]] const Settings& settings() const { return *settings_; }
   [[nodiscard]] Objects& objects() { return objects_; }
 
-  /// Sends an unsolicited message to the controller: {"event": "completion", …}.
-  void push(const Json& event);
+  /// Sends an event to the controller.
+  template <class Event>
+  void push(const Event& event) {
+    say(line_of(rpc::event_of(event)));
+  }
   void say(std::string line);
 
   /// Calls `look` now and then at increasing intervals, until it returns true, `timeout` nanoseconds have passed, or
@@ -113,8 +120,6 @@ class Session : public std::enable_shared_from_this<Session> {
   bool quiet_ = false;  ///< true while the session ends
 };
 
-/// A JSON value as a line, without line end.
-std::string line_of(const Json& value);
 /// {"id": …, "error": …} for a request id in JSON.
 std::string error_line(std::string_view id, const Error& error);
 

@@ -1,5 +1,7 @@
 /// hello, ping, objects, destroy, reset, bye.
 
+#include "replay/rpc/session_commands.hpp"
+
 #include <linux/capability.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
@@ -8,7 +10,6 @@
 #include <fstream>
 
 #include "conformance/agent/commands.hpp"
-#include "conformance/agent/conversation.hpp"
 
 namespace rdmawire::agent {
 namespace {
@@ -24,117 +25,52 @@ bool is_privileged() {
   return map >> inside >> outside >> count && inside == 0 && outside == 0 && count == 0xffffffff;
 }
 
-Result<Json> hello(Session& session, Arguments& arguments) {
-  const auto protocol = arguments.number<std::uint32_t>("protocol");
-  static_cast<void>(arguments.text_or("controller", ""));
-  const auto heartbeat = arguments.maybe<std::uint64_t>("heartbeat_ms", {10, 86'400'000});
-  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
-  if (protocol != protocol_version) {
-    return fail(EPROTONOSUPPORT, "protocol: the agent supports version {}, not {}", protocol_version, protocol);
+Result<rpc::Hello::Result> hello(Session& session, const rpc::Hello& request) {
+  if (request.protocol != rpc::protocol_version) {
+    return fail(EPROTONOSUPPORT, "protocol: the agent supports version {}, not {}", rpc::protocol_version,
+                request.protocol);
   }
   session.begun = true;
-  session.heartbeat = static_cast<Loop::Time>(heartbeat.value_or(0)) * Loop::millisecond;
+  session.heartbeat = static_cast<Loop::Time>(request.heartbeat_ms.value_or(0)) * Loop::millisecond;
 
   utsname name{};
   static_cast<void>(uname(&name));
-  return Json{{"protocol", protocol_version},
-              {"agent", "rdmawire-agent " + session.settings().version},
-              {"host", name.nodename},
-              {"kernel", name.release},
-              {"privileged", is_privileged()}};
+  return rpc::Hello::Result{.agent = "rdmawire-agent " + session.settings().version,
+                            .host = name.nodename,
+                            .kernel = name.release,
+                            .privileged = is_privileged()};
 }
 
-Result<Json> ping(Session& session, Arguments& arguments) {
-  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
-  return Json{{"objects", session.objects().size()}, {"time_ns", session.loop().now()}};
+Result<rpc::Ping::Result> ping(Session& session, const rpc::Ping&) {
+  return rpc::Ping::Result{session.objects().size(), static_cast<std::uint64_t>(session.loop().now())};
 }
 
-Result<Json> objects(Session& session, Arguments& arguments) {
-  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
-  Json all = Json::array();
+Result<rpc::ListObjects::Result> objects(Session& session, const rpc::ListObjects&) {
+  rpc::ListObjects::Result all;
   for (const auto& [handle, object] : session.objects()) {
-    Json entry = {{"handle", handle}, {"kind", object->kind()}, {"uses", object->uses()}};
+    Json entry = {{"handle", handle}, {"kind", name_of(object->kind())}, {"uses", object->uses()}};
     entry.update(object->about());
-    all.push_back(std::move(entry));
+    all.objects.push_back(std::move(entry));
   }
-  return Json{{"objects", std::move(all)}};
+  return all;
 }
 
-Result<Json> destroy(Session& session, Arguments& arguments) {
-  const auto handle = arguments.number<std::uint64_t>("object");
-  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
-  if (auto done = session.objects().destroy(handle); !done) return tl::unexpected(done.error());
-  return Json::object();
+Result<rpc::Nothing> destroy(Session& session, const rpc::Destroy& request) {
+  if (auto done = session.objects().destroy(request.object.number); !done) return tl::unexpected(done.error());
+  return rpc::Nothing();
 }
 
-Result<Json> bye(Session& session, Arguments& arguments) {
-  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
+Result<rpc::Reset::Result> reset(Session& session, const rpc::Reset&) { return rpc::Reset::Result{session.reset()}; }
+
+Result<rpc::Bye::Result> bye(Session& session, const rpc::Bye&) {
   session.said_bye = true;
-  return Json{{"released", session.reset()}};
-}
-
-Result<Json> reset(Session& session, Arguments& arguments) {
-  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
-  return Json{{"released", session.reset()}};
+  return rpc::Bye::Result{session.reset()};
 }
 
 }  // namespace
 
-std::span<const Command> session_commands() {
-  static const Command all[] = {
-      {"hello",
-       "Starts a session, and ends the previous one on this channel.",
-       {{"protocol", "number: 1, the version of this protocol"},
-        {"controller", "optional text: name of the controller"},
-        {"heartbeat_ms",
-         "optional number, 10 to 86400000: the session ends after this time without a line, such as `ping`"}},
-       {{"protocol", "1"},
-        {"agent", "program and version"},
-        {"host", "host name"},
-        {"kernel", "kernel release"},
-        {"privileged",
-         "boolean: whether the agent is a privileged consumer (CAP_NET_RAW), which may use Q_Keys "
-         "with the high bit set"}},
-       R"({"protocol":1,"controller":"certify","heartbeat_ms":5000})",
-       R"({"protocol":1,"agent":"rdmawire-agent 0.1.0","host":"guest","kernel":"6.1.0-30-amd64","privileged":true})",
-       &hello},
-      {"ping",
-       "Keeps the session alive.",
-       {},
-       {{"objects", "number of objects in the session"}, {"time_ns", "the agent's monotonic clock, nanoseconds"}},
-       "{}",
-       R"({"objects":4,"time_ns":81370914226})",
-       &ping},
-      {"objects",
-       "Lists the objects of the session, oldest first.",
-       {},
-       {{"objects", "list of `handle`, `kind`, `uses` (handles of its parent objects) and further attributes"}},
-       "{}",
-       R"({"objects":[{"handle":1,"kind":"device","uses":[],"name":"rxe0"},{"handle":2,"kind":"pd","uses":[1]}]})",
-       &objects},
-      {"destroy",
-       "Releases an object. EBUSY: other objects use it. Handles are not reused.",
-       {{"object", "handle of any kind"}},
-       {},
-       R"({"object":2})",
-       "{}",
-       &destroy},
-      {"reset",
-       "Releases all objects, newest first. Waiting commands are canceled without a response.",
-       {},
-       {{"released", "number of released objects"}},
-       "{}",
-       R"({"released":4})",
-       &reset},
-      {"bye",
-       "Ends the session as `reset` does. The next `hello` starts a new one.",
-       {},
-       {{"released", "number of released objects"}},
-       "{}",
-       R"({"released":0})",
-       &bye},
-  };
-  return all;
+std::vector<Handler> session_handlers() {
+  return {handler(hello), handler(ping), handler(objects), handler(destroy), handler(reset), handler(bye)};
 }
 
 }  // namespace rdmawire::agent

@@ -8,34 +8,73 @@
 
 #include "conformance/agent/commands.hpp"
 #include "conformance/agent/kinds.hpp"
+#include "replay/rpc/range.hpp"
+#include "replay/rpc/work_commands.hpp"
 
 namespace rdmawire::agent {
 namespace {
 
-constexpr std::size_t most_requests = 4096;
-constexpr std::size_t most_sges = 256;
+/// Converts requests of the controller, and keeps the first error.
+class Converter {
+ public:
+  explicit Converter(const Objects& objects) : objects_(&objects) {}
 
-/// {"mr","offset","length"} or {"addr","length","lkey"}. Inline data is copied from this process without a key check.
-/// Therefore its address is computed here and cannot be chosen by the controller.
-std::vector<ibv_sge> read_sges(Arguments& request, bool is_inline) {
+  void start(std::size_t index) { path_ = fmt::format("requests[{}]: ", index); }
+  void report_error(const Error& error) {
+    if (!error_) error_ = Error{error.number, path_ + error.message};
+  }
+  void report_error(std::string_view name, int number, std::string_view what) {
+    report_error({number, fmt::format("{}: {}", name, what)});
+  }
+  [[nodiscard]] const std::optional<Error>& error() const { return error_; }
+
+  /// Inline data is copied from this process without a key check. Therefore its address is computed here and cannot be
+  /// chosen by the controller.
+  std::vector<ibv_sge> sges(const std::vector<rpc::Sge>& given, bool is_inline);
+  void limit_sges(std::size_t count, std::uint32_t most, std::string_view what) {
+    if (count > most)
+      report_error("sges", EINVAL, fmt::format("{} entries; the limit of the {} is {}", count, what, most));
+  }
+  /// The value of a member that this request must have.
+  template <class T>
+  T mandatory(const std::optional<T>& value, std::string_view name) {
+    if (!value) report_error(name, EINVAL, "missing required argument");
+    return value.value_or(T());
+  }
+  /// A member that this request must not have.
+  template <class T>
+  void absent(const std::optional<T>& value, std::string_view name, std::string_view condition) {
+    if (value) report_error(name, EINVAL, condition);
+  }
+  [[nodiscard]] const Objects& objects() const { return *objects_; }
+
+ private:
+  const Objects* objects_;
+  std::string path_;
+  std::optional<Error> error_;
+};
+
+std::vector<ibv_sge> Converter::sges(const std::vector<rpc::Sge>& given, bool is_inline) {
   std::vector<ibv_sge> sges;
-  for (Arguments& entry : request.inner_list("sges", most_sges)) {
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const rpc::Sge& entry = given[i];
+    const auto wrong = [&](std::string_view name, int number, std::string_view what) {
+      report_error(fmt::format("sges[{}]: {}", i, name), number, what);
+    };
     ibv_sge sge{};
-    if (entry.has("mr")) {
-      const auto* mr = entry.object<Mr>("mr");
-      const std::uint64_t has = mr != nullptr ? mr->length() : 0;
-      const auto offset = entry.number_or<std::uint64_t>("offset", 0, {0, has});
-      const auto left = std::min<std::uint64_t>(has - std::min(offset, has), UINT32_MAX);
-      sge.length = entry.number_or<std::uint32_t>("length", static_cast<std::uint32_t>(left), {0, left});
-      if (mr != nullptr) {
-        sge.addr = (is_inline ? reinterpret_cast<std::uintptr_t>(mr->memory()) : mr->iova()) + offset;
-        sge.lkey = mr->verbs()->lkey;
+    if (const auto* mr = objects_->of<Mr>(entry.mr)) {
+      const auto range = rpc::range_of(entry.offset, entry.length, mr->length());
+      if (!range) {
+        report_error(fmt::format("sges[{}]", i), range.error().number, range.error().message);
+        return sges;
       }
+      sge.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(range->length, UINT32_MAX));
+      sge.addr = (is_inline ? reinterpret_cast<std::uintptr_t>(mr->memory()) : mr->iova()) + range->offset;
+      sge.lkey = mr->verbs()->lkey;
     } else {
-      sge.addr = entry.number<std::uint64_t>("addr");
-      sge.length = entry.number<std::uint32_t>("length");
-      sge.lkey = entry.number<std::uint32_t>("lkey");
-      if (is_inline) entry.report_error("addr", EINVAL, "inline requires entries of the form mr, offset, length");
+      if (!entry.length) wrong("length", EINVAL, "missing required argument");
+      if (is_inline) wrong("addr", EINVAL, "inline requires entries of the form mr, offset, length");
+      sge = {entry.addr, entry.length.value_or(0), entry.lkey};
     }
     sges.push_back(sge);
   }
@@ -47,121 +86,101 @@ struct SendRequest {
   ibv_send_wr wr{};
   std::vector<ibv_sge> sges;
   std::uint64_t opcode = 0;
-  std::vector<std::uint8_t> bytes;  ///< for atomic_write
-  std::uint32_t flush_length = 0;
-  std::uint8_t flush_type = 0, flush_level = 0;
+  const rpc::SendRequest* request = nullptr;
 };
 
-void read_remote(Arguments& request, SendRequest& into) {
-  switch (into.opcode) {
-    case IBV_WR_RDMA_WRITE:
-    case IBV_WR_RDMA_WRITE_WITH_IMM:
-    case IBV_WR_RDMA_READ:
-    case opcode_flush:
-    case opcode_atomic_write:
-      into.wr.wr.rdma.remote_addr = request.number<std::uint64_t>("remote_addr");
-      into.wr.wr.rdma.rkey = request.number<std::uint32_t>("rkey");
-      break;
-    case IBV_WR_ATOMIC_CMP_AND_SWP:
-    case IBV_WR_ATOMIC_FETCH_AND_ADD:
-      into.wr.wr.atomic.remote_addr = request.number<std::uint64_t>("remote_addr");
-      into.wr.wr.atomic.rkey = request.number<std::uint32_t>("rkey");
-      if (into.opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
-        into.wr.wr.atomic.compare_add = request.number<std::uint64_t>("compare");
-        into.wr.wr.atomic.swap = request.number<std::uint64_t>("swap");
-      } else {
-        into.wr.wr.atomic.compare_add = request.number<std::uint64_t>("add");
-      }
-      break;
-    default: break;
-  }
-}
-
-void read_send(Arguments& request, const Qp* qp, SendRequest& into) {
-  const ibv_qp_type type = qp != nullptr ? qp->verbs()->qp_type : IBV_QPT_RC;
+void convert_send(Converter& convert, const rpc::SendRequest& request, const Qp& qp, SendRequest& into) {
+  const ibv_qp_type type = qp.verbs()->qp_type;
   ibv_send_wr& wr = into.wr;
-  wr.wr_id = request.number_or<std::uint64_t>("wr_id", 0);
-  into.opcode = request.choice("opcode", names::opcode);
+  into.request = &request;
+  into.opcode = request.opcode.value();
+  wr.wr_id = request.wr_id;
   wr.opcode = static_cast<ibv_wr_opcode>(into.opcode);
-  wr.send_flags = static_cast<unsigned>(request.bits("flags", names::send_flags));
+  wr.send_flags = static_cast<unsigned>(request.flags.bits());
+  if (request.is_reg_mr()) convert.report_error("opcode", EOPNOTSUPP, "reg_mr is supported only by reference devices");
   const bool is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
-  into.sges = read_sges(request, is_inline);
+  into.sges = convert.sges(request.sges, is_inline);
   if (is_inline) {
     std::uint64_t length = 0;
     for (const ibv_sge& sge : into.sges) length += sge.length;
-    if (qp != nullptr && length > qp->granted.max_inline_data) {
-      request.report_error(
+    if (length > qp.granted.max_inline_data) {
+      convert.report_error(
           "sges", EINVAL,
-          fmt::format("{} inline bytes; the limit of the queue pair is {}", length, qp->granted.max_inline_data));
+          fmt::format("{} inline bytes; the limit of the queue pair is {}", length, qp.granted.max_inline_data));
     }
   }
-  if (qp != nullptr && into.sges.size() > qp->granted.max_send_sge) {
-    request.report_error(
-        "sges", EINVAL,
-        fmt::format("{} entries; the limit of the queue pair is {}", into.sges.size(), qp->granted.max_send_sge));
-  }
+  convert.limit_sges(into.sges.size(), qp.granted.max_send_sge, "queue pair");
   wr.sg_list = into.sges.data();
   wr.num_sge = static_cast<int>(into.sges.size());
 
-  if (into.opcode == IBV_WR_SEND_WITH_IMM || into.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
-    wr.imm_data = htobe32(request.number<std::uint32_t>("imm"));
+  if (request.has_immediate()) {
+    if (request.imm > UINT32_MAX) convert.report_error(rpc::out_of_range("imm", 0, UINT32_MAX, request.imm));
+    wr.imm_data = htobe32(static_cast<std::uint32_t>(request.imm));
   }
-  if (into.opcode == IBV_WR_SEND_WITH_INV || into.opcode == IBV_WR_LOCAL_INV) {
-    wr.invalidate_rkey = request.number<std::uint32_t>("invalidate_rkey");
+  if (request.invalidates()) wr.invalidate_rkey = request.invalidate_rkey;
+  if (request.is_bind_mw()) {
+    wr.bind_mw.mw = convert.objects().of<Mw>(request.mw).verbs();
+    wr.bind_mw.rkey = request.new_rkey;
+    wr.bind_mw.bind_info =
+        bind_info(convert.objects().of<Mr>(request.mr), request.addr, request.length, request.access.bits());
+  } else if (request.is_compare_swap()) {
+    wr.wr.atomic = {request.remote_addr, request.compare, request.swap, request.rkey};
+  } else if (request.is_fetch_add()) {
+    wr.wr.atomic = {request.remote_addr, request.add, 0, request.rkey};
+  } else if (request.is_remote()) {
+    wr.wr.rdma = {request.remote_addr, request.rkey};
   }
-  if (into.opcode == IBV_WR_BIND_MW) {
-    const auto* mw = request.object<Mw>("mw");
-    const auto* mr = request.maybe_object<Mr>("mr");
-    wr.bind_mw.mw = mw != nullptr ? mw->verbs() : nullptr;
-    wr.bind_mw.rkey = request.number<std::uint32_t>("new_rkey");
-    wr.bind_mw.bind_info.mr = mr != nullptr ? mr->verbs() : nullptr;
-    wr.bind_mw.bind_info.addr = request.number_or<std::uint64_t>("addr", mr != nullptr ? mr->iova() : 0);
-    wr.bind_mw.bind_info.length = request.number_or<std::uint64_t>("length", mr != nullptr ? mr->length() : 0);
-    wr.bind_mw.bind_info.mw_access_flags = static_cast<unsigned>(request.bits("access", names::access));
+  if (request.is_flush()) {
+    const auto length = convert.mandatory(request.length, "length");
+    if (length > UINT32_MAX) convert.report_error(rpc::out_of_range("length", 0, UINT32_MAX, length));
   }
-  if (into.opcode == opcode_atomic_write) {
-    into.bytes = request.bytes("bytes", 8);
-    if (into.bytes.size() != 8) request.report_error("bytes", EINVAL, "must be eight bytes");
-  }
-  if (into.opcode == opcode_flush) {
-    into.flush_length = request.number<std::uint32_t>("length");
-    into.flush_type = static_cast<std::uint8_t>(request.bits("placement", names::flush_type));
-    into.flush_level = static_cast<std::uint8_t>(request.choice("selectivity", names::flush_level));
-  }
-  read_remote(request, into);
   if (type == IBV_QPT_UD) {
-    const auto* ah = request.object<Ah>("ah");
-    wr.wr.ud.ah = ah != nullptr ? ah->verbs() : nullptr;
-    wr.wr.ud.remote_qpn = request.number<std::uint32_t>("remote_qpn");
-    wr.wr.ud.remote_qkey = request.number<std::uint32_t>("remote_qkey");
-    const bool sends = into.opcode == IBV_WR_SEND || into.opcode == IBV_WR_SEND_WITH_IMM;
-    if (!sends) request.report_error("opcode", EINVAL, "must be send or send_imm with UD");
+    wr.wr.ud.ah = nullptr;
+    if (const auto* ah = convert.objects().of<Ah>(request.ah)) {
+      wr.wr.ud.ah = ah->verbs();
+    } else {
+      convert.report_error("ah", EINVAL, "missing required argument");
+    }
+    wr.wr.ud.remote_qpn = convert.mandatory(request.remote_qpn, "remote_qpn");
+    wr.wr.ud.remote_qkey = convert.mandatory(request.remote_qkey, "remote_qkey");
+    if (request.opcode.name != "send" && request.opcode.name != "send_imm")
+      convert.report_error("opcode", EINVAL, "must be send or send_imm with UD");
+  } else {
+    convert.absent(request.ah, "ah", "only with UD");
+    convert.absent(request.remote_qpn, "remote_qpn", "only with UD");
+    convert.absent(request.remote_qkey, "remote_qkey", "only with UD");
   }
-  if (type == IBV_QPT_XRC_SEND) wr.qp_type.xrc.remote_srqn = request.number<std::uint32_t>("remote_srqn");
+  if (type == IBV_QPT_XRC_SEND) {
+    wr.qp_type.xrc.remote_srqn = convert.mandatory(request.remote_srqn, "remote_srqn");
+  } else {
+    convert.absent(request.remote_srqn, "remote_srqn", "only with XRC");
+  }
 }
 
 /// True if only the ibv_wr_ calls can post the request.
 bool is_extended(const SendRequest& request) {
-  return request.opcode == opcode_flush || request.opcode == opcode_atomic_write;
+  return request.request->is_flush() || request.request->is_atomic_write();
 }
 
-int post_extended(const Qp& qp, const SendRequest& request) {
-  const std::uint64_t needed = number_of(names::send_ops, name_of(names::opcode, request.opcode)).value_or(0);
+int post_extended(const Qp& qp, const SendRequest& sent) {
+  const rpc::SendRequest& request = *sent.request;
+  const std::uint64_t needed = number_of(names::send_ops, request.opcode.name).value_or(0);
   ibv_qp_ex* extended = ibv_qp_to_qp_ex(qp.verbs());
   if (extended == nullptr || (qp.send_ops & needed) == 0) return EOPNOTSUPP;
-  if (request.opcode == opcode_atomic_write) {
+  if (request.is_atomic_write()) {
     ibv_wr_start(extended);
-    extended->wr_id = request.wr.wr_id;
-    extended->wr_flags = request.wr.send_flags;
-    ibv_wr_atomic_write(extended, request.wr.wr.rdma.rkey, request.wr.wr.rdma.remote_addr, request.bytes.data());
+    extended->wr_id = sent.wr.wr_id;
+    extended->wr_flags = sent.wr.send_flags;
+    ibv_wr_atomic_write(extended, request.rkey, request.remote_addr, request.bytes.data());
     return ibv_wr_complete(extended);
   }
 #ifdef RDMAWIRE_HAVE_FLUSH
   ibv_wr_start(extended);
-  extended->wr_id = request.wr.wr_id;
-  extended->wr_flags = request.wr.send_flags;
-  ibv_wr_flush(extended, request.wr.wr.rdma.rkey, request.wr.wr.rdma.remote_addr, request.flush_length,
-               request.flush_type, request.flush_level);
+  extended->wr_id = sent.wr.wr_id;
+  extended->wr_flags = sent.wr.send_flags;
+  ibv_wr_flush(extended, request.rkey, request.remote_addr, *request.length,
+               static_cast<std::uint8_t>(request.placement.bits()),
+               static_cast<std::uint8_t>(request.selectivity.value()));
   return ibv_wr_complete(extended);
 #else
   return EOPNOTSUPP;
@@ -174,18 +193,20 @@ tl::unexpected<Error> bad_request(std::string_view call, int number, std::size_t
   return tl::unexpected(std::move(error));
 }
 
-Result<Json> post_send(Session&, Arguments& arguments) {
-  const auto* qp = arguments.object<Qp>("qp");
-  auto given = arguments.inner_list("requests", most_requests);
-  std::vector<SendRequest> requests(given.size());
-  for (std::size_t i = 0; i < given.size(); ++i) read_send(given[i], qp, requests[i]);
-  if (given.empty()) arguments.report_error("requests", EINVAL, "requires at least one entry");
-  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
+Result<rpc::PostSend::Result> post_send(Session& session, const rpc::PostSend& request) {
+  const Qp& qp = session.objects().of<Qp>(request.qp);
+  Converter convert(session.objects());
+  std::vector<SendRequest> requests(request.requests.size());
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    convert.start(i);
+    convert_send(convert, request.requests[i], qp, requests[i]);
+  }
+  if (convert.error()) return tl::unexpected(*convert.error());
 
   // Sequences of requests for ibv_post_send. Other requests are posted one by one.
   for (std::size_t i = 0; i < requests.size();) {
     if (is_extended(requests[i])) {
-      if (const int wrong = post_extended(*qp, requests[i]); wrong != 0) {
+      if (const int wrong = post_extended(qp, requests[i]); wrong != 0) {
         auto error = bad_request("ibv_wr_complete", wrong, i);
         if (wrong == EOPNOTSUPP) {
           error.value().message = fmt::format(
@@ -202,14 +223,14 @@ Result<Json> post_send(Session&, Arguments& arguments) {
     std::size_t end = i + 1;
     for (; end < requests.size() && !is_extended(requests[end]); ++end) requests[end - 1].wr.next = &requests[end].wr;
     ibv_send_wr* bad = nullptr;
-    if (const int wrong = ibv_post_send(qp->verbs(), &requests[i].wr, &bad); wrong != 0) {
+    if (const int wrong = ibv_post_send(qp.verbs(), &requests[i].wr, &bad); wrong != 0) {
       std::size_t index = i;
       while (index + 1 < end && &requests[index].wr != bad) ++index;
       return bad_request("ibv_post_send", wrong, bad == nullptr ? i : index);
     }
     i = end;
   }
-  return Json{{"posted", requests.size()}};
+  return rpc::PostSend::Result{requests.size()};
 }
 
 struct ReceiveRequest {
@@ -217,27 +238,23 @@ struct ReceiveRequest {
   std::vector<ibv_sge> sges;
 };
 
-Result<Json> post_recv(Session&, Arguments& arguments) {
-  const auto* qp = arguments.maybe_object<Qp>("qp");
-  const auto* srq = arguments.maybe_object<Srq>("srq");
-  if (arguments.has("qp") == arguments.has("srq")) arguments.report_error("qp", EINVAL, "either qp or srq is required");
-  auto given = arguments.inner_list("requests", most_requests);
-  std::vector<ReceiveRequest> requests(given.size());
-  const std::uint32_t most = qp != nullptr ? qp->granted.max_recv_sge : srq != nullptr ? srq->most_sge : 0;
-  for (std::size_t i = 0; i < given.size(); ++i) {
+Result<rpc::PostRecv::Result> post_recv(Session& session, const rpc::PostRecv& request) {
+  const auto* qp = session.objects().of<Qp>(request.qp);
+  const auto* srq = session.objects().of<Srq>(request.srq);
+  if ((qp != nullptr) == (srq != nullptr)) return fail(EINVAL, "qp: either qp or srq is required");
+  Converter convert(session.objects());
+  std::vector<ReceiveRequest> requests(request.requests.size());
+  for (std::size_t i = 0; i < requests.size(); ++i) {
     ReceiveRequest& into = requests[i];
-    into.wr.wr_id = given[i].number_or<std::uint64_t>("wr_id", 0);
-    into.sges = read_sges(given[i], false);
-    if (into.sges.size() > most) {
-      given[i].report_error("sges", EINVAL,
-                            fmt::format("{} entries; the limit of the queue is {}", into.sges.size(), most));
-    }
+    convert.start(i);
+    into.wr.wr_id = request.requests[i].wr_id;
+    into.sges = convert.sges(request.requests[i].sges, false);
+    convert.limit_sges(into.sges.size(), qp != nullptr ? qp->granted.max_recv_sge : srq->most_sge, "queue");
     into.wr.sg_list = into.sges.data();
     into.wr.num_sge = static_cast<int>(into.sges.size());
     if (i > 0) requests[i - 1].wr.next = &into.wr;
   }
-  if (given.empty()) arguments.report_error("requests", EINVAL, "requires at least one entry");
-  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
+  if (convert.error()) return tl::unexpected(*convert.error());
 
   // A QP with an SRQ has no receive queue, and libraries report that differently.
   if (qp != nullptr && qp->verbs()->srq != nullptr)
@@ -250,54 +267,11 @@ Result<Json> post_recv(Session&, Arguments& arguments) {
     while (index + 1 < requests.size() && &requests[index].wr != bad) ++index;
     return bad_request(qp != nullptr ? "ibv_post_recv" : "ibv_post_srq_recv", wrong, bad == nullptr ? 0 : index);
   }
-  return Json{{"posted", requests.size()}};
+  return rpc::PostRecv::Result{requests.size()};
 }
 
 }  // namespace
 
-std::span<const Command> work_commands() {
-  static const Command all[] = {
-      {"post_send",
-       "Posts send requests. If a request is rejected, the preceding ones are posted: the message contains "
-       "`requests[2]`. "
-       "No request is posted if one is malformed.\n\n"
-       "A request has `opcode`: `write`, `write_imm`, `send`, `send_imm`, `send_inv`, `read`, `compare_swap`, "
-       "`fetch_add`, `local_inv`, `bind_mw`, `flush`, `atomic_write`, and these members:\n\n"
-       "| member | of | |\n|---|---|---|\n"
-       "| `wr_id` | all | optional number (default 0) |\n"
-       "| `flags` | all | optional list: `signaled`, `solicited`, `fence`, `inline`, `ip_csum` |\n"
-       "| `sges` | all | optional list of `{mr, offset, length}` (`offset` 0, `length` to the region's end), or, with "
-       "any address and key, `{addr, length, lkey}`. `inline` requires the first form |\n"
-       "| `imm` | `send_imm`, `write_imm` | number, in host byte order |\n"
-       "| `invalidate_rkey` | `send_inv`, `local_inv` | number |\n"
-       "| `remote_addr`, `rkey` | `write`, `write_imm`, `read`, atomics, `flush`, `atomic_write` | numbers |\n"
-       "| `compare`, `swap` | `compare_swap` | 64-bit numbers |\n"
-       "| `add` | `fetch_add` | 64-bit number |\n"
-       "| `mw`, `mr`, `new_rkey`, `addr`, `length`, `access` | `bind_mw` | as for `bind_mw` (unbinds without `mr`) |\n"
-       "| `bytes` | `atomic_write` | eight bytes |\n"
-       "| `length`, `placement`, `selectivity` | `flush` | bytes, list of `global` and `persistent`, `range` or `mr` "
-       "|\n"
-       "| `ah`, `remote_qpn`, `remote_qkey` | all, with UD | handle, numbers |\n"
-       "| `remote_srqn` | all, with XRC | number |",
-       {{"qp", "handle of a queue pair"}, {"requests", "list, 1 to 4096"}},
-       {{"posted", "number of posted requests"}},
-       R"({"qp":9,"requests":[{"opcode":"write","wr_id":7,"flags":["signaled"],"sges":[{"mr":4,"length":64}],)"
-       R"("remote_addr":140216412057600,"rkey":1137}]})",
-       R"({"posted":1})",
-       &post_send},
-      {"post_recv",
-       "Posts receive requests to a queue pair or a shared receive queue. A request has `wr_id` (optional number, 0) "
-       "and "
-       "`sges` (optional, as for `post_send`).",
-       {{"qp", "optional handle of a queue pair"},
-        {"srq", "optional handle of a shared receive queue (either qp or srq is required)"},
-        {"requests", "list, 1 to 4096"}},
-       {{"posted", "number of posted requests"}},
-       R"({"qp":9,"requests":[{"wr_id":1,"sges":[{"mr":4,"offset":1024,"length":64}]}]})",
-       R"({"posted":1})",
-       &post_recv},
-  };
-  return all;
-}
+std::vector<Handler> work_handlers() { return {handler(post_send), handler(post_recv)}; }
 
 }  // namespace rdmawire::agent

@@ -75,9 +75,8 @@ std::vector<device::Completion> AgentTarget::completions(std::size_t least, std:
     completion.id = one.value("wr_id", std::uint64_t{0});
     completion.status = static_cast<device::Status>(one.value("status_number", 0U));
     completion.bytes = one.value("byte_len", 0U);
-    for (const auto& opcode : names::completion_opcode)
-      if (opcode.name == one.value("opcode", ""))
-        completion.opcode = static_cast<device::CompletionOpcode>(opcode.value);
+    if (const auto opcode = rpc::number_of(rpc::names::wc_opcode, one.value("opcode", "")))
+      completion.opcode = static_cast<device::CompletionOpcode>(*opcode);
     completion.qpn = one.value("qp_num", 0U);
     completion.has_immediate = one.contains("imm");
     completion.immediate = one.value("imm", 0U);

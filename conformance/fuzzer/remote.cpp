@@ -8,6 +8,7 @@
 
 #include "conformance/device/roce/cm_messages.hpp"
 #include "conformance/device/roce/names.hpp"
+#include "conformance/device/roce/verbs_rpc_handler.hpp"
 #include "conformance/fuzzer/agent_target.hpp"
 #include "conformance/fuzzer/iwarp.hpp"
 #include "conformance/fuzzer/layout.hpp"

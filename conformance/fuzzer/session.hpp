@@ -137,7 +137,6 @@ class Session {
   void found(Alarm alarm);
   std::optional<std::string> revive_and_record(Alarm alarm);
   [[nodiscard]] double left() const;
-  std::optional<std::string> check_alive();
   void keep(const Script& script);
   void load_corpus();
   void load_state(const std::filesystem::path& path);

@@ -51,7 +51,6 @@ class StepGenerator {
   Step next(DeviceFixture& fixture, const FrameMaker& maker);
   /// Update the history after a step.
   void add_to_history(const Step& step, const Bases& bases);
-  void clear_history() { history_.clear(); }
 
  private:
   Step anything(DeviceFixture& fixture, const FrameMaker& maker);

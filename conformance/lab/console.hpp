@@ -42,12 +42,10 @@ class ConsoleWatch {
   void line(std::string text);
 
   std::string partial_;
-  bool overlong_ = false;
   std::vector<KernelReport> complaints_;
   std::vector<std::string> last_;
   std::uint64_t count_ = 0;
   bool open_ = false;  // following lines belong to the last report
-  bool cut_here_ = false;
   bool panicked_ = false;
 };
 

@@ -14,8 +14,6 @@ tl::unexpected<LabError> system_failure(const std::string& what) {
                  what + ": " + std::strerror(number));
 }
 
-bool stop_requested(StopDescriptor stop) { return stopped_within(stop, std::chrono::milliseconds(0)); }
-
 bool stopped_within(StopDescriptor stop, std::chrono::milliseconds time) {
   if (stop < 0) {
     if (time.count() > 0) std::this_thread::sleep_for(time);

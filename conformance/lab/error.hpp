@@ -39,7 +39,6 @@ tl::unexpected<LabError> system_failure(const std::string& what);
 
 /// A file descriptor, for example an eventfd, that becomes and stays readable when the operation must stop (-1: none).
 using StopDescriptor = int;
-[[nodiscard]] bool stop_requested(StopDescriptor stop);
 /// Waits for this time. Returns true if the operation must stop.
 bool stopped_within(StopDescriptor stop, std::chrono::milliseconds time);
 

@@ -5,31 +5,16 @@
 namespace rdmawire::conformance {
 namespace {
 
-struct Row {
-  std::string_view name, sentence;
+/// In the order of Reason.
+constexpr std::array<std::string_view, reasons> names{
+    "start_not_seen",      "capture_lost", "maybe_lost_downstream", "truncated",      "direction_not_seen",
+    "paired_by_inference", "damaged",      "modified_in_transit",   "order_unknown",  "negotiation_not_seen",
+    "capability_unknown",  "in_flight",    "out_of_window",         "peer_violation", "device_internal",
 };
-constexpr std::array<Row, reasons> rows{{
-    {"start_not_seen", "the start of the connection is not in the capture"},
-    {"capture_lost", "packets are missing, possibly only from the capture"},
-    {"maybe_lost_downstream", "the packet may have been lost downstream of the capture point"},
-    {"truncated", "the capture contains only the start of the packet"},
-    {"direction_not_seen", "the other direction is not in the capture or not paired"},
-    {"paired_by_inference", "the two directions are paired only by inference"},
-    {"damaged", "the packet's CRC is invalid, so its fields are unreliable"},
-    {"modified_in_transit", "a hop between the sender and the capture may have changed the packet"},
-    {"order_unknown", "the network or the capture may have reordered two packets"},
-    {"negotiation_not_seen", "the negotiated parameters (path MTU, timers, limits) are unknown"},
-    {"capability_unknown", "it is unknown whether the device supports the optional feature"},
-    {"in_flight", "the packet may have been sent before the packet that forbids it arrived"},
-    {"out_of_window", "the referenced packet is no longer remembered"},
-    {"peer_violation", "the peer violates the protocol, and the reaction is unspecified"},
-    {"device_internal", "the state is internal to the device: memory, receive queues, other QPs"},
-}};
 
 }  // namespace
 
-std::string_view to_string(Reason reason) { return rows[static_cast<std::size_t>(reason)].name; }
-std::string_view sentence_of(Reason reason) { return rows[static_cast<std::size_t>(reason)].sentence; }
+std::string_view to_string(Reason reason) { return names[static_cast<std::size_t>(reason)]; }
 
 std::uint64_t ResultCounters::inconclusive() const {
   return std::accumulate(inconclusive_by_reason.begin(), inconclusive_by_reason.end(), std::uint64_t{0});

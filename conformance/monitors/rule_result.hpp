@@ -30,8 +30,6 @@ inline constexpr std::size_t reasons = static_cast<std::size_t>(Reason::device_i
 
 /// The name in JSON: "start_not_seen".
 std::string_view to_string(Reason reason);
-/// The description: "the start of the connection is not in the capture".
-std::string_view sentence_of(Reason reason);
 
 /// Pass, violation, or inconclusive with a reason.
 class RuleResult {

@@ -165,7 +165,6 @@ constexpr RcProgress judge(std::span<const RcOutstanding> outstanding, const Req
 /// Returns the local ACK timeout of a code from 0 to 31, in nanoseconds: 4.096 µs · 2^code. 0: no timer. The timer
 /// expires after one to four times this value. C9-140 to C9-142, 9.7.6.1.3.
 constexpr std::int64_t ack_timeout_ns(std::uint8_t code) { return code == 0 ? 0 : std::int64_t{4096} << (code & 31); }
-inline constexpr int ack_timeout_latest = 4;
 
 /// Retry counters of a requester.
 struct RcRetries {

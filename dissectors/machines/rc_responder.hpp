@@ -91,10 +91,6 @@ enum class RcReaction : std::uint8_t {
   nak_operational,
   rnr_nak,
 };
-constexpr bool is_error(RcReaction reaction) {
-  return reaction == RcReaction::nak_invalid || reaction == RcReaction::nak_access ||
-         reaction == RcReaction::nak_operational;
-}
 
 /// Result of a memory access.
 enum class Access : std::uint8_t { granted, refused, failed };

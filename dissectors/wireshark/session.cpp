@@ -191,9 +191,7 @@ void Session::save(Row& row) {
     }
     if (kept_ + bytes.size() > options_.kept_bytes) {
       // Headers are always kept. A dropped payload would read as zeros.
-      const auto headers = std::min(pdu.length, from.stack.payload.offset);
-      dropped_ += pdu.length - headers;
-      pdu.length = headers;
+      pdu.length = std::min(pdu.length, from.stack.payload.offset);
     }
     pdu.bytes = keep_bytes(bytes.first(pdu.length));
   }
@@ -251,10 +249,7 @@ void Session::keep_segment(Row& row) {
   row.segment = static_cast<std::uint32_t>(segments_.end() - 1);
   segment.position = op.position;
   segment.length = range.length;
-  if (kept_ + range.length > options_.kept_bytes) {
-    dropped_ += range.length;
-    return;
-  }
+  if (kept_ + range.length > options_.kept_bytes) return;
   segment.bytes = keep_bytes(stack.bytes_of(range));
 }
 
@@ -288,7 +283,6 @@ void Session::keep_stream_segments() {
     open.next = offset + bytes.size();
     message.frames.push_back(static_cast<std::uint32_t>(packet_.number));
     if (open.whole && kept_ + bytes.size() > options_.kept_bytes) {
-      dropped_ += bytes.size();
       kept_ -= message.bytes.size();
       message.bytes = {};
       open.whole = false;

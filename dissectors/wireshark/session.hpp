@@ -206,8 +206,6 @@ class Session final : public tracking::Sink {
   [[nodiscard]] bool is_not_rpc(std::uint64_t frame) const;
   /// Number of connections with packets.
   [[nodiscard]] std::uint32_t streams() const { return streams_; }
-  /// Bytes dropped because of the memory limit (SessionOptions::kept_bytes).
-  [[nodiscard]] std::uint64_t bytes_dropped() const { return dropped_; }
 
   /// Reassembles the message whose last segment is in the frame. Returns false if there is none, or if segments
   /// are missing or were dropped. Not needed for messages of one packet.
@@ -382,7 +380,6 @@ class Session final : public tracking::Sink {
   std::uint64_t last_frame_ = 0;
   std::uint32_t streams_ = 0;
   std::size_t kept_ = 0;
-  std::uint64_t dropped_ = 0;
   bool finished_ = false, once_ = false;
 };
 

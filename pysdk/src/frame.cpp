@@ -833,7 +833,6 @@ Bytes frame_bytes(py::handle frame) {
   static_cast<void>(data.bytes());  // raises if a computed length does not fit
   return data.view();
 }
-const HeaderStack& frame_stack(py::handle frame) { return data_of(frame.ptr()).stack(); }
 LinkType frame_link(py::handle frame) { return data_of(frame.ptr()).link; }
 Frame frame_values(py::handle frame) { return data_of(frame.ptr()).values(); }
 

@@ -27,9 +27,8 @@ py::object make_frame(Frame values, LinkType link = LinkType::ethernet);
 LinkType link_of_first(const Frame& frame);
 
 bool is_frame(py::handle object);
-/// The following functions require is_frame(). Bytes and stack are valid until the frame changes or is destroyed.
+/// The following functions require is_frame(). Bytes are valid until the frame changes or is destroyed.
 Bytes frame_bytes(py::handle frame);
-const HeaderStack& frame_stack(py::handle frame);
 LinkType frame_link(py::handle frame);
 /// Returns a copy that can be changed and encoded.
 Frame frame_values(py::handle frame);

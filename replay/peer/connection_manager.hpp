@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "replay/peer/queue_pair.hpp"
+#include "replay/rpc/events.hpp"
 
 namespace rdmawire::peer {
 
@@ -32,8 +33,11 @@ struct CmEvent {
   int number = 0;                ///< errno of a local or network error
   std::string name = {};         ///< symbolic name of `number`
   int reason = 0;                ///< rejection reason of the peer, IBTA vol 1, 12.6.7.2
+  std::uint64_t cm_id = 0;       ///< handle of the connection
   std::optional<std::uint32_t> qp_num = {};
-  nlohmann::json body = {};  ///< the complete event, see docs/reference/agent-protocol.md
+  std::string message = {};                   ///< of `failed`: the cause
+  std::optional<rpc::AddressVector> ah = {};  ///< of datagrams, for ProtectionDomain::address_handle_of()
+  nlohmann::json body = {};                   ///< the complete event, see docs/reference/agent-protocol.md
 };
 
 struct CmAddress {

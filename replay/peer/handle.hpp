@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -36,14 +37,14 @@ class Handle {
   class Object;
   explicit Handle(std::shared_ptr<Object> object) : object_(std::move(object)) {}
 
-  /// Takes ownership of an object whose handle is in a result under `key`: {"pd": 2}.
-  static PeerResult<std::shared_ptr<Object>> take_in(const std::shared_ptr<Session>& session, std::string_view command,
-                                                     const nlohmann::json& result, const char* key,
-                                                     std::vector<std::shared_ptr<Object>> uses);
-  /// Calls a command for this object, whose argument name is `key`.
-  PeerResult<nlohmann::json> ask(std::string_view command, const char* key, nlohmann::json arguments = nullptr) const;
-  PeerResult<nlohmann::json> ask(std::string_view command, const char* key, nlohmann::json arguments,
-                                 Deadline deadline) const;
+  /// Takes ownership of a new object of the agent.
+  static std::shared_ptr<Object> adopt(const std::shared_ptr<Session>& session, std::uint64_t handle,
+                                       std::vector<std::shared_ptr<Object>> uses);
+  /// Sends a request of the agent protocol (replay/rpc) that contains this handle.
+  template <class Message>
+  PeerResult<typename Message::Result> request(const Message& message, std::optional<Deadline> deadline = {}) const;
+  /// Same, with arguments as JSON.
+  PeerResult<nlohmann::json> call(std::string_view command, const nlohmann::json& arguments) const;
   [[nodiscard]] std::shared_ptr<Session> session() const;
 
   /// The object of another handle, for objects with several parents.

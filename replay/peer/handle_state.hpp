@@ -1,5 +1,5 @@
 #pragma once
-/// Internal: the object of a Handle, and parsing of results.
+/// Internal: the object of a Handle, and requests.
 
 #include <fmt/format.h>
 
@@ -8,6 +8,7 @@
 
 #include "replay/peer/handle.hpp"
 #include "replay/peer/session_state.hpp"
+#include "replay/rpc/session_commands.hpp"
 
 namespace rdmawire::peer {
 
@@ -18,13 +19,13 @@ class Handle::Object {
   Object(const Object&) = delete;
   Object& operator=(const Object&) = delete;
   ~Object() {
-    if (!gone_) session_->release("destroy", {{"object", number_}});
+    if (!gone_) session_->release(rpc::Destroy::command().name, rpc::arguments_of(rpc::Destroy{{number_}}));
   }
 
   [[nodiscard]] const std::shared_ptr<Session>& session() const { return session_; }
   [[nodiscard]] std::uint64_t number() const { return number_; }
   PeerResult<void> release() {
-    const auto released = session_->call("destroy", {{"object", number_}});
+    const auto released = session_->call(rpc::Destroy::command().name, rpc::arguments_of(rpc::Destroy{{number_}}));
     if (!released) return tl::unexpected(released.error());
     gone_ = true;
     return {};
@@ -43,79 +44,35 @@ inline tl::unexpected<PeerError> unreadable(std::string_view command, std::strin
                                    fmt::format("{}: the agent's response has no valid {}", command, what)));
 }
 
-/// For commands whose result contains nothing that the caller needs.
-inline PeerResult<void> done(const PeerResult<nlohmann::json>& result) {
+inline tl::unexpected<PeerError> empty_handle(std::string_view command) {
+  return tl::unexpected(
+      peer_error(PeerError::Kind::usage, EBADF, fmt::format("{}: empty handle (moved from or released)", command)));
+}
+
+/// Sends a request and reads its result.
+template <class Message>
+PeerResult<typename Message::Result> request(Session& session, const Message& message,
+                                             std::optional<Deadline> deadline = {}) {
+  const std::string_view name = Message::command().name;
+  const nlohmann::json arguments = rpc::arguments_of(message);
+  const auto answer = session.call(name, arguments, deadline.value_or(session.options().timeout));
+  if (!answer) return tl::unexpected(answer.error());
+  auto result = rpc::read_result<Message>(*answer);
+  if (!result) return unreadable(name, '"' + result.error() + '"');
+  return std::move(*result);
+}
+
+template <class Message>
+PeerResult<typename Message::Result> Handle::request(const Message& message, std::optional<Deadline> deadline) const {
+  if (!object_) return empty_handle(Message::command().name);
+  return peer::request(*object_->session(), message, deadline);
+}
+
+/// A result of which only the success counts.
+template <class T>
+PeerResult<void> done(const PeerResult<T>& result) {
   if (!result) return tl::unexpected(result.error());
   return {};
 }
-
-/// Reads members of a result, and checks their types. The first missing or mistyped member is remembered.
-class Reader {
- public:
-  explicit Reader(const nlohmann::json& object) : object_(&object) {}
-
-  template <class T>
-  T number(const char* name) {
-    const auto found = find(name);
-    if (found == nullptr || !found->is_number_integer()) return missing<T>(name);
-    // Negative numbers keep their 64-bit representation.
-    return static_cast<T>(found->is_number_unsigned() ? found->get<std::uint64_t>()
-                                                      : static_cast<std::uint64_t>(found->get<std::int64_t>()));
-  }
-  template <class T>
-  std::optional<T> maybe_number(const char* name) {
-    const auto found = find(name);
-    return found == nullptr || found->is_null() ? std::nullopt : std::optional<T>(number<T>(name));
-  }
-  std::string text(const char* name) {
-    const auto found = find(name);
-    if (found == nullptr || !found->is_string()) return missing<std::string>(name);
-    return found->get<std::string>();
-  }
-  std::string text_or(const char* name, std::string fallback) {
-    const auto found = find(name);
-    return found == nullptr || found->is_null() ? std::move(fallback) : text(name);
-  }
-  std::vector<std::string> texts(const char* name) {
-    const auto found = find(name);
-    std::vector<std::string> list;
-    if (found == nullptr || !found->is_array()) return missing<std::vector<std::string>>(name);
-    for (const auto& entry : *found) {
-      if (!entry.is_string()) return missing<std::vector<std::string>>(name);
-      list.push_back(entry.get<std::string>());
-    }
-    return list;
-  }
-  std::vector<std::uint8_t> bytes(const char* name) {
-    const auto read = from_hex(text(name));
-    if (!read) return missing<std::vector<std::uint8_t>>(name);
-    return {read->begin(), read->end()};
-  }
-  const nlohmann::json& list(const char* name) {
-    static const nlohmann::json none = nlohmann::json::array();
-    const auto found = find(name);
-    if (found != nullptr && found->is_array()) return *found;
-    missing<int>(name);
-    return none;
-  }
-
-  /// The first missing or mistyped member.
-  [[nodiscard]] const std::optional<std::string>& wrong() const { return wrong_; }
-
- private:
-  const nlohmann::json* find(const char* name) const {
-    if (!object_->is_object()) return nullptr;
-    const auto found = object_->find(name);
-    return found == object_->end() ? nullptr : &*found;
-  }
-  template <class T>
-  T missing(const char* name) {
-    if (!wrong_) wrong_ = std::string("\"") + name + "\"";
-    return T();
-  }
-
-  const nlohmann::json* object_;
-  std::optional<std::string> wrong_;
-};
 
 }  // namespace rdmawire::peer

@@ -52,9 +52,4 @@ using Message = std::variant<Answer, Event>;
 /// Parses one line.
 tl::expected<Message, std::string> parse_message(std::string_view line);
 
-/// Bytes in the form of the protocol: two hexadecimal digits each.
-std::string to_hex(std::string_view bytes);
-/// Returns nullopt for invalid text. Accepts upper-case digits.
-std::optional<std::string> from_hex(std::string_view text);
-
 }  // namespace rdmawire::peer

@@ -76,13 +76,5 @@ TEST(LineBuffer, BufferIsBoundedByLongestLine) {
   EXPECT_EQ(lines.append("x"), LineBuffer::State::overlong);
 }
 
-TEST(Hex, UsesTwoDigitsPerByte) {
-  EXPECT_EQ(to_hex(std::string_view("\x00\xab\x7f", 3)), "00ab7f");
-  EXPECT_EQ(from_hex("00aB7f"), std::string("\x00\xab\x7f", 3));
-  EXPECT_EQ(from_hex(""), "");
-  EXPECT_EQ(from_hex("0"), std::nullopt);
-  EXPECT_EQ(from_hex("0g"), std::nullopt);
-}
-
 }  // namespace
 }  // namespace rdmawire::peer

@@ -9,6 +9,12 @@
 
 #include "replay/peer/verbs.hpp"
 
+namespace rdmawire::rpc {
+struct AddressVector;
+struct CreateQp;
+struct ModifyQp;
+}  // namespace rdmawire::rpc
+
 namespace rdmawire::peer {
 
 /// A send work request. Only the members that its opcode uses are sent.
@@ -113,6 +119,7 @@ class QueuePair : public Handle {
  private:
   friend class ProtectionDomain;
   using Handle::Handle;
+  PeerResult<void> change(rpc::ModifyQp attributes) const;
   std::uint32_t qp_num_ = 0;
   std::string type_;
   std::uint32_t sgid_index_ = 0;
@@ -133,12 +140,14 @@ class ProtectionDomain : public Handle {
   /// `address`: IPv4, IPv6 or a GID as text.
   [[nodiscard]] PeerResult<AddressHandle> address_handle(const std::string& address,
                                                          std::optional<std::uint32_t> sgid_index = {}) const;
-  /// Uses the address attributes in a CM event: member `ah`.
-  [[nodiscard]] PeerResult<AddressHandle> address_handle_of(const nlohmann::json& attributes) const;
+  /// Uses the address attributes of a CM event: CmEvent::ah.
+  [[nodiscard]] PeerResult<AddressHandle> address_handle_of(const rpc::AddressVector& address) const;
 
  private:
   friend class Device;
   using Handle::Handle;
+  PeerResult<QueuePair> create_queue_pair(const rpc::CreateQp& message,
+                                          std::vector<std::shared_ptr<Object>> uses) const;
   std::uint32_t sgid_index_ = 0;
   std::uint8_t port_ = 1;
 };

@@ -11,6 +11,8 @@
 #include <random>
 
 #include "replay/peer/session_state.hpp"
+#include "replay/rpc/events.hpp"
+#include "replay/rpc/session_commands.hpp"
 
 namespace rdmawire::peer {
 
@@ -20,12 +22,11 @@ using Clock = Deadline::Clock;
 
 namespace {
 
-constexpr int protocol = 1;
 constexpr std::size_t most_questions = 4096;
 constexpr std::size_t most_outgoing_bytes = std::size_t{64} << 20;
 constexpr std::size_t most_held_bytes = std::size_t{128} << 20;
 constexpr milliseconds farewell{1000};
-constexpr milliseconds least_silence{10}, most_silence{86'400'000};  // range accepted by the agent
+constexpr milliseconds least_silence{rpc::least_heartbeat_ms}, most_silence{rpc::most_heartbeat_ms};
 
 /// A random id, different from those of earlier sessions.
 std::string fresh_id() {
@@ -92,10 +93,11 @@ PeerResult<void> Session::greet() {
   {
     std::unique_lock lock(mutex_);
     hello_id_ = fresh_id();
-    json arguments = {{"protocol", protocol}, {"controller", options_.controller}};
+    rpc::Hello hello{.controller = options_.controller};
     if (options_.heartbeat.count() > 0)
-      arguments["heartbeat_ms"] = std::clamp(options_.silence, least_silence, most_silence).count();
-    auto line = compose(hello_id_, "hello", arguments);
+      hello.heartbeat_ms =
+          static_cast<std::uint64_t>(std::clamp(options_.silence, least_silence, most_silence).count());
+    auto line = compose(hello_id_, rpc::Hello::command().name, rpc::arguments_of(hello));
     if (!line) return tl::unexpected(line.error());
     // A previous user of the channel may have left an incomplete line. The agent ignores empty lines.
     line->insert(0, 1, '\n');
@@ -112,10 +114,10 @@ PeerResult<void> Session::greet() {
     }
   }
   if (!answer) return tl::unexpected(answer.error());
-  if (!answer->is_object() || answer->value("protocol", json()) != protocol)
-    return tl::unexpected(
-        peer_error(PeerError::Kind::lost, EPROTONOSUPPORT,
-                   fmt::format("hello: unsupported protocol version, expected {}: {}", protocol, answer->dump())));
+  if (!answer->is_object() || answer->value("protocol", json()) != rpc::protocol_version)
+    return tl::unexpected(peer_error(
+        PeerError::Kind::lost, EPROTONOSUPPORT,
+        fmt::format("hello: unsupported protocol version, expected {}: {}", rpc::protocol_version, answer->dump())));
   hello_ = std::move(*answer);
   const std::lock_guard lock(mutex_);
   beating_ = true;
@@ -203,7 +205,7 @@ void Session::close() {
     {
       std::unique_lock lock(mutex_);
       if (!lost_ && greeted_)
-        if (const auto bye = ask("bye", nullptr, ReplyDestination::by_call); bye)
+        if (const auto bye = ask(rpc::Bye::command().name, nullptr, ReplyDestination::by_call); bye)
           (void)wait(lock, questions_.find(*bye), std::min(farewell, options_.timeout));
       stopping_ = true;
       wake();
@@ -339,12 +341,10 @@ void Session::hear(Answer answer, std::size_t bytes) {
 }
 
 void Session::hear(Event event, std::size_t bytes) {
-  if (event.name == "ended") {
-    const auto why = event.body.find("why");
-    return lose(peer_error(
-        PeerError::Kind::lost, ECONNRESET,
-        "the agent ended the session: " +
-            (why != event.body.end() && why->is_string() ? why->get<std::string>() : std::string("no reason given"))));
+  if (event.name == rpc::EndedEvent::event().name) {
+    const auto ended = rpc::read_event<rpc::EndedEvent>(event.body);
+    return lose(peer_error(PeerError::Kind::lost, ECONNRESET,
+                           "the agent ended the session: " + (ended ? ended->why : std::string("no reason given"))));
   }
   while (!events_.empty() && (events_.size() >= options_.most_events || held_bytes_ + bytes > most_held_bytes)) {
     held_bytes_ -= events_.front().bytes;
@@ -463,7 +463,7 @@ milliseconds Session::keep_alive() {
   if (now >= next_heartbeat_) {
     next_heartbeat_ = now + options_.heartbeat;
     if (!heartbeat_open_) {
-      heartbeat_open_ = ask("ping", nullptr, ReplyDestination::heartbeat).has_value();
+      heartbeat_open_ = ask(rpc::Ping::command().name, nullptr, ReplyDestination::heartbeat).has_value();
       heartbeat_asked_ = now;
     } else if (now - std::max(last_heard_, heartbeat_asked_) > options_.silence) {
       lose(peer_error(PeerError::Kind::lost, ETIMEDOUT,

@@ -6,15 +6,13 @@
 
 #include "replay/peer/handle_state.hpp"
 #include "replay/peer/queue_pair.hpp"
+#include "replay/rpc/completion_commands.hpp"
+#include "replay/rpc/device_commands.hpp"
+#include "replay/rpc/memory_commands.hpp"
 
 namespace rdmawire::peer {
 
-using nlohmann::json;
-
 namespace {
-
-/// Maximum number of region bytes in one line of hexadecimal text.
-constexpr std::uint64_t max_bytes = 1'900'000;
 
 std::optional<std::array<std::uint8_t, 16>> read_gid(const std::string& text) {
   std::array<std::uint8_t, 16> gid{};
@@ -31,41 +29,32 @@ int preference(const Gid& gid) {
   return (gid.type == "roce_v2" ? 4 : 0) + (link_local(gid) ? 0 : 2) + (gid.text.starts_with(mapped) ? 1 : 0);
 }
 
-std::optional<std::string> read_port(const json& given, Port& port) {
-  Reader reader(given);
-  port.number = reader.number<std::uint8_t>("port");
-  port.state = reader.text("state");
-  port.link_layer = reader.text("link_layer");
-  port.netdev = reader.text_or("netdev", "");
-  port.active_mtu = reader.number<std::uint32_t>("active_mtu");
-  port.max_mtu = reader.number<std::uint32_t>("max_mtu");
-  port.lid = reader.number<std::uint16_t>("lid");
-  for (const json& entry : reader.list("gids")) {
-    Reader gid(entry);
-    port.gids.push_back(
-        {gid.number<std::uint32_t>("index"), gid.text("gid"), gid.text("type"), gid.text_or("netdev", "")});
-    if (gid.wrong()) return gid.wrong();
-  }
-  return reader.wrong();
+Port port_of(const rpc::PortAttributes& report) {
+  Port port{.number = report.port,
+            .state = report.state.name,
+            .link_layer = report.link_layer.name,
+            .netdev = report.netdev.value_or(""),
+            .active_mtu = report.active_mtu,
+            .max_mtu = report.max_mtu,
+            .lid = report.lid};
+  for (const rpc::GidEntry& entry : report.gids)
+    port.gids.push_back({entry.index, entry.gid, entry.type.name, entry.netdev.value_or("")});
+  return port;
 }
 
-Completion read_completion(const json& given, std::optional<std::string>& wrong) {
-  Reader reader(given);
-  Completion completion;
-  completion.wr_id = reader.number<std::uint64_t>("wr_id");
-  completion.status = reader.text("status");
-  completion.status_number = reader.number<std::uint32_t>("status_number");
-  completion.vendor_err = reader.number<std::uint32_t>("vendor_err");
-  completion.qp_num = reader.number<std::uint32_t>("qp_num");
-  if (completion.good()) {
-    completion.opcode = reader.text("opcode");
-    completion.byte_len = reader.number<std::uint32_t>("byte_len");
-    completion.imm = reader.maybe_number<std::uint32_t>("imm");
-    completion.imm64 = reader.maybe_number<std::uint64_t>("imm64");
-    completion.invalidated_rkey = reader.maybe_number<std::uint32_t>("invalidated_rkey");
-    completion.src_qp = reader.maybe_number<std::uint32_t>("src_qp");
-  }
-  if (!wrong) wrong = reader.wrong();
+Completion completion_of(const rpc::Completion& report) {
+  Completion completion{.wr_id = report.wr_id,
+                        .status = report.status.name,
+                        .status_number = report.status_number,
+                        .vendor_err = report.vendor_err,
+                        .qp_num = report.qp_num};
+  if (!completion.good()) return completion;
+  if (report.opcode) completion.opcode = report.opcode->name;
+  completion.byte_len = report.byte_len.value_or(0);
+  completion.imm = report.imm;
+  completion.imm64 = report.imm64;
+  completion.invalidated_rkey = report.invalidated_rkey;
+  completion.src_qp = report.src_qp;
   return completion;
 }
 
@@ -75,48 +64,38 @@ PeerResult<Device> Device::open(Peer& peer, const std::string& name) {
   const auto& session = peer.session();
   std::string chosen = name;
   if (chosen.empty()) {
-    const auto listed = session->call("devices", nullptr);
+    const auto listed = peer::request(*session, rpc::Devices{});
     if (!listed) return tl::unexpected(listed.error());
-    Reader reader(*listed);
-    const json& devices = reader.list("devices");
-    if (reader.wrong()) return unreadable("devices", *reader.wrong());
-    if (devices.empty())
+    if (listed->devices.empty())
       return tl::unexpected(peer_error(PeerError::Kind::refused, ENODEV,
-                                       "open: the agent has no RDMA device: " + reader.text_or("reason", "")));
-    Reader first(devices[0]);
-    chosen = first.text("name");
-    if (first.wrong()) return unreadable("devices", *first.wrong());
+                                       "open: the agent has no RDMA device: " + listed->reason.value_or("")));
+    chosen = listed->devices[0].name;
   }
-  const auto opened = session->call("open", {{"name", chosen}});
+  const auto opened = peer::request(*session, rpc::Open{.name = chosen});
   if (!opened) return tl::unexpected(opened.error());
-  auto object = take_in(session, "open", *opened, "device", {});
-  if (!object) return tl::unexpected(object.error());
-  Device device(std::move(*object));
+  Device device(adopt(session, opened->device.number, {}));
   device.name_ = chosen;
 
-  const auto described = device.ask("describe", "device");
+  const auto described = device.request(rpc::Describe{.device = opened->device});
   if (!described) return tl::unexpected(described.error());
-  Reader reader(*described);
-  device.transport_ = reader.text("transport");
-  device.limits_ = described->value("limits", json::object());
+  device.transport_ = described->transport.name;
+  device.limits_ = described->limits;
   int best = -1;
-  for (const json& given : reader.list("ports")) {
-    Port& port = device.ports_.emplace_back();
-    if (const auto wrong = read_port(given, port)) return unreadable("describe", *wrong);
+  for (const rpc::PortAttributes& report : described->ports) {
+    const Port& port = device.ports_.emplace_back(port_of(report));
     for (const Gid& gid : port.gids) {
       if (preference(gid) <= best) continue;
       best = preference(gid);
       device.gid_ = gid;
     }
   }
-  if (reader.wrong()) return unreadable("describe", *reader.wrong());
   if (device.ports_.empty()) return unreadable("describe", "port");
   return device;
 }
 
 std::uint64_t Device::limit(const std::string& what) const {
-  Reader reader(limits_);
-  return reader.maybe_number<std::uint64_t>(what.c_str()).value_or(0);
+  const auto found = limits_.find(what);
+  return found == limits_.end() ? 0 : found->second;
 }
 
 std::string Device::address() const {
@@ -140,114 +119,90 @@ std::array<std::uint8_t, 6> Device::mac() const {
 }
 
 PeerResult<ProtectionDomain> Device::protection_domain() const {
-  const auto result = ask("alloc_pd", "device");
-  if (!result) return tl::unexpected(result.error());
-  auto object = take_in(session(), "alloc_pd", *result, "pd", {object_of(*this)});
-  if (!object) return tl::unexpected(object.error());
-  ProtectionDomain pd(std::move(*object));
+  const auto made = request(rpc::AllocPd{.device = {handle()}});
+  if (!made) return tl::unexpected(made.error());
+  ProtectionDomain pd(adopt(session(), made->pd.number, {object_of(*this)}));
   pd.sgid_index_ = gid_.index;
   pd.port_ = ports_.front().number;
   return pd;
 }
 
 PeerResult<CompletionChannel> Device::completion_channel() const {
-  const auto result = ask("create_channel", "device");
-  if (!result) return tl::unexpected(result.error());
-  auto object = take_in(session(), "create_channel", *result, "channel", {object_of(*this)});
-  if (!object) return tl::unexpected(object.error());
-  return CompletionChannel(std::move(*object));
+  const auto made = request(rpc::CreateChannel{.device = {handle()}});
+  if (!made) return tl::unexpected(made.error());
+  return CompletionChannel(adopt(session(), made->channel.number, {object_of(*this)}));
 }
 
 PeerResult<CompletionQueue> Device::completion_queue(std::uint32_t entries, const CompletionChannel* channel) const {
-  json wanted = {{"cqe", entries}};
-  if (channel != nullptr) wanted["channel"] = channel->handle();
-  const auto result = ask("create_cq", "device", std::move(wanted));
-  if (!result) return tl::unexpected(result.error());
+  rpc::CreateCq wanted{.device = {handle()}, .cqe = entries};
   std::vector<std::shared_ptr<Object>> uses{object_of(*this)};
-  if (channel != nullptr) uses.push_back(object_of(*channel));
-  auto object = take_in(session(), "create_cq", *result, "cq", std::move(uses));
-  if (!object) return tl::unexpected(object.error());
-  CompletionQueue cq(std::move(*object));
-  Reader reader(*result);
-  cq.entries_ = reader.number<std::uint32_t>("cqe");
-  if (reader.wrong()) return unreadable("create_cq", *reader.wrong());
+  if (channel != nullptr) {
+    wanted.channel = {channel->handle()};
+    uses.push_back(object_of(*channel));
+  }
+  const auto made = request(wanted);
+  if (!made) return tl::unexpected(made.error());
+  CompletionQueue cq(adopt(session(), made->cq.number, std::move(uses)));
+  cq.entries_ = made->cqe;
   return cq;
 }
 
 PeerResult<XrcDomain> Device::xrc_domain() const {
-  const auto result = ask("open_xrcd", "device");
-  if (!result) return tl::unexpected(result.error());
-  auto object = take_in(session(), "open_xrcd", *result, "xrcd", {object_of(*this)});
-  if (!object) return tl::unexpected(object.error());
-  return XrcDomain(std::move(*object));
+  const auto made = request(rpc::OpenXrcd{.device = {handle()}});
+  if (!made) return tl::unexpected(made.error());
+  return XrcDomain(adopt(session(), made->xrcd.number, {object_of(*this)}));
 }
 
 PeerResult<std::map<std::string, std::uint64_t>> Device::counters(std::uint8_t port) const {
-  const auto result = ask("counters", "device", {{"port", port}});
+  auto result = request(rpc::Counters{.device = {handle()}, .port = port});
   if (!result) return tl::unexpected(result.error());
-  std::map<std::string, std::uint64_t> all;
-  for (const char* group : {"counters", "hw_counters"}) {
-    const auto found = result->find(group);
-    if (found == result->end() || !found->is_object()) return unreadable("counters", group);
-    for (const auto& [name, value] : found->items())
-      if (value.is_number_integer()) all[name] = value.get<std::uint64_t>();
-  }
-  return all;
+  for (const auto& [name, value] : result->hw_counters) result->counters[name] = value;
+  return std::move(result->counters);
 }
 
 PeerResult<void> CompletionQueue::notify(bool solicited_only) const {
-  const auto result = ask("notify", "cq", {{"solicited_only", solicited_only}});
-  if (!result) return tl::unexpected(result.error());
-  return {};
+  return done(request(rpc::Notify{.cq = {handle()}, .solicited_only = solicited_only}));
 }
 
 PeerResult<std::vector<Completion>> CompletionQueue::poll(std::size_t count, std::chrono::milliseconds timeout) const {
   const Deadline deadline = timeout + (session() ? session()->options().timeout : std::chrono::milliseconds(0));
-  const auto result = ask("poll", "cq", {{"max", count}, {"min", count}, {"timeout_ms", timeout.count()}}, deadline);
+  const auto number = static_cast<std::uint32_t>(std::min<std::size_t>(count, UINT32_MAX));
+  const auto milliseconds = static_cast<std::uint32_t>(std::clamp<std::int64_t>(timeout.count(), 0, UINT32_MAX));
+  const auto result =
+      request(rpc::Poll{.cq = {handle()}, .max = number, .min = number, .timeout_ms = milliseconds}, deadline);
   if (!result) return tl::unexpected(result.error());
-  Reader reader(*result);
   std::vector<Completion> completions;
-  std::optional<std::string> wrong;
-  for (const json& given : reader.list("completions")) completions.push_back(read_completion(given, wrong));
-  if (!wrong) wrong = reader.wrong();
-  if (wrong) return unreadable("poll", *wrong);
+  for (const rpc::Completion& report : result->completions) completions.push_back(completion_of(report));
   return completions;
 }
 
 PeerResult<Region> ProtectionDomain::region(std::uint64_t length, const Names& access) const {
-  const auto result = ask("register", "pd", {{"length", length}, {"access", access}});
-  if (!result) return tl::unexpected(result.error());
-  auto object = take_in(session(), "register", *result, "mr", {object_of(*this)});
-  if (!object) return tl::unexpected(object.error());
-  Region region(std::move(*object));
-  Reader reader(*result);
-  region.addr_ = reader.number<std::uint64_t>("addr");
-  region.size_ = reader.number<std::uint64_t>("length");
-  region.lkey_ = reader.number<std::uint32_t>("lkey");
-  region.rkey_ = reader.number<std::uint32_t>("rkey");
-  if (reader.wrong()) return unreadable("register", *reader.wrong());
+  const auto made = request(rpc::Register{.pd = {handle()}, .length = length, .access = access});
+  if (!made) return tl::unexpected(made.error());
+  Region region(adopt(session(), made->mr.number, {object_of(*this)}));
+  region.addr_ = made->addr;
+  region.size_ = made->length;
+  region.lkey_ = made->lkey;
+  region.rkey_ = made->rkey;
   return region;
 }
 
 PeerResult<ByteVector> Region::read(std::uint64_t offset, std::uint64_t length) const {
   ByteVector all;
   do {
-    const std::uint64_t piece = std::min(length - all.size(), max_bytes);
-    const auto result = ask("read", "mr", {{"offset", offset + all.size()}, {"length", piece}});
+    const std::uint64_t piece = std::min(length - all.size(), rpc::most_bytes);
+    const auto result = request(rpc::Read{.mr = {handle()}, .offset = offset + all.size(), .length = piece});
     if (!result) return tl::unexpected(result.error());
-    Reader reader(*result);
-    const ByteVector bytes = reader.bytes("bytes");
-    if (reader.wrong() || bytes.size() != piece) return unreadable("read", "\"bytes\"");
-    all.insert(all.end(), bytes.begin(), bytes.end());
+    if (result->bytes.size() != piece) return unreadable("read", "\"bytes\"");
+    all.insert(all.end(), result->bytes.begin(), result->bytes.end());
   } while (all.size() < length);
   return all;
 }
 
 PeerResult<void> Region::write(std::uint64_t offset, Bytes bytes) const {
   do {
-    const Bytes piece = bytes.first(std::min<std::size_t>(bytes.size(), max_bytes));
-    const auto text = to_hex({reinterpret_cast<const char*>(piece.data()), piece.size()});
-    const auto result = ask("write", "mr", {{"offset", offset}, {"bytes", text}});
+    const Bytes piece = bytes.first(std::min<std::size_t>(bytes.size(), rpc::most_bytes));
+    const auto result = request(rpc::Write{.mr = {handle()}, .offset = offset, .bytes = {piece.begin(), piece.end()}});
     if (!result) return tl::unexpected(result.error());
     offset += piece.size();
     bytes = bytes.subspan(piece.size());
@@ -256,45 +211,34 @@ PeerResult<void> Region::write(std::uint64_t offset, Bytes bytes) const {
 }
 
 PeerResult<void> Region::fill(const std::string& pattern, std::uint64_t value) const {
-  const auto result = ask("fill", "mr", {{"pattern", pattern}, {"value", value}});
-  if (!result) return tl::unexpected(result.error());
-  return {};
+  return done(request(rpc::Fill{.mr = {handle()}, .pattern = pattern, .value = value}));
 }
 
 PeerResult<std::uint32_t> Region::checksum(std::uint64_t offset, std::uint64_t length) const {
-  const auto result = ask("checksum", "mr", {{"offset", offset}, {"length", length}});
+  const auto result = request(rpc::Checksum{.mr = {handle()}, .offset = offset, .length = length});
   if (!result) return tl::unexpected(result.error());
-  Reader reader(*result);
-  const auto crc = reader.number<std::uint32_t>("crc32");
-  if (reader.wrong()) return unreadable("checksum", *reader.wrong());
-  return crc;
+  return result->crc32;
 }
 
 PeerResult<MemoryWindow> ProtectionDomain::memory_window(int type) const {
-  const auto result = ask("alloc_mw", "pd", {{"type", type}});
-  if (!result) return tl::unexpected(result.error());
-  auto object = take_in(session(), "alloc_mw", *result, "mw", {object_of(*this)});
-  if (!object) return tl::unexpected(object.error());
-  MemoryWindow window(std::move(*object));
-  Reader reader(*result);
-  window.rkey_ = reader.number<std::uint32_t>("rkey");
-  if (reader.wrong()) return unreadable("alloc_mw", *reader.wrong());
+  const auto made = request(rpc::AllocMw{.pd = {handle()}, .type = static_cast<std::uint8_t>(type)});
+  if (!made) return tl::unexpected(made.error());
+  MemoryWindow window(adopt(session(), made->mw.number, {object_of(*this)}));
+  window.rkey_ = made->rkey;
   return window;
 }
 
 PeerResult<std::uint32_t> MemoryWindow::bind(const QueuePair& qp, const Region& region, std::uint64_t offset,
                                              std::uint64_t length, const Names& access, bool signaled) {
-  const auto result = ask("bind_mw", "mw",
-                          {{"qp", qp.handle()},
-                           {"mr", region.handle()},
-                           {"addr", region.addr() + offset},
-                           {"length", length},
-                           {"access", access},
-                           {"flags", signaled ? Names{"signaled"} : Names{}}});
+  const auto result = request(rpc::BindMw{.qp = {qp.handle()},
+                                          .mw = {handle()},
+                                          .mr = {{region.handle()}},
+                                          .addr = region.addr() + offset,
+                                          .length = length,
+                                          .access = access,
+                                          .flags = signaled ? Names{"signaled"} : Names{}});
   if (!result) return tl::unexpected(result.error());
-  Reader reader(*result);
-  rkey_ = reader.number<std::uint32_t>("rkey");
-  if (reader.wrong()) return unreadable("bind_mw", *reader.wrong());
+  rkey_ = result->rkey;
   return rkey_;
 }
 

@@ -113,7 +113,7 @@ class Device : public Handle {
  private:
   using Handle::Handle;
   std::string name_, transport_;
-  nlohmann::json limits_;
+  std::map<std::string, std::uint64_t> limits_;
   std::vector<Port> ports_;
   Gid gid_;
 };

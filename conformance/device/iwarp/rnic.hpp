@@ -46,7 +46,6 @@ class Rnic {
                                                   std::uint32_t rights);
 
   std::uint32_t create_cq(std::uint32_t capacity);
-  [[nodiscard]] bool has_cq(std::uint32_t cq) const { return cqs_.contains(cq); }
   /// Destroy the queue with its entries. Later completions for it are lost.
   void destroy_cq(std::uint32_t cq) { cqs_.erase(cq); }
   /// Destroy memory, completion queues and events. Faults and the sequence of handles are kept.

@@ -4,10 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include "conformance/device/roce/argument_reader.hpp"
 #include "conformance/device/roce/cm_messages.hpp"
 #include "conformance/device/roce/ends_for_test.hpp"
 #include "dissectors/protocol/decode.hpp"
+#include "replay/rpc/message.hpp"
 
 namespace rdmawire::device {
 namespace {
@@ -263,7 +263,8 @@ struct General : ::testing::Test {
     device.arrived(*make_frame(packet, tester), now, output);
     constexpr std::size_t mad_at = 14 + 20 + 8 + 12 + 8;
     if (output.frames.empty() || output.frames[0].bytes.size() != mad_at + 256 + 4) return {};
-    return to_hex(Bytes(output.frames[0].bytes).subspan(mad_at, 36));
+    const Bytes mad = Bytes(output.frames[0].bytes).subspan(mad_at, 36);
+    return rpc::to_hex(mad.data(), mad.size());
   }
   Device device;
   Port tester;

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "conformance/device/roce/argument_reader.hpp"
 #include "conformance/device/roce/device.hpp"
 #include "conformance/device/roce/reference.hpp"
 
@@ -171,7 +170,8 @@ class Script {
   void post(std::uint32_t qp, SendRequest request) { record_result("post", device.post_send(qp, std::move(request))); }
   void notify(bool solicited) { record_result("notify", device.req_notify_cq(cq, solicited)); }
   void record_memory(std::uint64_t offset, std::size_t bytes) {
-    record("memory", to_hex(device.memory(buffer + offset, bytes)));
+    const Bytes found = device.memory(buffer + offset, bytes);
+    record("memory", rpc::to_hex(found.data(), found.size()));
   }
   void record_queue_pair(std::uint32_t qp) {
     const QueuePair* found = device.qp(qp);
@@ -189,7 +189,7 @@ class Script {
 
  private:
   void take(replay::SimulatedHostOutput& output) {
-    for (const auto& sent : output.frames) wire += fmt::format("{} {}\n", now, to_hex(sent.bytes));
+    for (const auto& sent : output.frames) wire += fmt::format("{} {}\n", now, rpc::to_hex(sent.bytes));
   }
   void note() {
     const auto done = device.poll_cq(cq, 4096);

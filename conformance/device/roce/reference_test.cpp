@@ -58,7 +58,8 @@ class ReferenceDevice : public ::testing::Test {
     const auto frame = reference->wire().receive(reference->wire().now() + 100'000'000);
     if (!frame || !*frame) return {};
     constexpr std::size_t before = 14 + 20 + 8;
-    return to_hex((*frame)->frame.subspan(before, (*frame)->frame.size() - before - 4));
+    const Bytes bytes = (*frame)->frame.subspan(before, (*frame)->frame.size() - before - 4);
+    return rpc::to_hex(bytes.data(), bytes.size());
   }
   void post_send() {
     peer::SendRequest request;

@@ -7,208 +7,170 @@ namespace rdmawire::device {
 
 namespace {
 
-Json path_json(const AddressVector& path) {
-  return {{"dlid", 0},
-          {"sl", path.sl},
-          {"src_path_bits", 0},
-          {"static_rate", 0},
-          {"port", 1},
-          {"grh",
-           {{"dgid", gid_text(path.dgid)},
-            {"sgid_index", path.sgid_index},
-            {"hop_limit", path.hop_limit},
-            {"traffic_class", path.traffic_class},
-            {"flow_label", path.flow_label}}}};
+rpc::AddressVector address_of(const AddressVector& path) {
+  return {.sl = path.sl,
+          .port = 1,
+          .grh = rpc::GlobalRoute{.dgid = gid_text(path.dgid),
+                                  .sgid_index = path.sgid_index,
+                                  .hop_limit = path.hop_limit,
+                                  .traffic_class = path.traffic_class,
+                                  .flow_label = path.flow_label}};
+}
+
+Result<AddressVector> path_of(const rpc::AddressVector& address) {
+  if (address.port.value_or(1) != 1) return refuse(ERANGE, fmt::format("port: must be 1, not {}", *address.port));
+  if (!address.grh) return refuse(EINVAL, "grh: is required on Ethernet");
+  const auto dgid = gid_of(address.grh->dgid, "grh: dgid");
+  if (!dgid) return tl::unexpected(dgid.error());
+  AddressVector path;
+  path.sl = address.sl;
+  path.dgid = *dgid;
+  path.sgid_index = address.grh->sgid_index;
+  path.hop_limit = address.grh->hop_limit;
+  path.traffic_class = address.grh->traffic_class;
+  path.flow_label = address.grh->flow_label;
+  return path;
 }
 
 }  // namespace
 
-Result<Json> RpcHandler::open_xrcd(ArgumentReader& arguments) {
-  arguments.number<std::uint32_t>("device");
-  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
+Result<rpc::OpenXrcd::Result> RpcHandler::open_xrcd(const rpc::OpenXrcd&) {
   const auto xrcd = device_.open_xrcd();
   if (!xrcd) return tl::unexpected(xrcd.error());
-  return Json{{"xrcd", add(Kind::xrcd, *xrcd)}};
+  return rpc::OpenXrcd::Result{{add(Kind::xrcd, *xrcd)}};
 }
 
-AddressVector RpcHandler::read_path(ArgumentReader& arguments) {
-  AddressVector path;
-  arguments.optional_number<std::uint16_t>("dlid");
-  arguments.optional_number<std::uint8_t>("src_path_bits");
-  arguments.optional_number<std::uint8_t>("static_rate");
-  arguments.optional_number<std::uint8_t>("port", 1, 1);
-  path.sl = arguments.number_or<std::uint8_t>("sl", 0, 0, 15);
-  if (!arguments.has("grh")) arguments.report_error("grh", EINVAL, "is required on Ethernet");
-  arguments.inner("grh", [&](ArgumentReader& grh) {
-    path.dgid = grh.gid("dgid");
-    path.sgid_index = grh.number<std::uint8_t>("sgid_index");
-    path.hop_limit = grh.number_or<std::uint8_t>("hop_limit", 64);
-    path.traffic_class = grh.number_or<std::uint8_t>("traffic_class", 0);
-    path.flow_label = grh.number_or<std::uint32_t>("flow_label", 0, 0, 0xFFFFF);
-  });
-  return path;
-}
-
-Result<Json> RpcHandler::create_srq(ArgumentReader& arguments) {
-  const auto pd = arguments.number<std::uint32_t>("pd");
-  const auto most = arguments.number<std::uint32_t>("max_wr");
-  const auto sges = arguments.number_or<std::uint32_t>("max_sge", 1);
-  const auto limit = arguments.number_or<std::uint32_t>("limit", 0);
-  const bool xrc = arguments.optional_choice("type", names::srq_type).value_or(0) == 1;
-  const auto xrcd = xrc ? arguments.number<std::uint32_t>("xrcd") : 0;
-  const auto cq = xrc ? arguments.number<std::uint32_t>("cq") : 0;
-  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
-  const auto srq = device_.create_srq(pd, most, sges, limit, xrcd, cq);
+Result<rpc::CreateSrq::Result> RpcHandler::create_srq(const rpc::CreateSrq& request) {
+  const auto srq = device_.create_srq(number_of(request.pd), request.max_wr, request.max_sge, request.limit,
+                                      number_of(request.xrcd), number_of(request.cq));
   if (!srq) return tl::unexpected(srq.error());
-  Json result = {{"srq", add(Kind::srq, *srq)}, {"max_wr", most}, {"max_sge", sges}};
-  if (xrc) result["srq_num"] = device_.srq(*srq)->number;
+  rpc::CreateSrq::Result result{.srq = {add(Kind::srq, *srq)}, .max_wr = request.max_wr, .max_sge = request.max_sge};
+  if (request.is_xrc()) result.srq_num = device_.srq(*srq)->number;
   return result;
 }
 
-Result<Json> RpcHandler::modify_srq(ArgumentReader& arguments) {
-  const auto srq = arguments.number<std::uint32_t>("srq");
-  const auto limit = arguments.optional_number<std::uint32_t>("limit");
-  const bool resizes = arguments.optional_number<std::uint32_t>("max_wr").has_value();
-  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
-  if (resizes) return tl::unexpected(Error{EOPNOTSUPP, "max_wr: the reference device cannot resize an SRQ"});
-  if (auto done = device_.modify_srq(srq, limit.value_or(0)); !done) return tl::unexpected(done.error());
-  return Json::object();
+Result<rpc::Nothing> RpcHandler::modify_srq(const rpc::ModifySrq& request) {
+  if (request.max_wr) return refuse(EOPNOTSUPP, "max_wr: the reference device cannot resize an SRQ");
+  return nothing(device_.modify_srq(number_of(request.srq), request.limit.value_or(0)));
 }
 
-Result<Json> RpcHandler::query_srq(ArgumentReader& arguments) {
-  const auto handle = arguments.number<std::uint32_t>("srq");
-  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
-  const SharedReceiveQueue* srq = device_.srq(handle);
-  if (!srq) return tl::unexpected(Error{ENOENT, fmt::format("srq: unknown handle {}", handle)});
-  return Json{{"max_wr", srq->capacity}, {"max_sge", srq->most_sges}, {"limit", srq->limit}};
+Result<rpc::QuerySrq::Result> RpcHandler::query_srq(const rpc::QuerySrq& request) {
+  const SharedReceiveQueue* srq = device_.srq(number_of(request.srq));
+  if (!srq) return refuse(ENOENT, fmt::format("srq: unknown handle {}", request.srq.number));
+  return rpc::QuerySrq::Result{static_cast<std::uint32_t>(srq->capacity), static_cast<std::uint32_t>(srq->most_sges),
+                               static_cast<std::uint32_t>(srq->limit)};
 }
 
-Result<Json> RpcHandler::create_ah(ArgumentReader& arguments) {
-  const auto pd = arguments.number<std::uint32_t>("pd");
-  const AddressVector path = read_path(arguments);
-  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
-  const auto ah = device_.create_ah(pd, path);
+Result<rpc::CreateAh::Result> RpcHandler::create_ah(const rpc::CreateAh& request) {
+  const auto path = path_of(request);
+  if (!path) return tl::unexpected(path.error());
+  const auto ah = device_.create_ah(number_of(request.pd), *path);
   if (!ah) return tl::unexpected(ah.error());
-  return Json{{"ah", add(Kind::ah, *ah)}};
+  return rpc::CreateAh::Result{{add(Kind::ah, *ah)}};
 }
 
-Result<Json> RpcHandler::create_qp(ArgumentReader& arguments) {
+Result<rpc::CreateQp::Result> RpcHandler::create_qp(const rpc::CreateQp& request) {
+  if (request.create_flags) return refuse(EOPNOTSUPP, "create_flags: not supported by the reference device");
+  const rpc::Capacity capacity = request.capacity();
   QueuePairOptions options;
-  const auto type = arguments.optional_choice("type", names::qp_type);
-  if (!type) arguments.report_error("type", EINVAL, "is required");
-  options.type = static_cast<QpType>(type.value_or(0));
-  const bool target = options.type == QpType::xrc_target, initiator = options.type == QpType::xrc_initiator;
-  if (target) options.xrcd = arguments.number<std::uint32_t>("xrcd");
-  if (!target) options.pd = arguments.number<std::uint32_t>("pd");
-  if (!target) options.send_cq = arguments.number<std::uint32_t>("send_cq");
-  if (!target && !initiator) options.recv_cq = arguments.number<std::uint32_t>("recv_cq");
-  if (!target) options.srq = arguments.number_or<std::uint32_t>("srq", 0);
-  const bool receives = !target && !initiator && options.srq == 0;
-  options.max_send_wr = arguments.number_or<std::uint32_t>("max_send_wr", target ? 0 : 16);
-  options.max_recv_wr = arguments.number_or<std::uint32_t>("max_recv_wr", receives ? 16 : 0);
-  options.max_send_sge = arguments.number_or<std::uint32_t>("max_send_sge", target ? 0 : 1);
-  options.max_recv_sge = arguments.number_or<std::uint32_t>("max_recv_sge", receives ? 1 : 0);
-  options.max_inline = arguments.number_or<std::uint32_t>("max_inline_data", 0);
-  options.all_signaled = arguments.boolean_or("sq_sig_all", false);
-  arguments.optional_bits("send_ops", names::send_ops);
-  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
+  options.type = static_cast<QpType>(number_of(names::qp_type, request.type.name).value_or(0));
+  options.xrcd = number_of(request.xrcd);
+  options.pd = number_of(request.pd);
+  options.send_cq = number_of(request.send_cq);
+  options.recv_cq = number_of(request.recv_cq);
+  options.srq = number_of(request.srq);
+  options.max_send_wr = capacity.max_send_wr;
+  options.max_recv_wr = capacity.max_recv_wr;
+  options.max_send_sge = capacity.max_send_sge;
+  options.max_recv_sge = capacity.max_recv_sge;
+  options.max_inline = capacity.max_inline_data;
+  options.all_signaled = request.sq_sig_all;
   const auto qp = device_.create_qp(options);
   if (!qp) return tl::unexpected(qp.error());
-  return Json{{"qp", add(Kind::qp, *qp)},
-              {"qp_num", device_.qp(*qp)->qpn},
-              {"max_send_wr", options.max_send_wr},
-              {"max_recv_wr", options.max_recv_wr},
-              {"max_send_sge", options.max_send_sge},
-              {"max_recv_sge", options.max_recv_sge},
-              {"max_inline_data", options.max_inline}};
+  return rpc::CreateQp::Result({add(Kind::qp, *qp)}, device_.qp(*qp)->qpn, capacity);
 }
 
-Result<Json> RpcHandler::modify_qp(ArgumentReader& arguments) {
-  const auto handle = arguments.number<std::uint32_t>("qp");
-  QueuePairChange change;
-  const auto state = [&](const char* name) -> std::optional<QpState> {
-    const auto value = arguments.optional_choice(name, names::qp_state);
-    return value ? std::optional(static_cast<QpState>(*value)) : std::nullopt;
+Result<rpc::ModifyQp::Result> RpcHandler::modify_qp(const rpc::ModifyQp& request) {
+  if (request.alt_path || request.cap || request.rate_limit)
+    return refuse(EOPNOTSUPP, "alt_path, cap, rate_limit: not supported by the reference device");
+  const std::uint32_t handle = number_of(request.qp);
+  const auto state = [](const std::optional<rpc::Choice<rpc::names::qp_state>>& choice) {
+    return choice ? std::optional(static_cast<QpState>(choice->value())) : std::nullopt;
   };
-  change.state = state("state");
-  change.current = state("cur_state");
-  arguments.optional_choice("path_mig_state", names::mig_state);
-  change.pkey_index = arguments.optional_number<std::uint16_t>("pkey_index");
-  change.port = arguments.optional_number<std::uint8_t>("port");
-  change.qkey = arguments.optional_number<std::uint32_t>("qkey");
-  change.timeout = arguments.optional_number<std::uint8_t>("timeout");
-  change.retry_count = arguments.optional_number<std::uint8_t>("retry_cnt");
-  change.rnr_retry = arguments.optional_number<std::uint8_t>("rnr_retry");
-  change.rq_psn = arguments.optional_number<std::uint32_t>("rq_psn");
-  change.sq_psn = arguments.optional_number<std::uint32_t>("sq_psn");
-  change.max_rd_atomic = arguments.optional_number<std::uint8_t>("max_rd_atomic");
-  change.max_dest_rd_atomic = arguments.optional_number<std::uint8_t>("max_dest_rd_atomic");
-  change.min_rnr_timer = arguments.optional_number<std::uint8_t>("min_rnr_timer");
-  change.dest_qpn = arguments.optional_number<std::uint32_t>("dest_qp_num");
-  change.path_mtu = arguments.optional_number<std::uint32_t>("path_mtu");
-  if (arguments.has("sqd_async_notify")) change.sqd_notify = arguments.boolean_or("sqd_async_notify", false);
-  if (const auto rights = arguments.optional_bits("access", names::access))
-    change.access = static_cast<std::uint32_t>(*rights);
-  arguments.inner("ah_attr", [&](ArgumentReader& part) { change.path = read_path(part); });
-  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
+  QueuePairChange change;
+  change.state = state(request.state);
+  change.current = state(request.cur_state);
+  change.pkey_index = request.pkey_index;
+  change.port = request.port;
+  change.qkey = request.qkey;
+  change.timeout = request.timeout;
+  change.retry_count = request.retry_cnt;
+  change.rnr_retry = request.rnr_retry;
+  change.rq_psn = request.rq_psn;
+  change.sq_psn = request.sq_psn;
+  change.max_rd_atomic = request.max_rd_atomic;
+  change.max_dest_rd_atomic = request.max_dest_rd_atomic;
+  change.min_rnr_timer = request.min_rnr_timer;
+  change.dest_qpn = request.dest_qp_num;
+  change.path_mtu = request.path_mtu;
+  change.sqd_notify = request.sqd_async_notify;
+  if (request.access) {
+    const auto rights = rights_of(*request.access);
+    if (!rights) return tl::unexpected(rights.error());
+    change.access = *rights;
+  }
+  if (request.ah_attr) {
+    const auto path = path_of(*request.ah_attr);
+    if (!path) return refuse(path.error().number, "ah_attr: " + path.error().message);
+    change.path = *path;
+  }
   if (auto done = device_.modify_qp(handle, change); !done) return tl::unexpected(done.error());
-  return Json{{"state", names::name_of(names::qp_state, static_cast<unsigned>(device_.qp(handle)->state))}};
+  return rpc::ModifyQp::Result{rpc::Choice<rpc::names::qp_state>::of(static_cast<unsigned>(device_.qp(handle)->state))};
 }
 
-Result<Json> RpcHandler::query_qp(ArgumentReader& arguments) {
-  const auto handle = arguments.number<std::uint32_t>("qp");
-  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
-  const QueuePair* qp = device_.qp(handle);
-  if (!qp) return tl::unexpected(Error{ENOENT, fmt::format("qp: unknown handle {}", handle)});
+Result<rpc::QueryQp::Result> RpcHandler::query_qp(const rpc::QueryQp& request) {
+  const QueuePair* qp = device_.qp(number_of(request.qp));
+  if (!qp) return refuse(ENOENT, fmt::format("qp: unknown handle {}", request.qp.number));
   const QueuePairAttributes& a = qp->attributes;
-  const std::string state = names::name_of(names::qp_state, static_cast<unsigned>(qp->state));
-  return Json{{"qp_num", qp->qpn},
-              {"type", names::name_of(names::qp_type, static_cast<unsigned>(qp->options.type))},
-              {"state", state},
-              {"cur_state", state},
-              {"path_mtu", a.path_mtu},
-              {"path_mig_state", "migrated"},
-              {"qkey", a.qkey},
-              {"rq_psn", a.rq_psn},
-              {"sq_psn", a.sq_psn},
-              {"dest_qp_num", a.dest_qpn},
-              {"access", names::names_of_bits(names::access, a.access)},
-              {"cap",
-               {{"max_send_wr", qp->options.max_send_wr},
-                {"max_recv_wr", qp->options.max_recv_wr},
-                {"max_send_sge", qp->options.max_send_sge},
-                {"max_recv_sge", qp->options.max_recv_sge},
-                {"max_inline_data", qp->options.max_inline}}},
-              {"ah_attr", path_json(a.path)},
-              {"pkey_index", a.pkey_index},
-              {"sq_draining", qp->state == QpState::sqd && !qp->requester.drained_reported},
-              {"max_rd_atomic", a.max_rd_atomic},
-              {"max_dest_rd_atomic", a.max_dest_rd_atomic},
-              {"min_rnr_timer", a.min_rnr_timer},
-              {"port", a.port},
-              {"timeout", a.timeout},
-              {"retry_cnt", a.retry_count},
-              {"rnr_retry", a.rnr_retry},
-              {"rate_limit", 0},
-              {"sq_sig_all", qp->options.all_signaled}};
+  rpc::QueryQp::Result report;
+  report.qp_num = qp->qpn;
+  report.type = names::name_of(names::qp_type, static_cast<unsigned>(qp->options.type));
+  report.state = decltype(report.state)::of(static_cast<unsigned>(qp->state));
+  report.cur_state = report.state;
+  report.path_mtu = a.path_mtu;
+  report.path_mig_state = "migrated";
+  report.qkey = a.qkey;
+  report.rq_psn = a.rq_psn;
+  report.sq_psn = a.sq_psn;
+  report.dest_qp_num = a.dest_qpn;
+  report.access = rpc::Flags<rpc::names::access>::of(a.access);
+  report.cap = {qp->options.max_send_wr, qp->options.max_recv_wr, qp->options.max_send_sge, qp->options.max_recv_sge,
+                qp->options.max_inline};
+  report.ah_attr = address_of(a.path);
+  report.pkey_index = a.pkey_index;
+  report.sq_draining = qp->state == QpState::sqd && !qp->requester.drained_reported;
+  report.max_rd_atomic = a.max_rd_atomic;
+  report.max_dest_rd_atomic = a.max_dest_rd_atomic;
+  report.min_rnr_timer = a.min_rnr_timer;
+  report.port = a.port;
+  report.timeout = a.timeout;
+  report.retry_cnt = a.retry_count;
+  report.rnr_retry = a.rnr_retry;
+  report.rate_limit = 0;
+  report.sq_sig_all = qp->options.all_signaled;
+  return report;
 }
 
-Result<Json> RpcHandler::attach_multicast(ArgumentReader& arguments) {
-  const auto qp = arguments.number<std::uint32_t>("qp");
-  const Gid gid = arguments.gid("gid");
-  arguments.optional_number<std::uint16_t>("lid");
-  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
-  if (auto done = device_.attach_mcast(qp, gid); !done) return tl::unexpected(done.error());
-  return Json::object();
+Result<rpc::Nothing> RpcHandler::attach_multicast(const rpc::AttachMulticast& request) {
+  const auto gid = gid_of(request.gid, "gid");
+  if (!gid) return tl::unexpected(gid.error());
+  return nothing(device_.attach_mcast(number_of(request.qp), *gid));
 }
 
-Result<Json> RpcHandler::detach_multicast(ArgumentReader& arguments) {
-  const auto qp = arguments.number<std::uint32_t>("qp");
-  const Gid gid = arguments.gid("gid");
-  arguments.optional_number<std::uint16_t>("lid");
-  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
-  if (auto done = device_.detach_mcast(qp, gid); !done) return tl::unexpected(done.error());
-  return Json::object();
+Result<rpc::Nothing> RpcHandler::detach_multicast(const rpc::DetachMulticast& request) {
+  const auto gid = gid_of(request.gid, "gid");
+  if (!gid) return tl::unexpected(gid.error());
+  return nothing(device_.detach_mcast(number_of(request.qp), *gid));
 }
 
 }  // namespace rdmawire::device

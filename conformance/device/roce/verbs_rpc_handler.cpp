@@ -1,5 +1,7 @@
 #include "conformance/device/roce/verbs_rpc_handler.hpp"
 
+#include <arpa/inet.h>
+
 #include <cstring>
 
 #include "conformance/device/roce/names.hpp"
@@ -8,9 +10,7 @@ namespace rdmawire::device {
 
 namespace {
 
-constexpr std::uint32_t protocol = 1;
-
-std::string answer_of(const Json& id, const Result<Json>& result) {
+std::string answer_of(const rpc::Received& id, const Result<Json>& result) {
   Json answer = {{"id", id}};
   if (result)
     answer["result"] = *result;
@@ -28,66 +28,67 @@ std::string errno_name(int number) {
   return name ? name : "E?";
 }
 
+Result<rpc::Nothing> nothing(const Result<void>& done) {
+  if (!done) return tl::unexpected(done.error());
+  return rpc::Nothing();
+}
+
+Result<std::uint32_t> rights_of(const rpc::Flags<rpc::names::access>& access) {
+  const std::uint64_t rights = access.bits();
+  if (const std::uint64_t unknown = rights & ~std::uint64_t{access::all}; unknown != 0)
+    return refuse(EOPNOTSUPP, fmt::format("access: the reference device does not support {}",
+                                          rpc::names_of_bits(rpc::names::access, unknown).front()));
+  return static_cast<std::uint32_t>(rights);
+}
+
+Result<Gid> gid_of(const std::string& text, std::string_view name) {
+  Gid gid;
+  if (inet_pton(AF_INET6, text.c_str(), gid.bytes.data()) != 1)
+    return refuse(EINVAL, fmt::format("{}: must be a GID in IPv6 notation", name));
+  return gid;
+}
+
+std::string gid_text(const Gid& gid) {
+  char text[INET6_ADDRSTRLEN] = "";
+  inet_ntop(AF_INET6, gid.bytes.data(), text, sizeof text);
+  return text;
+}
+
 VerbsRpcHandler::VerbsRpcHandler(Verbs& verbs, Step step, std::string own_name, std::string greeting)
     : verbs_(verbs), step_(std::move(step)), name_(std::move(own_name)), greeting_(std::move(greeting)) {
+  using V = VerbsRpcHandler;
   commands_ = {
-      {"hello", by(this, &VerbsRpcHandler::hello)},
-      {"ping", by(this, &VerbsRpcHandler::ping)},
-      {"reset", by(this, &VerbsRpcHandler::reset)},
-      {"bye", by(this, &VerbsRpcHandler::reset)},
-      {"objects", by(this, &VerbsRpcHandler::objects)},
-      {"destroy", by(this, &VerbsRpcHandler::destroy)},
-      {"devices", by(this, &VerbsRpcHandler::devices)},
-      {"open", by(this, &VerbsRpcHandler::open)},
-      {"describe", by(this, &VerbsRpcHandler::describe)},
-      {"port", by(this, &VerbsRpcHandler::port)},
-      {"counters", by(this, &VerbsRpcHandler::counters)},
-      {"alloc_pd", by(this, &VerbsRpcHandler::alloc_pd)},
-      {"register", by(this, &VerbsRpcHandler::register_memory)},
-      {"alloc_mr", by(this, &VerbsRpcHandler::alloc_mr)},
-      {"write", by(this, &VerbsRpcHandler::write)},
-      {"read", by(this, &VerbsRpcHandler::read)},
-      {"fill", by(this, &VerbsRpcHandler::fill)},
-      {"checksum", by(this, &VerbsRpcHandler::checksum)},
-      {"alloc_mw", by(this, &VerbsRpcHandler::alloc_mw)},
-      {"bind_mw", by(this, &VerbsRpcHandler::bind_mw)},
-      {"create_channel", by(this, &VerbsRpcHandler::create_channel)},
-      {"create_cq", by(this, &VerbsRpcHandler::create_cq)},
-      {"notify", by(this, &VerbsRpcHandler::notify)},
-      {"poll", by(this, &VerbsRpcHandler::poll)},
-      {"post_send", by(this, &VerbsRpcHandler::post_send)},
-      {"post_recv", by(this, &VerbsRpcHandler::post_recv)},
-      {"cm_listen", by(this, &VerbsRpcHandler::cm_listen)},
-      {"cm_connect", by(this, &VerbsRpcHandler::cm_connect)},
-      {"cm_accept", by(this, &VerbsRpcHandler::cm_accept)},
-      {"cm_establish", by(this, &VerbsRpcHandler::cm_establish)},
-      {"cm_reject", by(this, &VerbsRpcHandler::cm_reject)},
-      {"cm_disconnect", by(this, &VerbsRpcHandler::cm_disconnect)},
+      by(this, &V::hello),     by(this, &V::ping),         by(this, &V::reset),           by(this, &V::bye),
+      by(this, &V::objects),   by(this, &V::destroy),      by(this, &V::devices),         by(this, &V::open),
+      by(this, &V::describe),  by(this, &V::query_port),   by(this, &V::query_counters),  by(this, &V::alloc_pd),
+      by(this, &V::write),     by(this, &V::read),         by(this, &V::register_memory), by(this, &V::alloc_mr),
+      by(this, &V::fill),      by(this, &V::checksum),     by(this, &V::alloc_mw),        by(this, &V::bind_mw),
+      by(this, &V::create_cq), by(this, &V::notify),       by(this, &V::create_channel),  by(this, &V::poll),
+      by(this, &V::post_send), by(this, &V::post_recv),    by(this, &V::cm_listen),       by(this, &V::cm_connect),
+      by(this, &V::cm_accept), by(this, &V::cm_establish), by(this, &V::cm_reject),       by(this, &V::cm_disconnect),
   };
 }
 
 void VerbsRpcHandler::add_commands(Commands own) { commands_.merge(std::move(own)); }
 
-Result<Json> VerbsRpcHandler::run(const std::string& command, const Json& arguments) {
+Result<Json> VerbsRpcHandler::run(const std::string& command, const rpc::Received& arguments) {
   const auto found = commands_.find(command);
-  if (found == commands_.end())
-    return tl::unexpected(Error{ENOSYS, fmt::format("{}: unknown command of the reference device", command)});
-  if (!begun_ && command != "hello") return tl::unexpected(Error{EPROTO, "the first command must be hello"});
-  ArgumentReader reader(arguments);
-  auto result = found->second(reader);
+  if (found == commands_.end()) return refuse(ENOSYS, command + ": unknown command of the reference device");
+  if (!begun_ && command != rpc::Hello::command().name) return refuse(EPROTO, "the first command must be hello");
+  auto result = found->second(arguments);
   if (!result && !result.error().message.starts_with(command))
     result.error().message = fmt::format("{}: {}", command, result.error().message);
   return result;
 }
 
 std::vector<std::string> VerbsRpcHandler::process_line(std::string_view line) {
-  const Json request = Json::parse(line, nullptr, false);
+  const rpc::Received request = rpc::Received::parse(line, nullptr, false);
   std::vector<std::string> lines;
   if (!request.is_object()) {
     lines.push_back(answer_of(nullptr, tl::unexpected(Error{EBADMSG, "the line is not a JSON object"})));
     return lines;
   }
-  const Json id = request.value("id", Json(nullptr));
+  const rpc::Received id = request.value("id", rpc::Received(nullptr));
   const auto what = request.find("do");
   const auto result =
       what != request.end() && what->is_string()
@@ -101,27 +102,33 @@ std::vector<std::string> VerbsRpcHandler::process_line(std::string_view line) {
 std::vector<Json> VerbsRpcHandler::events() {
   std::vector<Json> pending;
   while (const auto event = verbs_.get_async_event()) {
-    Json json = {{"event", "async"},
-                 {"type", names::name_of(names::event, static_cast<unsigned>(event->type))},
-                 {"device", opened_}};
     const auto kind = kinds_.find(event->object);
     if (kind == kinds_.end()) continue;  // already destroyed
-    json[kind->second == Kind::qp ? "qp" : kind->second == Kind::cq ? "cq" : "srq"] = event->object;
-    pending.push_back(std::move(json));
+    rpc::AsyncEvent report;
+    report.type = decltype(report.type)::of(static_cast<unsigned>(event->type));
+    report.device = {opened_};
+    if (kind->second == Kind::qp) {
+      report.qp = {event->object};
+    } else if (kind->second == Kind::cq) {
+      report.cq = {event->object};
+    } else {
+      report.srq = {event->object};
+    }
+    pending.push_back(rpc::event_of(report));
   }
   while (const auto event = verbs_.get_cm_event()) {
     if (event->type == CmEventType::connect_request) add(Kind::cm_id, event->cm_id);
-    pending.push_back(cm_json(*event));
+    pending.push_back(rpc::event_of(report_of(*event)));
   }
   for (const auto& [handle, kind] : kinds_) {
     if (kind != Kind::channel) continue;
     for (auto cq = verbs_.get_cq_event(handle); cq && *cq; cq = verbs_.get_cq_event(handle))
-      pending.push_back({{"event", "completion"}, {"cq", **cq}});
+      pending.push_back(rpc::event_of(rpc::CompletionEvent{.cq = {{**cq}}}));
   }
   return pending;
 }
 
-Json VerbsRpcHandler::add(Kind kind, std::uint32_t handle) {
+std::uint32_t VerbsRpcHandler::add(Kind kind, std::uint32_t handle) {
   kinds_[handle] = kind;
   return handle;
 }
@@ -147,6 +154,9 @@ Result<void> VerbsRpcHandler::release(Kind kind, std::uint32_t handle) {
     case Kind::ah: return release_other(kind, handle);
     case Kind::qp: return verbs_.destroy_qp(handle);
     case Kind::cm_id: return verbs_.cm_destroy(handle);
+    case Kind::any:
+    case Kind::cm_channel:
+    case Kind::process: return {};
   }
   return {};
 }
@@ -168,116 +178,111 @@ void VerbsRpcHandler::release_all() {
   opened_ = 0;
 }
 
-Result<Json> VerbsRpcHandler::hello(ArgumentReader& arguments) {
-  const auto version = arguments.number<std::uint32_t>("protocol");
-  if (arguments.has("controller")) arguments.text("controller");
-  arguments.optional_number<std::uint32_t>("heartbeat_ms");
-  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
-  if (version != protocol)
-    return tl::unexpected(
-        Error{EPROTONOSUPPORT, fmt::format("protocol: version {} is not supported; expected {}", version, protocol)});
+Result<rpc::Hello::Result> VerbsRpcHandler::hello(const rpc::Hello& request) {
+  if (request.protocol != rpc::protocol_version)
+    return refuse(EPROTONOSUPPORT, fmt::format("protocol: version {} is not supported; expected {}", request.protocol,
+                                               rpc::protocol_version));
   release_all();
   begun_ = true;
-  return Json{
-      {"protocol", protocol}, {"agent", greeting_}, {"host", "reference"}, {"kernel", "none"}, {"privileged", false}};
+  return rpc::Hello::Result{.agent = greeting_, .host = "reference", .kernel = "none"};
 }
 
-Result<Json> VerbsRpcHandler::ping(ArgumentReader& arguments) {
-  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
-  return Json{{"objects", kinds_.size()}, {"time_ns", verbs_.now()}};
+Result<rpc::Ping::Result> VerbsRpcHandler::ping(const rpc::Ping&) {
+  return rpc::Ping::Result{kinds_.size(), static_cast<std::uint64_t>(verbs_.now())};
 }
 
-Result<Json> VerbsRpcHandler::reset(ArgumentReader& arguments) {
-  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
+Result<rpc::Reset::Result> VerbsRpcHandler::reset(const rpc::Reset&) {
   const std::size_t released = kinds_.size();
   release_all();
-  return Json{{"released", released}};
+  return rpc::Reset::Result{released};
 }
 
-Result<Json> VerbsRpcHandler::objects(ArgumentReader& arguments) {
-  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
-  static constexpr const char* kind_names[] = {"device", "pd",  "xrcd", "mr", "mw",   "channel",
-                                               "cq",     "srq", "ah",   "qp", "cm_id"};
-  Json all = Json::array();
+Result<rpc::Bye::Result> VerbsRpcHandler::bye(const rpc::Bye&) {
+  return rpc::Bye::Result{reset(rpc::Reset())->released};
+}
+
+Result<rpc::ListObjects::Result> VerbsRpcHandler::objects(const rpc::ListObjects&) {
+  rpc::ListObjects::Result all;
   for (const auto& [handle, kind] : kinds_)
-    all.push_back({{"handle", handle}, {"kind", kind_names[static_cast<unsigned>(kind)]}, {"uses", Json::array()}});
-  return Json{{"objects", std::move(all)}};
+    all.objects.push_back({{"handle", handle}, {"kind", name_of(kind)}, {"uses", Json::array()}});
+  return all;
 }
 
-Result<Json> VerbsRpcHandler::destroy(ArgumentReader& arguments) {
-  const auto handle = arguments.number<std::uint32_t>("object");
-  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
+Result<rpc::Nothing> VerbsRpcHandler::destroy(const rpc::Destroy& request) {
+  const auto handle = number_of(request.object);
   const auto found = kinds_.find(handle);
-  if (found == kinds_.end()) return tl::unexpected(Error{ENOENT, fmt::format("object: unknown object {}", handle)});
+  if (found == kinds_.end()) return refuse(ENOENT, fmt::format("object: unknown object {}", request.object.number));
   if (found->second == Kind::device && kinds_.size() > 1)
-    return tl::unexpected(Error{EBUSY, fmt::format("object: {} is in use", handle)});
+    return refuse(EBUSY, fmt::format("object: {} is in use", handle));
   if (auto done = release(found->second, handle); !done) return tl::unexpected(done.error());
   kinds_.erase(found);
-  return Json::object();
+  return rpc::Nothing();
 }
 
-Json VerbsRpcHandler::port_json() {
-  Json port = {{"port", 1},
-               {"state", "active"},
-               {"phys_state", "link_up"},
-               {"link_layer", "ethernet"},
-               {"netdev", name_},
-               {"lid", 0},
-               {"lmc", 0},
-               {"sm_lid", 0},
-               {"sm_sl", 0},
-               {"max_vl", 1},
-               {"subnet_timeout", 0},
-               {"active_width", 2},
-               {"active_speed", 64}};
-  port.update(own_port());
+rpc::PortAttributes VerbsRpcHandler::port() {
+  rpc::PortAttributes port{.state = "active",
+                           .phys_state = "link_up",
+                           .link_layer = "ethernet",
+                           .netdev = name_,
+                           .lmc = 0,
+                           .sm_lid = 0,
+                           .sm_sl = 0,
+                           .max_vl = 1,
+                           .subnet_timeout = 0,
+                           .active_width = 2,
+                           .active_speed = 64};
+  describe_port(port);
   return port;
 }
 
-Result<Json> VerbsRpcHandler::devices(ArgumentReader& arguments) {
-  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
+Result<rpc::Devices::Result> VerbsRpcHandler::devices(const rpc::Devices&) {
   const auto [node_type, transport, guid] = identity();
-  return Json{{"devices", Json::array({{{"name", name_},
-                                        {"node_type", node_type},
-                                        {"transport", transport},
-                                        {"guid", guid},
-                                        {"ports", Json::array({port_json()})}}})}};
+  rpc::Devices::Result all;
+  all.devices.push_back(
+      {.name = name_, .node_type = node_type, .transport = transport, .guid = guid, .ports = {{port()}}});
+  return all;
 }
 
-Result<Json> VerbsRpcHandler::open(ArgumentReader& arguments) {
-  const std::string request = arguments.text("name");
-  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
-  if (request != name_) return tl::unexpected(Error{ENODEV, "name: unknown device; available: " + name_});
+Result<rpc::Open::Result> VerbsRpcHandler::open(const rpc::Open& request) {
+  if (request.name != name_) return refuse(ENODEV, "name: unknown device; available: " + name_);
   opened_ = verbs_.reserve_handle();
-  add(Kind::device, opened_);
-  return Json{{"device", opened_}, {"comp_vectors", 1}};
+  return rpc::Open::Result{{add(Kind::device, opened_)}, 1};
 }
 
-Result<Json> VerbsRpcHandler::describe(ArgumentReader& arguments) {
-  arguments.number<std::uint32_t>("device");
-  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
+Result<rpc::Describe::Result> VerbsRpcHandler::describe(const rpc::Describe&) {
   const auto [node_type, transport, guid] = identity();
-  Json description_json = {{"name", name_},    {"node_type", node_type}, {"transport", transport},
-                           {"guid", guid},     {"sys_image_guid", guid}, {"firmware", "reference"},
-                           {"vendor_id", 0},   {"vendor_part_id", 0},    {"hw_ver", 1},
-                           {"comp_vectors", 1}};
-  description_json.update(description());
-  description_json["ports"] = Json::array({port_json()});
-  return description_json;
+  rpc::Describe::Result description{.name = name_,
+                                    .node_type = node_type,
+                                    .transport = transport,
+                                    .guid = guid,
+                                    .sys_image_guid = guid,
+                                    .firmware = "reference",
+                                    .vendor_id = 0,
+                                    .vendor_part_id = 0,
+                                    .hw_ver = 1,
+                                    .comp_vectors = 1};
+  describe_device(description);
+  description.ports.push_back(port());
+  return description;
 }
 
-Result<Json> VerbsRpcHandler::port(ArgumentReader& arguments) {
-  arguments.number<std::uint32_t>("device");
-  arguments.optional_number<std::uint8_t>("port", 1, 1);
-  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
-  return port_json();
+namespace {
+
+Result<void> check_port(std::uint8_t port) {
+  if (port != 1) return refuse(ERANGE, fmt::format("port: must be 1, not {}", port));
+  return {};
 }
 
-Result<Json> VerbsRpcHandler::counters(ArgumentReader& arguments) {
-  arguments.number<std::uint32_t>("device");
-  arguments.optional_number<std::uint8_t>("port", 1, 1);
-  if (auto wrong = arguments.finish()) return tl::unexpected(*wrong);
-  return Json{{"counters", Json::object()}, {"hw_counters", counters_json()}, {"device_hw_counters", Json::object()}};
+}  // namespace
+
+Result<rpc::PortAttributes> VerbsRpcHandler::query_port(const rpc::QueryPort& request) {
+  if (auto done = check_port(request.port); !done) return tl::unexpected(done.error());
+  return port();
+}
+
+Result<rpc::Counters::Result> VerbsRpcHandler::query_counters(const rpc::Counters& request) {
+  if (auto done = check_port(request.port); !done) return tl::unexpected(done.error());
+  return rpc::Counters::Result{.hw_counters = counters()};
 }
 
 }  // namespace rdmawire::device

@@ -2,16 +2,38 @@
 /// Transport-independent agent commands (docs/reference/agent-protocol.md) for software devices. The client that
 /// controls physical devices also controls these. Waiting commands advance virtual time.
 
+#include <fmt/format.h>
+
 #include <functional>
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "conformance/device/roce/argument_reader.hpp"
 #include "conformance/device/roce/verbs.hpp"
+#include "replay/rpc/completion_commands.hpp"
+#include "replay/rpc/connection_commands.hpp"
+#include "replay/rpc/device_commands.hpp"
+#include "replay/rpc/events.hpp"
+#include "replay/rpc/memory_commands.hpp"
+#include "replay/rpc/session_commands.hpp"
+#include "replay/rpc/work_commands.hpp"
 
 namespace rdmawire::device {
+
+using rpc::Json;
+
+/// A handle of a request. Numbers beyond the range of handles become 0, which no object has.
+template <rpc::Kind kind>
+std::uint32_t number_of(rpc::Handle<kind> handle) {
+  return handle.number <= 0xffff'ffff ? static_cast<std::uint32_t>(handle.number) : 0;
+}
+/// 0 if the request has none.
+template <rpc::Kind kind>
+std::uint32_t number_of(const std::optional<rpc::Handle<kind>>& handle) {
+  return handle ? number_of(*handle) : 0;
+}
 
 class VerbsRpcHandler {
  public:
@@ -26,7 +48,7 @@ class VerbsRpcHandler {
   /// Process one line of the protocol and return the response lines, events first.
   std::vector<std::string> process_line(std::string_view line);
   /// Run one command and return its result.
-  Result<Json> run(const std::string& command, const Json& arguments);
+  Result<Json> run(const std::string& command, const rpc::Received& arguments);
   /// Return and remove pending device events in the protocol's format.
   std::vector<Json> events();
 
@@ -34,32 +56,39 @@ class VerbsRpcHandler {
   /// `verbs` must outlive this. `own_name`: name of the device. `greeting`: software name in the response to hello.
   VerbsRpcHandler(Verbs& verbs, Step step, std::string own_name, std::string greeting);
 
-  using Command = std::function<Result<Json>(ArgumentReader&)>;
-  using Commands = std::map<std::string, Command, std::less<>>;
-  /// Add the commands of the transport. A command that exists already is kept.
+  using Run = std::function<Result<Json>(const rpc::Received&)>;
+  using Commands = std::map<std::string, Run, std::less<>>;
+  /// Add or replace commands of the transport.
   void add_commands(Commands own);
-  /// Wrap a member function as a command.
-  template <class Of>
-  [[nodiscard]] static Command by(Of* self, Result<Json> (Of::*function)(ArgumentReader&)) {
-    return [self, function](ArgumentReader& arguments) { return (self->*function)(arguments); };
+  /// A member function that executes a command.
+  template <class Of, class Message, class MessageResult>
+  [[nodiscard]] static Commands::value_type by(Of* self, Result<MessageResult> (Of::*function)(const Message&)) {
+    static_assert(std::is_same_v<MessageResult, typename Message::Result>);
+    return {std::string(Message::command().name), [self, function](const rpc::Received& request) -> Result<Json> {
+              const auto message = rpc::read_request<Message>(request, rpc::Reader(nullptr, true));
+              if (!message) return refuse(message.error().number, message.error().message);
+              const auto result = (self->*function)(*message);
+              if (!result) return tl::unexpected(result.error());
+              return rpc::result_of<Message>(*result);
+            }};
   }
 
-  enum class Kind : std::uint8_t { device, pd, xrcd, mr, mw, channel, cq, srq, ah, qp, cm_id };
-  Json add(Kind kind, std::uint32_t handle);
+  using Kind = rpc::Kind;
+  std::uint32_t add(Kind kind, std::uint32_t handle);
   [[nodiscard]] const std::string& name() const { return name_; }
 
   /// Release an object that only some transports have: XRC domains, SRQs, address handles.
   virtual Result<void> release_other(Kind kind, std::uint32_t handle) = 0;
   virtual Result<void> post_srq_recv(std::uint32_t srq, ReceiveRequest request) = 0;
   /// Read transport-specific members of a send request.
-  virtual void read_more(ArgumentReader& arguments, std::uint32_t qp, SendRequest& into) = 0;
+  virtual Result<void> read_more(const rpc::SendRequest& request, std::uint32_t qp, SendRequest& into) = 0;
   /// Return the maximum value of immediate data.
   [[nodiscard]] virtual std::uint64_t most_immediate() const { return 0xffff'ffff; }
-  /// Return transport-specific information about the port.
-  virtual Json own_port() = 0;
-  /// Return the part of `describe` after name and ports.
-  virtual Json description() = 0;
-  virtual Json counters_json() = 0;
+  /// Set the transport-specific attributes of the port.
+  virtual void describe_port(rpc::PortAttributes& port) = 0;
+  /// Set the transport-specific attributes of the device.
+  virtual void describe_device(rpc::Describe::Result& description) = 0;
+  virtual std::map<std::string, std::uint64_t> counters() = 0;
 
   struct Identity {
     const char *node_type, *transport, *guid;
@@ -68,51 +97,52 @@ class VerbsRpcHandler {
 
  private:
   // verbs_rpc_handler.cpp
-  Result<Json> hello(ArgumentReader& arguments);
-  Result<Json> ping(ArgumentReader& arguments);
-  Result<Json> reset(ArgumentReader& arguments);
-  Result<Json> objects(ArgumentReader& arguments);
-  Result<Json> destroy(ArgumentReader& arguments);
-  Result<Json> devices(ArgumentReader& arguments);
-  Result<Json> open(ArgumentReader& arguments);
-  Result<Json> describe(ArgumentReader& arguments);
-  Result<Json> port(ArgumentReader& arguments);
-  Result<Json> counters(ArgumentReader& arguments);
+  Result<rpc::Hello::Result> hello(const rpc::Hello& request);
+  Result<rpc::Ping::Result> ping(const rpc::Ping& request);
+  Result<rpc::Reset::Result> reset(const rpc::Reset& request);
+  Result<rpc::Bye::Result> bye(const rpc::Bye& request);
+  Result<rpc::ListObjects::Result> objects(const rpc::ListObjects& request);
+  Result<rpc::Nothing> destroy(const rpc::Destroy& request);
+  Result<rpc::Devices::Result> devices(const rpc::Devices& request);
+  Result<rpc::Open::Result> open(const rpc::Open& request);
+  Result<rpc::Describe::Result> describe(const rpc::Describe& request);
+  Result<rpc::PortAttributes> query_port(const rpc::QueryPort& request);
+  Result<rpc::Counters::Result> query_counters(const rpc::Counters& request);
   // rpc_memory.cpp
-  Result<Json> alloc_pd(ArgumentReader& arguments);
-  Result<Json> register_memory(ArgumentReader& arguments);
-  Result<Json> alloc_mr(ArgumentReader& arguments);
-  Result<Json> write(ArgumentReader& arguments);
-  Result<Json> read(ArgumentReader& arguments);
-  Result<Json> fill(ArgumentReader& arguments);
-  Result<Json> checksum(ArgumentReader& arguments);
-  Result<Json> alloc_mw(ArgumentReader& arguments);
-  Result<Json> bind_mw(ArgumentReader& arguments);
+  Result<rpc::AllocPd::Result> alloc_pd(const rpc::AllocPd& request);
+  Result<rpc::Register::Result> register_memory(const rpc::Register& request);
+  Result<rpc::AllocMr::Result> alloc_mr(const rpc::AllocMr& request);
+  Result<rpc::Write::Result> write(const rpc::Write& request);
+  Result<rpc::Read::Result> read(const rpc::Read& request);
+  Result<rpc::Fill::Result> fill(const rpc::Fill& request);
+  Result<rpc::Checksum::Result> checksum(const rpc::Checksum& request);
+  Result<rpc::AllocMw::Result> alloc_mw(const rpc::AllocMw& request);
+  Result<rpc::BindMw::Result> bind_mw(const rpc::BindMw& request);
   // rpc_completions.cpp
-  Result<Json> create_channel(ArgumentReader& arguments);
-  Result<Json> create_cq(ArgumentReader& arguments);
-  Result<Json> notify(ArgumentReader& arguments);
-  Result<Json> poll(ArgumentReader& arguments);
+  Result<rpc::CreateChannel::Result> create_channel(const rpc::CreateChannel& request);
+  Result<rpc::CreateCq::Result> create_cq(const rpc::CreateCq& request);
+  Result<rpc::Nothing> notify(const rpc::Notify& request);
+  Result<rpc::Poll::Result> poll(const rpc::Poll& request);
   // rpc_cm.cpp
-  Result<Json> cm_listen(ArgumentReader& arguments);
-  Result<Json> cm_connect(ArgumentReader& arguments);
-  Result<Json> cm_accept(ArgumentReader& arguments);
-  Result<Json> cm_establish(ArgumentReader& arguments);
-  Result<Json> cm_reject(ArgumentReader& arguments);
-  Result<Json> cm_disconnect(ArgumentReader& arguments);
-  [[nodiscard]] Json cm_json(const CmEvent& event) const;
+  Result<rpc::CmListen::Result> cm_listen(const rpc::CmListen& request);
+  Result<rpc::CmConnect::Result> cm_connect(const rpc::CmConnect& request);
+  Result<rpc::Nothing> cm_accept(const rpc::CmAccept& request);
+  Result<rpc::Nothing> cm_establish(const rpc::CmEstablish& request);
+  Result<rpc::Nothing> cm_reject(const rpc::CmReject& request);
+  Result<rpc::Nothing> cm_disconnect(const rpc::CmDisconnect& request);
+  [[nodiscard]] rpc::CmEvent report_of(const CmEvent& event) const;
   // rpc_work.cpp
-  Result<Json> post_send(ArgumentReader& arguments);
-  Result<Json> post_recv(ArgumentReader& arguments);
+  Result<rpc::PostSend::Result> post_send(const rpc::PostSend& request);
+  Result<rpc::PostRecv::Result> post_recv(const rpc::PostRecv& request);
 
   struct Part {
     const Region* region = nullptr;
     std::uint64_t address = 0, offset = 0, length = 0;  ///< `address`: in application memory
   };
-  Part read_part(ArgumentReader& arguments, std::optional<std::uint64_t> length = {});
-  std::vector<Sge> read_sges(ArgumentReader& arguments, std::vector<std::uint8_t>* inline_bytes = nullptr);
-  SendRequest read_send(ArgumentReader& arguments, std::uint32_t qp);
-  Json port_json();
+  Result<Part> part_of(rpc::MrHandle mr, std::uint64_t offset, std::optional<std::uint64_t> length);
+  Result<std::vector<Sge>> sges_of(const std::vector<rpc::Sge>& given, std::vector<std::uint8_t>* inline_bytes);
+  Result<SendRequest> send_request(const rpc::SendRequest& request, std::uint32_t qp);
+  rpc::PortAttributes port();
   void release_all();
   Result<void> release(Kind kind, std::uint32_t handle);
 
@@ -128,5 +158,14 @@ class VerbsRpcHandler {
 
 /// Return the symbolic name of an error number, such as "ENOENT".
 std::string errno_name(int number);
+/// The result of a call as that of a command without members.
+Result<rpc::Nothing> nothing(const Result<void>& done);
+
+// Checks of requests that the protocol leaves to the device. An empty result is valid.
+/// The device supports these access rights.
+Result<std::uint32_t> rights_of(const rpc::Flags<rpc::names::access>& access);
+/// Parse a GID, written as an IPv6 address. `name`: of the member.
+Result<Gid> gid_of(const std::string& text, std::string_view name);
+std::string gid_text(const Gid& gid);
 
 }  // namespace rdmawire::device

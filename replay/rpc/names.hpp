@@ -1,5 +1,5 @@
 #pragma once
-/// Verbs constants and their protocol names. Each table is used in both directions.
+/// Constants of verbs and their names in the protocol. Each table is used in both directions.
 
 #include <cstdint>
 #include <optional>
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rdmawire::agent {
+namespace rdmawire::rpc {
 
 struct Name {
   std::string_view name;
@@ -54,12 +54,18 @@ extern const Names mw_type;        ///< ibv_mw_type
 extern const Names pattern;        ///< patterns of `fill`
 extern const Names flush_type;     ///< placement types of FLUSH
 extern const Names flush_level;    ///< selectivity levels of FLUSH
+extern const Names port_space;     ///< rdma_port_space
+extern const Names cm_event;       ///< rdma_cm_event_type, and `failed` for a failed step of the agent
+extern const Names signal;         ///< signals of Linux
 }  // namespace names
+
+/// The value of the CM event `failed`, which librdmacm does not define.
+inline constexpr std::uint64_t cm_event_failed = 1000;
 
 /// Patterns of `fill`.
 enum class Pattern : std::uint8_t { byte, counter, random };
 
 /// Work requests that libibverbs does not define here. Linux's numbers (ib_wr_opcode).
-inline constexpr std::uint64_t opcode_flush = 14, opcode_atomic_write = 15;
+inline constexpr std::uint64_t opcode_flush = 14, opcode_atomic_write = 15, opcode_reg_mr = 0x20;
 
-}  // namespace rdmawire::agent
+}  // namespace rdmawire::rpc

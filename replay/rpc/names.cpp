@@ -1,9 +1,12 @@
-#include "conformance/agent/names.hpp"
+#include "replay/rpc/names.hpp"
 
 #include <fmt/format.h>
 #include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
 
-namespace rdmawire::agent {
+#include <csignal>
+
+namespace rdmawire::rpc {
 
 std::optional<std::uint64_t> number_of(Names names, std::string_view name) {
   for (const Name& entry : names) {
@@ -99,7 +102,7 @@ constexpr Name opcode_table[] = {
     {"read", IBV_WR_RDMA_READ},
     {"compare_swap", IBV_WR_ATOMIC_CMP_AND_SWP}, {"fetch_add", IBV_WR_ATOMIC_FETCH_AND_ADD},
     {"local_inv", IBV_WR_LOCAL_INV}, {"bind_mw", IBV_WR_BIND_MW},
-    {"flush", opcode_flush}, {"atomic_write", opcode_atomic_write},
+    {"flush", opcode_flush}, {"atomic_write", opcode_atomic_write}, {"reg_mr", opcode_reg_mr},
 };
 constexpr Name wc_status_table[] = {
     {"success", IBV_WC_SUCCESS}, {"loc_len_err", IBV_WC_LOC_LEN_ERR}, {"loc_qp_op_err", IBV_WC_LOC_QP_OP_ERR},
@@ -118,7 +121,7 @@ constexpr Name wc_status_table[] = {
 constexpr Name wc_opcode_table[] = {
     {"send", IBV_WC_SEND}, {"write", IBV_WC_RDMA_WRITE}, {"read", IBV_WC_RDMA_READ},
     {"compare_swap", IBV_WC_COMP_SWAP}, {"fetch_add", IBV_WC_FETCH_ADD}, {"bind_mw", IBV_WC_BIND_MW},
-    {"local_inv", IBV_WC_LOCAL_INV}, {"tso", IBV_WC_TSO}, {"flush", 8}, {"atomic_write", 9},
+    {"local_inv", IBV_WC_LOCAL_INV}, {"tso", IBV_WC_TSO}, {"flush", 8}, {"atomic_write", 9}, {"reg_mr", 10},
     {"recv", IBV_WC_RECV}, {"recv_write_imm", IBV_WC_RECV_RDMA_WITH_IMM},
 };
 constexpr Name wc_flags_table[] = {
@@ -206,6 +209,24 @@ constexpr Name pattern_table[] = {
 };
 constexpr Name flush_type_table[] = {{"global", 1U << 0}, {"persistent", 1U << 1}};
 constexpr Name flush_level_table[] = {{"range", 0}, {"mr", 1}};
+constexpr Name port_space_table[] = {{"tcp", RDMA_PS_TCP}, {"udp", RDMA_PS_UDP}, {"ipoib", RDMA_PS_IPOIB}};
+constexpr Name cm_event_table[] = {
+    {"addr_resolved", RDMA_CM_EVENT_ADDR_RESOLVED}, {"addr_error", RDMA_CM_EVENT_ADDR_ERROR},
+    {"route_resolved", RDMA_CM_EVENT_ROUTE_RESOLVED}, {"route_error", RDMA_CM_EVENT_ROUTE_ERROR},
+    {"connect_request", RDMA_CM_EVENT_CONNECT_REQUEST}, {"connect_response", RDMA_CM_EVENT_CONNECT_RESPONSE},
+    {"connect_error", RDMA_CM_EVENT_CONNECT_ERROR}, {"unreachable", RDMA_CM_EVENT_UNREACHABLE},
+    {"rejected", RDMA_CM_EVENT_REJECTED}, {"established", RDMA_CM_EVENT_ESTABLISHED},
+    {"disconnected", RDMA_CM_EVENT_DISCONNECTED}, {"device_removal", RDMA_CM_EVENT_DEVICE_REMOVAL},
+    {"multicast_join", RDMA_CM_EVENT_MULTICAST_JOIN}, {"multicast_error", RDMA_CM_EVENT_MULTICAST_ERROR},
+    {"addr_change", RDMA_CM_EVENT_ADDR_CHANGE}, {"timewait_exit", RDMA_CM_EVENT_TIMEWAIT_EXIT},
+    {"failed", cm_event_failed},
+};
+constexpr Name signal_table[] = {
+    {"hup", SIGHUP}, {"int", SIGINT}, {"quit", SIGQUIT}, {"abrt", SIGABRT}, {"kill", SIGKILL}, {"usr1", SIGUSR1},
+    {"segv", SIGSEGV}, {"usr2", SIGUSR2}, {"pipe", SIGPIPE}, {"alrm", SIGALRM}, {"term", SIGTERM}, {"cont", SIGCONT},
+    {"stop", SIGSTOP}, {"ill", SIGILL}, {"fpe", SIGFPE}, {"bus", SIGBUS}, {"trap", SIGTRAP}, {"sys", SIGSYS},
+    {"xcpu", SIGXCPU}, {"xfsz", SIGXFSZ},
+};
 // clang-format on
 
 }  // namespace
@@ -238,6 +259,9 @@ const Names mw_type = mw_type_table;
 const Names pattern = pattern_table;
 const Names flush_type = flush_type_table;
 const Names flush_level = flush_level_table;
+const Names port_space = port_space_table;
+const Names cm_event = cm_event_table;
+const Names signal = signal_table;
 
 }  // namespace names
-}  // namespace rdmawire::agent
+}  // namespace rdmawire::rpc
