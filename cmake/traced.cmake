@@ -10,7 +10,7 @@
 #     OUTPUT variable)     set to the header and the object file, or to an empty list if there is no copy
 #
 # All symbols of the object except ENTRY are local, including inline functions. Therefore only the copy reports basic
-# blocks. With sanitizers, gcov or libFuzzer, which instrument too, there is no copy.
+# blocks. No copy is made with sanitizers, gcov or libFuzzer, because these instrument the code, too.
 function(rdmawire_traced_copy name)
   cmake_parse_arguments(COPY "" "ENTRY;HEADER;OUTPUT" "TRACED;UNTRACED;LIBRARIES;USES" ${ARGN})
   set(${COPY_OUTPUT} "" PARENT_SCOPE)

@@ -133,8 +133,8 @@ void Process::read_some(Output& output) {
 Result<std::size_t> Process::feed(const std::vector<std::uint8_t>& bytes, bool last) {
   if (!in_ || input_ends_) return fail(EPIPE, "process: the standard input of process {} is closed", handle());
   if (input_.size() + bytes.size() > rpc::most_input) {
-    return fail(ENOBUFS, "data: {} bytes wait already, and process {} does not read; at most {} can", input_.size(),
-                handle(), rpc::most_input);
+    return fail(ENOBUFS, "data: {} bytes are already waiting, because process {} does not read; at most {} can wait",
+                input_.size(), handle(), rpc::most_input);
   }
   input_.append(bytes.begin(), bytes.end());
   input_ends_ = last;

@@ -31,7 +31,7 @@ void transitions_from(Bench& bench, const std::string& from, const std::vector<s
     const bool allowed = std::find(legal.begin(), legal.end(), to) != legal.end();
     // Readings differ on RESET to ERR: Linux's table has no such transition.
     if (from == "reset" && to == "err") continue;
-    // From the usual preceding state, pass the attributes of the transition. Otherwise pass only the state.
+    // Pass the attributes of the transition from the usual preceding state. Otherwise pass only the state.
     const bool usual =
         (from == "reset" && to == "init") || (from == "init" && to == "rtr") || (from == "rtr" && to == "rts");
     const auto done = qp.qp.modify(allowed && !usual ? json{{"state", to}} : qp.attributes_to(to));

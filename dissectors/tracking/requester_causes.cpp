@@ -184,8 +184,7 @@ Cause Requester::examine_nak(SentPacket* request, const TransportPacket& nak, bo
     if (expects_nak(nak.psn, nak.time)) return t.disorder.cause == Cause::none ? Cause::unknown : t.disorder.cause;
   }
   // The NAK can be older than the last transmission.
-  if (request->time != request->first_time && nak.time - request->time < fastest_response_ &&
-      response_samples_ != 0)
+  if (request->time != request->first_time && nak.time - request->time < fastest_response_ && response_samples_ != 0)
     return Cause::unknown;
   // The packet was captured in order. It was lost after the capture point, or arrived late. Later packets decide.
   t.suspect.active = true;

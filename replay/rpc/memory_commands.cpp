@@ -54,14 +54,16 @@ const Command& Register::command() {
       .does =
           "Registers newly allocated memory: whole pages, initialized with zeros. Other memory of the agent is never "
           "registered, read or written.",
-      .arguments = {required<&Register::pd>("pd"),
-                    required<&Register::length>("length", "bytes, up to the limit of the session (`--memory`)",
-                                                {.least = 1}),
-                    optional<&Register::access>("access"),
-                    optional<&Register::iova>(
-                        "iova", "the address for its keys (default: its virtual address, or 0 with `zero_based`)"),
-                    optional<&Register::fill>("fill", "initial content")},
-      .result = {required<&Result::mr>("mr"), required<&Result::addr>("addr", "address of its first byte for its keys"),
+      .arguments =
+          {required<&Register::pd>("pd"),
+           required<&Register::length>("length", "bytes, up to the limit of the session (`--memory`)", {.least = 1}),
+           optional<&Register::access>("access"),
+           optional<&Register::iova>(
+               "iova",
+               "the first address for accesses with its keys (default: its virtual address, or 0 with `zero_based`)"),
+           optional<&Register::fill>("fill", "initial content")},
+      .result = {required<&Result::mr>("mr"),
+                 required<&Result::addr>("addr", "the first address for accesses with its keys"),
                  required<&Result::length>("length", "bytes"), required<&Result::lkey>("lkey"),
                  required<&Result::rkey>("rkey")},
       .example = R"({"pd":2,"length":4096,"access":["local_write","remote_write"]})",

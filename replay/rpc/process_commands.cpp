@@ -8,16 +8,15 @@ const Command& Run::command() {
       .does =
           "Starts a program. EPERM unless the agent was started with `--allow-run`. It has its own process group, "
           "which is killed when the handle is destroyed or the session ends. Its output and its end are reported as "
-          "events `process`. A session has at most 32 processes, ended ones among them.",
-      .arguments = {required<&Run::argv>("argv", "the program, searched in PATH, and its arguments",
-                                         {.least = 1, .most = 1024}),
-                    optional<&Run::env>("env", "`NAME=VALUE`, which replace or extend the agent's environment",
-                                        {.most = 1024}),
-                    optional<&Run::directory>("directory", "working directory"),
-                    optional<&Run::stdin_bytes>("stdin", "its standard input", {.most = most_input}),
-                    optional<&Run::stdin_open>("stdin_open", "keep standard input open for `stdin`"),
-                    optional<&Run::most_output>("most_output", "limit for reported output bytes of both streams",
-                                                {.most = 1U << 30U})},
+          "events `process`. A session has at most 32 processes, including exited ones.",
+      .arguments =
+          {required<&Run::argv>("argv", "the program, searched in PATH, and its arguments", {.least = 1, .most = 1024}),
+           optional<&Run::env>("env", "`NAME=VALUE`, which replace or extend the agent's environment", {.most = 1024}),
+           optional<&Run::directory>("directory", "working directory"),
+           optional<&Run::stdin_bytes>("stdin", "its standard input", {.most = most_input}),
+           optional<&Run::stdin_open>("stdin_open", "keep standard input open for `stdin`"),
+           optional<&Run::most_output>("most_output", "limit for the reported output bytes of both streams together",
+                                       {.most = 1U << 30U})},
       .result = {required<&Result::process>("process"),
                  required<&Result::pid>("pid", "its process ID and process group ID")},
       .example = R"({"argv":["rping","-s","-C","1"]})",

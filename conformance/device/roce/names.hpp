@@ -18,7 +18,7 @@ inline constexpr rpc::Name qp_types[] = {{"rc", 0}, {"uc", 1}, {"ud", 2}, {"xrc_
 inline constexpr rpc::Name opcodes[] = {
     {"write", 0}, {"write_imm", 1}, {"send", 2}, {"send_imm", 3}, {"send_inv", 4}, {"read", 5}, {"compare_swap", 6},
     {"fetch_add", 7}, {"local_inv", 8}, {"bind_mw", 9}, {"reg_mr", 10}, {"flush", 11}, {"atomic_write", 12}};
-/// In the order of CmEventType.
+/// Ordered like CmEventType.
 inline constexpr rpc::Name cm_events[] = {
     {"addr_resolved", 0}, {"addr_error", 1}, {"route_resolved", 2}, {"connect_request", 3}, {"connect_response", 4},
     {"unreachable", 5}, {"rejected", 6}, {"established", 7}, {"disconnected", 8}, {"timewait_exit", 9},

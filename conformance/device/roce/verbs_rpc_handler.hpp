@@ -58,7 +58,7 @@ class VerbsRpcHandler {
 
   using Run = std::function<Result<Json>(const rpc::Received&)>;
   using Commands = std::map<std::string, Run, std::less<>>;
-  /// Add or replace commands of the transport.
+  /// Add the commands of the transport. A command that exists already is kept.
   void add_commands(Commands own);
   /// A member function that executes a command.
   template <class Of, class Message, class MessageResult>
