@@ -23,4 +23,4 @@ def test_damaged_captures_do_not_crash_the_plugin(plugin, arguments, tmp_path):
                           capture_output=True, text=True, timeout=300, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     last = done.stdout.splitlines()[-1].split()
-    assert last[0] == "wireshark-fuzz:" and int(last[1]) > 1 and last[3:5] == ["0", "found,"]
+    assert last[0] == "wireshark-fuzz:" and int(last[1]) >= 1 and last[3:5] == ["0", "found,"]
