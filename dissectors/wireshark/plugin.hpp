@@ -18,7 +18,7 @@ struct Preferences {
   Boolean coloring_rules = TRUE;
   Boolean only_plausible_rpc = TRUE;
   guint roce_port = 0;
-  guint kept_megabytes = 32;
+  guint kept_megabytes = 16;
 };
 extern Preferences preferences;
 

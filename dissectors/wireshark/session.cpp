@@ -18,6 +18,12 @@ namespace {
 /// Number of messages of one requester that are kept, if old frames are discarded.
 constexpr std::size_t remembered_messages = std::size_t{1} << 16;
 
+/// Removes many at once, because the others are moved.
+void forget_messages(auto& messages) {
+  if (messages.end() - messages.begin() > 2 * remembered_messages)
+    messages.forget_before(messages.end() - remembered_messages);
+}
+
 constexpr std::uint64_t key_of(std::uint64_t connection, Side requester) {
   return connection * 2 + static_cast<unsigned>(requester);
 }
@@ -245,11 +251,11 @@ void Session::keep_segment(Row& row) {
   if (op.position == Position::only) return;
   // A damaged packet is not used for reassembly and will be retransmitted.
   if (packet_.icrc.status == CrcCheck::Status::bad) return;
+  if (kept_ + range.length > options_.kept_bytes) return;
   Segment& segment = segments_.add();
   row.segment = static_cast<std::uint32_t>(segments_.end() - 1);
   segment.position = op.position;
   segment.length = range.length;
-  if (kept_ + range.length > options_.kept_bytes) return;
   segment.bytes = keep_bytes(stack.bytes_of(range));
 }
 
@@ -350,7 +356,7 @@ const Session::Arrangement* Session::arranged(std::uint64_t frame) const {
     const bool first = i == 0, last = i + 1 == found.order.size();
     const bool fits = (segment.position == Position::first) == first && (segment.position == Position::last) == last &&
                       (first || psn(one) == psn(found.order[i - 1]) + 1);
-    if (!fits || !segment.bytes) return &found;
+    if (!fits) return &found;
     latest = std::max(latest, one);
   }
   if (found.order.size() > 1) found.whole_in = latest;
@@ -427,6 +433,7 @@ void Session::finish() {
   if (finished_) return;
   finished_ = true;
   tracker_->finish();
+  tracker_.reset();  // no frame is added any more
   link_violations();
   number_streams();
 }
@@ -443,7 +450,7 @@ void Session::number_streams() {
   std::uint64_t last_id = 0;
   ConnectionFacts *own = nullptr, *whole = nullptr;
   for (std::size_t frame = rows_.begin(); frame < rows_.end(); ++frame) {
-    Row& row = rows_[frame];
+    const Row& row = std::as_const(rows_)[frame];
     if (!row.has_note) continue;
     if (!own || row.connection != last_id) {
       bool swapped = false;
@@ -461,7 +468,7 @@ void Session::number_streams() {
       whole->stream = streams_++;
       whole->first_time = whole->last_time = time;
     }
-    row.time = time - whole->last_time;
+    rows_[frame].time = time - whole->last_time;
     whole->last_time = time;
   }
 }
@@ -486,7 +493,8 @@ void Session::note_rpc(Row& row) {
     if (!op.known || op.operation != Operation::send) return;
     const auto ports = tracking::ports_of(packet_.stack);
     if (!ports) return;
-    bool& not_rpc = not_rpc_[ports->with(bth->get<"dest_qp">()).hash()];
+    // Without its first packet, a message cannot be dissected.
+    bool& not_rpc = not_rpc_.try_emplace(ports->with(bth->get<"dest_qp">()).hash(), true).first->second;
     if (op.begins_message()) not_rpc = !is_rpc(packet_.stack.bytes_of(message_bytes(packet_.stack)));
     row.not_rpc = not_rpc;
     return;
@@ -495,7 +503,7 @@ void Session::note_rpc(Row& row) {
   for (const tracking::Pdu& pdu : packet_.pdus) {
     const auto untagged = pdu.stack.get<DdpUntagged>();
     if (!untagged || untagged->get<"qn">() != 0 || !pdu.connection) continue;
-    bool& not_rpc = not_rpc_[pdu.connection->id * 2 + (pdu.from_initiator ? 1 : 0)];
+    bool& not_rpc = not_rpc_.try_emplace(pdu.connection->id * 2 + (pdu.from_initiator ? 1 : 0), true).first->second;
     if (untagged->get<"mo">() == 0) not_rpc = !is_rpc(pdu.stack.bytes_of(message_bytes(pdu.stack)));
     row.not_rpc = not_rpc;
   }
@@ -758,9 +766,9 @@ void Session::message(const Connection& connection, const Message& message) {
   // Numbers increase by one. The limit bounds the memory for unexpected numbers.
   constexpr std::uint64_t most_numbers = std::uint64_t{1} << 26;
   if (message.number != 0 && message.number < most_numbers) {
-    Kept<std::uint32_t>& known = requests_of(message.connection, message.end).messages;
+    auto& known = requests_of(message.connection, message.end).messages;
     while (known.end() < message.number) known.add(none);
-    if (once_) known.forget_before(known.end() - std::min(known.end(), remembered_messages));
+    if (once_) forget_messages(known);
     if (known.has(message.number - 1)) known[message.number - 1] = static_cast<std::uint32_t>(index);
   }
   link(message.first_frame, What::begins, index);
@@ -852,9 +860,9 @@ void Session::packet(const Connection& connection, std::uint64_t frame, const Pa
   }
   note_early(connection, frame, note);
   if (row.segment == none || note.message == 0 || note.message >= std::uint64_t{1} << 26) return;
-  Kept<std::uint32_t>& newest = requests_of(note.connection, note.requester).segments;
+  auto& newest = requests_of(note.connection, note.requester).segments;
   newest.grow(note.message);
-  if (once_) newest.forget_before(newest.end() - std::min(newest.end(), remembered_messages));
+  if (once_) forget_messages(newest);
   if (!newest.has(note.message - 1)) return;
   segments_[row.segment].previous = newest[note.message - 1];
   newest[note.message - 1] = static_cast<std::uint32_t>(frame);

@@ -3,6 +3,7 @@
 /// Analysis of the current capture file: frames are added once in order, and then any frame can be queried.
 /// Independent of Wireshark.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -19,6 +20,7 @@
 #include "dissectors/tracking/connection.hpp"
 #include "dissectors/tracking/dissector.hpp"
 #include "dissectors/tracking/tracker.hpp"
+#include "dissectors/wireshark/packed_table.hpp"
 
 namespace rdmawire::wireshark {
 
@@ -45,7 +47,7 @@ struct Frame {
 };
 
 /// Items by index in the order of addition. Old items can be removed. Indexes remain valid.
-template <class T>
+template <class T, class Container = std::deque<T>>
 class Kept {
  public:
   [[nodiscard]] std::size_t begin() const { return forgotten_; }
@@ -64,11 +66,13 @@ class Kept {
     if (end > this->end()) kept_.resize(end - forgotten_);
   }
   void forget_before(std::size_t index) {
-    for (; forgotten_ < index && !kept_.empty(); ++forgotten_) kept_.pop_front();
+    const std::size_t count = std::min(index - std::min(index, forgotten_), kept_.size());
+    kept_.erase(kept_.begin(), kept_.begin() + static_cast<std::ptrdiff_t>(count));
+    forgotten_ += count;
   }
 
  private:
-  std::deque<T> kept_;
+  Container kept_;
   std::size_t forgotten_ = 0;
 };
 
@@ -245,7 +249,7 @@ class Session final : public tracking::Sink {
   };
   /// A packet's part of a message of several packets.
   struct Segment {
-    const std::uint8_t* bytes = nullptr;  ///< nullptr: dropped because of the memory limit
+    const std::uint8_t* bytes = nullptr;
     std::uint32_t length = 0;
     std::uint32_t previous = 0;  ///< another frame of the same message (0: none)
     Position position = Position::only;
@@ -264,8 +268,8 @@ class Session final : public tracking::Sink {
   };
   /// State of one requester. Its messages are indexed by their number - 1.
   struct Requests {
-    Kept<std::uint32_t> messages;  ///< index of a finished message in messages_
-    Kept<std::uint32_t> segments;  ///< frame of the message's last segment
+    Kept<std::uint32_t, std::vector<std::uint32_t>> messages;  ///< index of a finished message in messages_
+    Kept<std::uint32_t, std::vector<std::uint32_t>> segments;  ///< frame of the message's last segment
     std::vector<RoundPlace> rounds;
     Event open_round;  ///< the burst in progress, as far as known (frame 0: none)
     /// ECN-marked frames, and frames with notifications: frame and time.
@@ -350,7 +354,7 @@ class Session final : public tracking::Sink {
   std::unique_ptr<tracking::Tracker> tracker_;
   Packet packet_;
   Packet shown_again_;
-  Kept<Row> rows_;  ///< by frame number
+  PackedTable<Row> rows_;  ///< by frame number
   Kept<Link> links_;
   Kept<Event> events_;
   Kept<MessageFacts> messages_;

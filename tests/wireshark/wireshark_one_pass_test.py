@@ -46,7 +46,7 @@ def test_events_of_single_packets_are_shown_in_one_pass(kind):
         assert frames(capture, [], f"rdmawire.analysis.{kind}") == frames(capture, ["-2"], f"rdmawire.analysis.{kind}")
 
 
-def test_gap_needs_one_pass_and_place_of_loss_two():
+def test_gap_in_one_pass_is_a_loss_with_two():
     """The packet after a gap has a gap in one pass. Later packets show that its packets were lost in the network."""
     one = frames(LOSS, [], "rdmawire.analysis.psn_gap")
     lost = rows(LOSS, ["-2"], 'rdmawire.event.kind == "lost_in_network"', "rdmawire.event.packets")
