@@ -16,6 +16,7 @@ struct Preferences {
   Boolean read_once = FALSE;
   guint roce_port = 0;
   guint kept_megabytes = 32;
+  guint connection_megabytes = 512;
 };
 extern Preferences preferences;
 
