@@ -37,7 +37,7 @@ struct Options {
   std::vector<std::string> files;
   std::string filter, from, to, csv, html, fail_on, interface, capture_filter;
   std::vector<std::string> counters, ignore, order;
-  std::uint64_t connection = 0;
+  std::uint64_t connection = 0, memory = captures::analysis::default_memory;
   unsigned threads = 0;
   std::size_t rows = 10;
   std::uint16_t roce_port = 0;
@@ -92,6 +92,11 @@ class Analyze {
   explicit Analyze(const Options& options) : options_(options) {}
 
   Exit run() {
+    return with_less_memory(options_.memory, options_.files, [this](std::uint64_t memory) { return run(memory); });
+  }
+
+ private:
+  Exit run(std::uint64_t memory) {
     analysis::RunOptions run;
     std::optional<output::Filter> filter;
     if (const Exit exit = prepare(run, filter); exit != Exit::success) return exit;
@@ -104,11 +109,13 @@ class Analyze {
       }
       csv = std::move(*made);
       run.also = csv.get();
+      run.restart = [&csv] { csv->restart(); };
       if (options_.csv_packets) {
         run.tracker.packets = true;
         run.on_packet = [&csv](const tracking::Packet& packet) { csv->add(packet); };
       }
     }
+    run.memory = memory;
     Progress progress;
     if (!options_.html.empty())
       for (const std::string& file : options_.files)
@@ -162,7 +169,6 @@ class Analyze {
     return fails(report) ? Exit::findings : Exit::success;
   }
 
- private:
   /// Reads the files a second time for packet details.
   [[nodiscard]] std::string page_of(const analysis::RunOptions& run, const analysis::RunResult& result,
                                     const analysis::Json& report) const {
@@ -412,6 +418,7 @@ Command analyze_command() {
       .repeats();
   add_roce_port_option(command, options->roce_port);
   command.flag("--no-crc", options->no_crc, "Do not verify CRCs.");
+  add_memory_option(command, options->memory);
   command.option("--threads", "N", options->threads, "Use at most N worker threads.")
       .range(1, 256)
       .by_default("one per CPU core");
@@ -452,7 +459,7 @@ Command analyze_command() {
   command.statuses = {{"0", "success"},
                       {"1", "a finding matched --fail-on"},
                       {"2", "usage error"},
-                      {"3", "a file could not be read completely (the report covers the readable part)"}};
+                      {"3", "a file could not be read completely, or memory was exhausted (the report covers a part)"}};
   command.run = [options](const Given& given) {
     analyze::check(*options, given);
     const std::vector<std::string> words = analyze::fail_on_words();

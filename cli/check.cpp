@@ -21,7 +21,7 @@ struct Options {
   std::vector<tracking::PortAddress> at;
   std::string filter;
   std::optional<conformance::Level> level;
-  std::uint64_t connection = 0;
+  std::uint64_t connection = 0, memory = captures::analysis::default_memory;
   unsigned threads = 0;
   std::size_t rows = 50;
   std::uint16_t roce_port = 0;
@@ -34,11 +34,12 @@ std::optional<tracking::PortAddress> read_address(std::string_view text) {
   return bytes ? std::optional(tracking::PortAddress::of_gid(bytes->data())) : std::nullopt;
 }
 
-Exit run(const Options& options) {
+Exit run(const Options& options, std::uint64_t memory) {
   conformance::CheckOptions setup;
   setup.files = options.files;
   setup.threads = options.threads ? options.threads : std::max(1U, std::thread::hardware_concurrency());
   setup.dissector.decode.extra_roce_v2_port = options.roce_port;
+  setup.memory = memory;
   setup.monitors.connection = options.connection;
   setup.monitors.assumptions.everywhere = options.complete;
   setup.monitors.assumptions.at = options.at;
@@ -137,6 +138,7 @@ Command check_command() {
                "Assume the capture is complete: every lost or reordered packet is visible in it (simulation or "
                "back-to-back link).");
   add_roce_port_option(command, options->roce_port);
+  add_memory_option(command, options->memory);
   command.option("--threads", "N", options->threads, "Use at most N worker threads.")
       .range(1, 256)
       .by_default("one per CPU core");
@@ -148,8 +150,11 @@ Command check_command() {
   command.statuses = {{"0", "success"},
                       {"1", "a mandatory rule was violated"},
                       {"2", "usage error"},
-                      {"3", "a file could not be read completely (the report covers the readable part)"}};
-  command.run = [options](const Given&) { return check::run(*options); };
+                      {"3", "a file could not be read completely, or memory was exhausted (the report covers a part)"}};
+  command.run = [options](const Given&) {
+    return with_less_memory(options->memory, options->files,
+                            [&](std::uint64_t memory) { return check::run(*options, memory); });
+  };
   return command;
 }
 

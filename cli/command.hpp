@@ -29,5 +29,7 @@ std::vector<std::string> rule_names();
 
 /// Adds --roce-port.
 void add_roce_port_option(Command& command, std::uint16_t& port);
+/// Adds --memory.
+void add_memory_option(Command& command, std::uint64_t& memory);
 
 }  // namespace rdmawire::cli

@@ -9,7 +9,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <new>
 
+#include "captures/analysis/memory.hpp"
 #include "cli/command.hpp"
 #include "dissectors/output/printable.hpp"
 
@@ -31,6 +34,40 @@ void add_color_option(Command& command, Colors& colors) {
 
 void add_roce_port_option(Command& command, std::uint16_t& port) {
   command.option("--roce-port", "PORT", port, "Decode this UDP port as RoCEv2, in addition to 4791.").range(1, 65535);
+}
+
+void add_memory_option(Command& command, std::uint64_t& memory) {
+  command
+      .parsed(
+          "--memory", "SIZE",
+          [&memory](const std::string& text) {
+            const auto size = captures::analysis::parse_memory(text);
+            if (size) memory = *size;
+            return size ? std::string() : size.error();
+          },
+          "Limit the memory to SIZE, such as 512M or 4G, without the mapped capture. Beyond it, connections are "
+          "evicted, "
+          "and the report states how many.")
+      .by_default("1G");
+}
+
+Exit with_less_memory(std::uint64_t memory, const std::vector<std::string>& files,
+                      const std::function<Exit(std::uint64_t)>& work) {
+  for (bool again = false;; again = true) {
+    try {
+      const Exit exit = work(memory);
+      return again ? Exit::error : exit;
+    } catch (const std::bad_alloc&) {
+      const bool repeats = !files.empty() && std::all_of(files.begin(), files.end(), [](const std::string& file) {
+        std::error_code error;
+        return std::filesystem::is_regular_file(file, error);
+      });
+      if (!repeats || memory <= captures::analysis::least_memory / 4) throw;
+    }
+    report_error(fmt::format("out of memory with a limit of {}: the capture was analyzed again with a quarter of it",
+                             captures::analysis::memory_text(memory)));
+    memory /= 4;
+  }
 }
 
 bool use_colors(Colors colors, int fd) {

@@ -3,7 +3,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "cli/options/command.hpp"
 
@@ -48,6 +50,11 @@ class Output {
   bool open_ = true;
   int descriptor_ = 1, error_ = 0;
 };
+
+/// Calls `work(memory)`. If an allocation fails, for example for the report, calls it again with a quarter of the
+/// memory and returns Exit::error. `files` must support repeated reading, otherwise the exception is passed on.
+Exit with_less_memory(std::uint64_t memory, const std::vector<std::string>& files,
+                      const std::function<Exit(std::uint64_t)>& work);
 
 /// One progress line on standard error. Shown after one second, if standard error is a terminal and standard output is
 /// not.

@@ -158,6 +158,7 @@ void Incast::add(const PortAddress& sender, const PortAddress& receiver, std::in
 }
 
 void Incast::merge(const Incast& other) {
+  merged_overflow_ += other.overflow();
   rows_.merge(other.rows_);
   // Close the open windows of `other`, too, because it gets no further packets.
   for (const auto& [key, row] : other.receivers_.rows()) close(key.address, row, rows_);
@@ -377,15 +378,33 @@ void Analysis::message(const Connection& connection, const Message& message) {
   if (message.kind == MessageKind::write) region->written_bytes += message.size;
 }
 
-ConnectionEvents* Analysis::events_of_connection(const Connection* connection) {
+ConnectionEvents& Analysis::events_of_connection(const Connection* connection) {
   const std::uint64_t id = connection ? connection->id : 0;
   const auto found = affected_.find(id);
-  if (found != affected_.end()) return &found->second;
+  if (found != affected_.end()) return found->second;
   if (affected_.size() >= options_.affected && id != 0) {
     ++skipped_affected_;
-    return &affected_[0];
+    return affected_[0];
   }
-  return &affected_[id];
+  ConnectionEvents& events_of_it = affected_[id];
+  most_affected_ = std::max<std::uint64_t>(most_affected_, affected_.size());
+  return events_of_it;
+}
+
+Group* Analysis::group_of(ConnectionEvents& affected, EventKind kind, Cause cause, Side end) {
+  for (Group& group : affected.groups)
+    if (group.kind == kind && group.cause == cause && group.end == end) return &group;
+  constexpr std::uint64_t each = 4;
+  if (groups_ >= each * options_.affected) {
+    ++skipped_affected_;
+    return nullptr;
+  }
+  most_groups_ = std::max(most_groups_, ++groups_);
+  Group& group = affected.groups.emplace_back();
+  group.kind = kind;
+  group.cause = cause;
+  group.end = end;
+  return &group;
 }
 
 void Analysis::event(const Connection* connection, const Event& event) {
@@ -422,19 +441,13 @@ void Analysis::event(const Connection* connection, const Event& event) {
   // Notes and idle periods are counted above, but not grouped.
   if (tracking::event_rows[static_cast<std::size_t>(event.kind)].severity == Severity::note) return;
   if (event.kind == EventKind::stall && event.cause == Cause::nothing_outstanding) return;
-  ConnectionEvents& affected = *events_of_connection(connection);
+  ConnectionEvents& affected = events_of_connection(connection);
   if (connection) {
     affected.ends = connection->ends;
     affected.service = connection->service;
     affected.packets = {connection->sent[0].packets, connection->sent[1].packets};
   }
-  for (Group& group : affected.groups)
-    if (group.kind == event.kind && group.cause == event.cause && group.end == event.end) return group.add(event);
-  Group& group = affected.groups.emplace_back();
-  group.kind = event.kind;
-  group.cause = event.cause;
-  group.end = event.end;
-  group.add(event);
+  if (Group* group = group_of(affected, event.kind, event.cause, event.end)) group->add(event);
 }
 
 // Assigns the events of a direction to the connection into which it was merged. Endpoint a of the direction is endpoint
@@ -450,20 +463,13 @@ void Analysis::merged(const Connection& connection, std::uint64_t id) {
   if (found == affected_.end() || id == 0) return;
   const ConnectionEvents half = std::move(found->second);
   affected_.erase(found);
-  ConnectionEvents& whole = *events_of_connection(&connection);
+  groups_ -= half.groups.size();
+  ConnectionEvents& whole = events_of_connection(&connection);
   whole.ends = connection.ends;
   whole.service = connection.service;
   whole.packets = {connection.sent[0].packets, connection.sent[1].packets};
-  for (Group group : half.groups) {
-    group.end = tracking::other(group.end);
-    const auto same = std::find_if(whole.groups.begin(), whole.groups.end(), [&](const Group& g) {
-      return g.kind == group.kind && g.cause == group.cause && g.end == group.end;
-    });
-    if (same != whole.groups.end())
-      same->merge(group);
-    else
-      whole.groups.push_back(group);
-  }
+  for (const Group& group : half.groups)
+    if (Group* mine = group_of(whole, group.kind, group.cause, tracking::other(group.end))) mine->merge(group);
 }
 
 void Analysis::add_queue_pair(const tracking::ConnectionEnd& end) {
@@ -592,16 +598,12 @@ void Analysis::merge(const Analysis& other) {
   for (std::size_t i = 0; i < events_.size(); ++i) events_[i].merge(other.events_[i]);
   for (const auto& [id, theirs] : other.affected_) {
     const auto [mine, fresh] = affected_.try_emplace(id, theirs);
-    if (fresh) continue;
-    for (const Group& group : theirs.groups) {
-      const auto same = std::find_if(mine->second.groups.begin(), mine->second.groups.end(), [&](const Group& g) {
-        return g.kind == group.kind && g.cause == group.cause && g.end == group.end;
-      });
-      if (same != mine->second.groups.end())
-        same->merge(group);
-      else
-        mine->second.groups.push_back(group);
+    if (fresh) {
+      groups_ += theirs.groups.size();
+      continue;
     }
+    for (const Group& group : theirs.groups)
+      if (Group* same = group_of(mine->second, group.kind, group.cause, group.end)) same->merge(group);
   }
   skipped_affected_ += other.skipped_affected_;
   sentences_.insert(sentences_.end(), other.sentences_.begin(), other.sentences_.end());
@@ -633,7 +635,14 @@ std::optional<Cause> Analysis::crc_cause(const PortAddress& from, const PortAddr
 
 std::uint64_t Analysis::overflow() const {
   return talkers_.overflow() + flow_queue_pairs_.overflow() + flow_ports_.overflow() + regions_.overflow() +
-         queue_pairs_.overflow() + crc_causes_.overflow() + skipped_affected_ + skipped_pauses + management.left_out;
+         queue_pairs_.overflow() + crc_causes_.overflow() + skipped_affected_ + skipped_pauses + management.left_out +
+         incast.overflow();
+}
+
+void Analysis::append_levels(std::vector<tracking::Level>& levels) const {
+  levels.push_back(incast.level());
+  levels.push_back({most_affected_, options_.affected});
+  levels.push_back({most_groups_, std::uint64_t{4} * options_.affected});
 }
 
 }  // namespace rdmawire::captures::analysis

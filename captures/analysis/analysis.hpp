@@ -18,6 +18,7 @@
 #include "captures/analysis/series.hpp"
 #include "dissectors/tracking/address.hpp"
 #include "dissectors/tracking/connection.hpp"
+#include "dissectors/tracking/level.hpp"
 #include "dissectors/tracking/packet.hpp"
 
 namespace rdmawire::captures::analysis {
@@ -58,7 +59,7 @@ struct AnalysisOptions {
   std::uint32_t talkers = 1U << 16;     ///< directions between two addresses
   std::uint32_t regions = 1U << 16;     ///< pairs of responder and key
   std::uint32_t distinct = 1U << 20;    ///< distinct queue pairs, and distinct source ports
-  std::uint32_t affected = 1U << 16;    ///< connections with separate event groups
+  std::uint32_t affected = 1U << 16;    ///< connections with separate event groups, on average four each
   std::uint32_t events_of_a_kind = 50;  ///< complete events of each kind: the earliest
   std::int64_t incast_window = 10'000;  ///< nanoseconds
 };
@@ -160,6 +161,9 @@ class Incast {
   void merge(const Incast& other);
   /// Windows with at least two senders, in descending order of the number of senders.
   [[nodiscard]] std::vector<IncastRow> rows() const;
+  /// Packets that were not counted because the table of receivers was full.
+  [[nodiscard]] std::uint64_t overflow() const { return receivers_.overflow() + merged_overflow_; }
+  [[nodiscard]] tracking::Level level() const { return {receivers_.rows().size(), receivers_.capacity()}; }
   [[nodiscard]] std::int64_t window() const { return window_; }
 
  private:
@@ -186,6 +190,7 @@ class Incast {
   std::int64_t window_;
   BoundedTable<Address, Receiver> receivers_;
   TopN<IncastRow, IncastOrder> rows_;
+  std::uint64_t merged_overflow_ = 0;
 };
 
 /// Collects statistics from dissected packets and from the tracker. Analyses of disjoint sets of endpoint pairs merge
@@ -270,6 +275,9 @@ class Analysis final : public tracking::Sink {
   [[nodiscard]] const std::unordered_map<std::uint64_t, ConnectionEvents>& affected() const { return affected_; }
   /// Number of items dropped because a table was full.
   [[nodiscard]] std::uint64_t overflow() const;
+  /// The levels of tables whose rows can decrease or are not merged, always in the same order. After a merge, the other
+  /// tables are counted by overflow().
+  void append_levels(std::vector<tracking::Level>& levels) const;
   [[nodiscard]] const AnalysisOptions& options() const { return options_; }
 
   Incast incast;
@@ -292,7 +300,9 @@ class Analysis final : public tracking::Sink {
   void add_pause(const tracking::Packet& packet);
   void add_latency(MessageKind kind, std::size_t size_class, Phase phase, std::int64_t ns);
   void add_queue_pair(const tracking::ConnectionEnd& end);
-  ConnectionEvents* events_of_connection(const Connection* connection);
+  ConnectionEvents& events_of_connection(const Connection* connection);
+  /// Returns the group of the event's kind, or nullptr if there are too many.
+  Group* group_of(ConnectionEvents& affected, EventKind kind, Cause cause, Side end);
 
   AnalysisOptions options_;
   BoundedTable<FlowKey, TalkerRow> talkers_;
@@ -307,6 +317,7 @@ class Analysis final : public tracking::Sink {
   std::vector<TopN<Event, EarlierEvent>> events_;
   std::unordered_map<std::uint64_t, ConnectionEvents> affected_;
   std::uint64_t skipped_affected_ = 0;
+  std::uint64_t groups_ = 0, most_groups_ = 0, most_affected_ = 0;
   /// Strings to which loaded connections refer.
   std::vector<std::shared_ptr<const std::set<std::string, std::less<>>>> sentences_;
 };

@@ -151,7 +151,7 @@ struct Archived {
   }
   template <class A>
   static void each(A& archive, Incast& incast) {
-    all(archive, incast.window_, incast.receivers_, incast.rows_);
+    all(archive, incast.window_, incast.receivers_, incast.rows_, incast.merged_overflow_);
     if constexpr (A::loads) {
       if (incast.window_ < 1) throw Unreadable("the incast window is not positive");
       for (auto& [key, row] : incast.receivers_.rows_)
@@ -204,7 +204,7 @@ struct Archived {
     each(archive, a.connection_rows_);
     for (auto& kind : a.events_) each(archive, kind);
     map(archive, a.affected_);
-    each(archive, a.skipped_affected_);
+    all(archive, a.skipped_affected_, a.groups_);
     if constexpr (A::loads) a.sentences_.push_back(archive.sentences_);
   }
   template <class A, class... T>

@@ -31,8 +31,8 @@ class BoundedTable {
           ++overflow_;
           return nullptr;
         }
-        slots_[i] = static_cast<std::uint32_t>(rows_.size());
-        rows_.emplace_back(key, Row{});
+        rows_.emplace_back(key, Row{});  // first: it can fail
+        slots_[i] = static_cast<std::uint32_t>(rows_.size() - 1);
         return &rows_.back().second;
       }
       if (rows_[slots_[i]].first == key) return &rows_[slots_[i]].second;
@@ -60,6 +60,9 @@ class BoundedTable {
   }
   /// Rows in order of insertion.
   [[nodiscard]] const std::vector<std::pair<Key, Row>>& rows() const { return rows_; }
+  /// Memory of one row, in bytes, with the table's average unused part.
+  static constexpr std::size_t row_bytes() { return sizeof(std::pair<Key, Row>) * 3 / 2 + 3 * sizeof(std::uint32_t); }
+  [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
   /// Number of at() calls that failed because the table was full.
   [[nodiscard]] std::uint64_t overflow() const { return overflow_; }
 

@@ -1,11 +1,13 @@
 #include "captures/analysis/capture_scan.hpp"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <chrono>
+#include <new>
 
 #include "captures/analysis/workers.hpp"
 #include "dissectors/protocol/time.hpp"
@@ -175,26 +177,39 @@ void CaptureScan::through(FrameConsumer& taker, bool first, Input& input, std::v
       next = file.first_next;
     }
     const bool stays = reader->stable();
-    while (next == Next::record) {
-      ++frame;
-      ++facts.packets;
-      facts.bytes += record.bytes.size();
-      overlaps.packet(record.time);
-      if (window.has(record.time, frame)) taker.add(record, frame, stays);
-      if ((frame & 0xfff) == 0) {
-        if (options_.stop && options_.stop->load(std::memory_order_relaxed)) return taker.drain();
-        if (first && options_.progress)
-          options_.progress(frame, reader->position(), reader->file_size(), reader->name());
+    bool exhausted = false;
+    try {
+      while (next == Next::record) {
+        ++frame;
+        ++facts.packets;
+        facts.bytes += record.bytes.size();
+        overlaps.packet(record.time);
+        if (window.has(record.time, frame)) taker.add(record, frame, stays);
+        if ((frame & 0xfff) == 0) {
+          if (taker.gives_up()) return;
+          if (options_.stop && options_.stop->load(std::memory_order_relaxed)) return taker.drain();
+          if (first && options_.progress)
+            options_.progress(frame, reader->position(), reader->file_size(), reader->name());
+        }
+        next = reader->next(record);
       }
-      next = reader->next(record);
+      taker.drain();
+    } catch (const std::bad_alloc&) {
+      taker.out_of_memory();
+      exhausted = true;
     }
-    taker.drain();
-    if (!first) continue;
+    if (!first) {
+      if (exhausted) return;
+      continue;
+    }
     if (facts.packets == 0) facts.first_frame = 0;
     input.overlapping_files += overlaps.end_of_file();
-    note_end(*reader, next, facts);
+    note_end(*reader, exhausted ? Next::end : next, facts);
+    facts.out_of_memory = exhausted;
+    if (exhausted) facts.error = fmt::format("{}: out of memory at frame {}", file.name, frame);
     if (!facts.error.empty()) errors.push_back(facts.error);
     input.files.push_back(std::move(facts));
+    if (exhausted) return;
   }
 }
 

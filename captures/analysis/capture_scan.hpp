@@ -72,6 +72,10 @@ class FrameConsumer {
   virtual void add(const Record& record, std::uint64_t frame, bool stays) = 0;
   /// The bytes of earlier frames become invalid.
   virtual void drain() {}
+  /// Called periodically. If it returns true, reading ends, because the result will not be used.
+  virtual bool gives_up() { return false; }
+  /// An allocation failed in add() or drain(). No further call follows.
+  virtual void out_of_memory() {}
 
  protected:
   ~FrameConsumer() = default;
@@ -86,7 +90,7 @@ class CaptureScan {
   /// Whether all files can be read more than once.
   [[nodiscard]] bool seekable() const;
   /// Passes all frames within the boundaries to `taker`. If `first` is set (for exactly one thread), fills `input` and
-  /// `errors`, and reports progress.
+  /// `errors`, and reports progress. A failed allocation ends reading like a read error.
   void through(FrameConsumer& taker, bool first, Input& input, std::vector<std::string>& errors);
   /// Number of shards for the requested number of threads, limited to 1 and the maximum.
   static unsigned shards(unsigned threads);

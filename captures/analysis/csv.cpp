@@ -112,6 +112,7 @@ struct CsvTables::State {
   /// Identifier of a connection → identifier of the direction that was merged into it.
   std::unordered_map<std::uint64_t, std::uint64_t> merged_from;
   bool with_packets = false;
+  std::string directory;
   std::vector<Seen> seen;  ///< ring, indexed by frame number
   std::string error;
 };
@@ -127,6 +128,7 @@ tl::expected<std::unique_ptr<CsvTables>, std::string> CsvTables::create(const st
         fmt::format("{}: cannot create the directory: {}", output::printable(directory), error.message()));
   auto state = std::make_unique<State>();
   state->with_packets = packets;
+  state->directory = directory;
   if (packets) state->seen.resize(1U << 17);
   const auto open = [&](State::Table& table, const char* name) {
     auto file = OutputFile::create((std::filesystem::path(directory) / name).string());
@@ -230,6 +232,16 @@ void CsvTables::packet(const tracking::Connection& /*connection*/, std::uint64_t
     out += ',';
   out += fmt::format(",{},{}\n", note.outstanding, note.again ? 1 : 0);
   if (out.size() > (1U << 18)) s.packets.flush();
+}
+
+void CsvTables::restart() {
+  const std::string directory = state_->directory;
+  const bool packets = state_->with_packets;
+  auto again = create(directory, packets);
+  if (again)
+    state_ = std::move((*again)->state_);
+  else
+    state_->error = again.error();
 }
 
 tl::expected<void, std::string> CsvTables::finish() {

@@ -26,6 +26,8 @@ class CsvTables final : public tracking::Sink {
   void connection(const tracking::Connection& connection, tracking::CloseReason close_reason) override;
   void merged(const tracking::Connection& connection, std::uint64_t id) override;
   void packet(const tracking::Connection& connection, std::uint64_t frame, const tracking::PacketNote& note) override;
+  /// Discards all rows, because the captures are read again from the start.
+  void restart();
   /// Writes buffered rows and replaces the files of an earlier run. If any write failed, replaces no file and returns
   /// an error. Without finish(), the files are discarded.
   tl::expected<void, std::string> finish();

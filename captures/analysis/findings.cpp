@@ -588,10 +588,14 @@ void add_capture_wide(std::vector<Finding>& findings, const Analysis& analysis, 
   if (analysis.evicted_connections || analysis.overflow())
     findings.push_back(of_capture(
         Severity::info, "inexact", analysis.evicted_connections + analysis.overflow(), 0,
-        "table limits were reached: some counters are incomplete",
-        "The capture has more connections or address pairs than the tables hold. The oldest connections were "
-        "removed first.",
-        "Narrow the report with --filter, --from and --to."));
+        fmt::format("limits were reached: {} evicted, {} not counted",
+                    counted(analysis.evicted_connections, "connection", "connections"),
+                    counted(analysis.overflow(), "table entry", "table entries")),
+        "The capture has more connections or addresses than the memory limit permits. The oldest connections with one "
+        "packet were evicted first, then the least recently used ones. An evicted connection that continues is counted "
+        "as a new one, and its messages and retransmissions are incomplete. The numbers of packets and bytes of the "
+        "capture are exact.",
+        "Set a larger limit with --memory, or narrow the report with --filter, --from and --to."));
 }
 
 }  // namespace

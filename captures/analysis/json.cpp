@@ -130,6 +130,7 @@ Json input_json(const Analysis& analysis, const Input& input) {
               {"from", asked(input.from)},
               {"to", asked(input.to)},
               {"connection", frame_or_null(input.connection)},
+              {"memory", input.memory ? Json(input.memory) : Json()},
               {"exact", analysis.evicted_connections + input.evicted_packets + analysis.overflow() == 0},
               {"evicted", {{"connections", analysis.evicted_connections}, {"packets", input.evicted_packets}}},
               {"skipped", analysis.overflow()}};

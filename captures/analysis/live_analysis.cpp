@@ -9,7 +9,7 @@
 namespace rdmawire::captures::analysis {
 
 LiveAnalysis::LiveAnalysis(std::string name, const RunOptions& options)
-    : options_(options), pipeline_(options_), facts_{std::move(name), 0, 0, 0, std::nullopt, {}} {}
+    : options_(within_memory(options)), pipeline_(options_), facts_{std::move(name), 0, 0, 0, std::nullopt, {}} {}
 
 tl::expected<std::unique_ptr<LiveAnalysis>, std::string> LiveAnalysis::file(const std::string& name,
                                                                             const RunOptions& options) {
@@ -93,6 +93,7 @@ bool LiveAnalysis::take_of_file(Clock::time_point until, const std::atomic<bool>
 Json LiveAnalysis::report(std::size_t rows) {
   Input input;
   input.files.push_back(facts_);
+  input.memory = options_.memory;
   if (options_.filter) input.filter = options_.filter->text();
   return report_of(pipeline_.analysis(), input, {}, rows);
 }
@@ -103,6 +104,7 @@ RunResult LiveAnalysis::finish() {
   if (live_)
     if (const auto statistics = live_->statistics()) facts_.lost_by_capture = statistics->drops();
   result.input.evicted_packets = pipeline_.evicted_packets();
+  result.input.memory = options_.memory;
   if (options_.filter) result.input.filter = options_.filter->text();
   if (facts_.packets != 0 || errors_.empty()) result.input.files.push_back(facts_);
   return result;

@@ -199,7 +199,7 @@ tl::expected<void, std::string> ShardFilter::add(Bytes batch) {
   return {};
 }
 
-ShardTracker::ShardTracker(const RunOptions& options) : options_(options), pipeline_(options_) {}
+ShardTracker::ShardTracker(const RunOptions& options) : options_(within_memory(options)), pipeline_(options_) {}
 
 void ShardTracker::add_filtered(std::span<const Bytes> filtered) {
   for (const Bytes& batch : filtered)

@@ -80,6 +80,7 @@ Json divided(const std::vector<std::string>& names, unsigned shards, std::uint64
                    [](const Survey& a, const Survey& b) { return a.start_time < b.start_time; });
   const std::int64_t origin = surveys.front().start_time;
   Input input;
+  input.memory = default_memory;
   Overlaps overlaps;
   Batches batches(shards);
   tracking::Moment last;

@@ -25,12 +25,14 @@ struct Input {
     std::uint64_t first_frame = 0;                 ///< 0: the file has no packet
     std::optional<std::uint64_t> lost_by_capture;  ///< packets (nullopt: not recorded in the file)
     std::string error;                             ///< read error (empty: read completely)
+    bool out_of_memory = false;                    ///< the error is a failed allocation
   };
   std::vector<File> files;
   std::string filter, from, to;  ///< as specified (empty: not specified)
   std::uint64_t connection = 0;  ///< only this connection was analyzed (0: all)
   std::uint64_t evicted_packets = 0;
   std::uint64_t overlapping_files = 0;  ///< files recorded at the same time as an earlier one
+  std::uint64_t memory = 0;             ///< bound on memory in bytes (0: not stated)
 };
 
 /// `counters`: result of differences_of(). Connections after the first `whole_connections` contain only their service

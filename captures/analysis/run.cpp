@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 
 #include "captures/analysis/peek.hpp"
 
 namespace rdmawire::captures::analysis {
 namespace {
+
+constexpr std::uint64_t smallest_attempt = least_memory / 4;
 
 // run() passes the addresses of all frames to every shard, so that the number of shards does not affect the result.
 tracking::TrackerOptions tracker_options(const RunOptions& options) {
@@ -88,7 +91,7 @@ struct Pipeline::State {
         analysis(run_options.analysis),
         tee(analysis, run_options),
         dissector(run_options.dissector),
-        tracker(tee, tracker_options(run_options)) {}
+        tracker(std::make_unique<tracking::Tracker>(tee, tracker_options(run_options))) {}
 
   const RunOptions& options;
   unsigned shard, shards;
@@ -96,7 +99,9 @@ struct Pipeline::State {
   Analysis analysis;
   Tee tee;
   tracking::Dissector dissector;
-  tracking::Tracker tracker;
+  std::unique_ptr<tracking::Tracker> tracker;  // released if an allocation fails
+  Shares* shares = nullptr;
+  std::uint64_t evicted = 0;
   tracking::Subnet subnet{analysis.management};
   tracking::Packet packet;
   std::optional<std::pair<PortAddress, PortAddress>> only;
@@ -124,7 +129,7 @@ void Pipeline::add(const Record& record, std::uint64_t frame, bool stays) {
   const bool counts =
       seen.payload && !s.options.filter && !s.only && (s.shards == 1 || seen.receiver_hash() % s.shards == s.shard);
   if (counts) s.analysis.incast.add(seen.from, seen.to, record.time, seen.payload);
-  if (seen.known) s.tracker.note_addresses(seen.from, seen.to);
+  if (seen.known) s.tracker->note_addresses(seen.from, seen.to);
   if (!mine && !seen.text) return;
   s.enqueue({record.bytes, record.time, frame, record.wire_length, record.link, mine, true, seen, false, {}, 0}, stays);
 }
@@ -137,7 +142,7 @@ void Pipeline::take(const Record& record, std::uint64_t frame, bool mine) {
 }
 
 void Pipeline::note_addresses(const PortAddress& from, const PortAddress& to) {
-  state_->tracker.note_addresses(from, to);
+  state_->tracker->note_addresses(from, to);
 }
 
 void Pipeline::note_arrival(const PortAddress& from, const PortAddress& to, std::int64_t time, std::uint64_t payload) {
@@ -145,7 +150,7 @@ void Pipeline::note_arrival(const PortAddress& from, const PortAddress& to, std:
 }
 
 void Pipeline::State::enqueue(const QueuedRecord& record, bool stays) {
-  if (!stays || !tracker.worth_fetching()) {
+  if (!stays || !tracker->worth_fetching()) {
     drain();
     take(record);
     return;
@@ -161,19 +166,19 @@ void Pipeline::State::enqueue(const QueuedRecord& record, bool stays) {
     if (added.fetches) {
       recent[enqueued % recent.size()] = added.ahead.hash;
       added.queue_pair_id = Analysis::queue_pair_id(ports, seen.dest_qp);
-      tracker.fetch_slot(added.ahead);
+      tracker->fetch_slot(added.ahead);
       analysis.fetch_slot(added.queue_pair_id);
     }
   }
   constexpr std::size_t step = queue_length / 3;
   if (enqueued - processed > step)
     if (const QueuedRecord& other = queue[(enqueued - 1 - step) % queue.size()]; other.fetches) {
-      tracker.fetch_connection(other.ahead);
+      tracker->fetch_connection(other.ahead);
       analysis.fetch_row(other.queue_pair_id);
     }
   if (enqueued - processed > 2 * step)
     if (const QueuedRecord& other = queue[(enqueued - 1 - 2 * step) % queue.size()]; other.fetches)
-      tracker.fetch_requests(other.ahead);
+      tracker->fetch_requests(other.ahead);
   if (enqueued - processed == queue.size()) take(queue[processed++ % queue.size()]);
 }
 
@@ -200,29 +205,114 @@ void Pipeline::State::take(const QueuedRecord& record) {
     if (packet.stack.wire == Wire::infiniband) subnet.add(packet);
     if (options.on_packet) options.on_packet(packet);
   }
-  tracker.add(packet);
+  tracker->add(packet);
 }
 
-tracking::Moment Pipeline::last() const { return state_->tracker.last(); }
+tracking::Moment Pipeline::last() const { return state_->tracker ? state_->tracker->last() : tracking::Moment{}; }
+void Pipeline::share(Shares* shares) { state_->shares = shares; }
+void Pipeline::append_levels(std::vector<tracking::Level>& levels) const {
+  if (state_->tracker) state_->tracker->append_levels(levels);
+  state_->dissector.append_levels(levels);
+  state_->analysis.append_levels(levels);
+}
+bool Pipeline::dropped() const {
+  return !state_->tracker ||
+         state_->tracker->evicted() + state_->dissector.evicted() + state_->analysis.overflow() != 0;
+}
+bool Pipeline::gives_up() {
+  if (!state_->shares) return false;
+  std::vector<tracking::Level> levels;
+  append_levels(levels);
+  return state_->shares->publish(state_->shard, levels, dropped());
+}
+// The tracker's state can be inconsistent. What it reported before is in the analysis.
+void Pipeline::out_of_memory() {
+  State& s = *state_;
+  s.enqueued = s.processed;
+  s.evicted = s.tracker->connections();
+  s.tracker.reset();
+  if (s.shares) s.shares->set_exceeded();
+}
 void Pipeline::finish(const tracking::Moment& last) {
   drain();
-  state_->tracker.finish(last);
+  if (state_->tracker) state_->tracker->finish(last);
   state_->subnet.finish();
 }
 Analysis& Pipeline::analysis() { return state_->analysis; }
 std::uint64_t Pipeline::evicted_packets() const {
-  const std::uint64_t all = state_->tracker.evicted();
+  const std::uint64_t all = state_->tracker ? state_->tracker->evicted() : state_->evicted;
   return all - std::min(all, state_->analysis.evicted_connections);
 }
-std::uint64_t Pipeline::memory() const { return state_->tracker.memory(); }
+std::uint64_t Pipeline::memory() const { return state_->tracker ? state_->tracker->memory() : 0; }
 const std::optional<Connection>& Pipeline::wanted() const { return state_->tee.wanted; }
 void Pipeline::narrow_to(const PortAddress& one, const PortAddress& other) { state_->only.emplace(one, other); }
 
-RunResult run(const RunOptions& options) {
+namespace {
+
+/// One pass over the files.
+class Attempt {
+ public:
+  Attempt(const RunOptions& options, unsigned shards, const std::optional<std::pair<PortAddress, PortAddress>>& only) {
+    for (unsigned shard = 0; shard < shards; ++shard) {
+      pipelines_.push_back(std::make_unique<Pipeline>(options, shard, shards));
+      if (only) pipelines_.back()->narrow_to(only->first, only->second);
+      if (shards > 1) pipelines_.back()->share(&shares_);
+    }
+  }
+  /// Returns false if the result would depend on the number of shards.
+  bool read(CaptureScan& scan, Input& input, std::vector<std::string>& errors) {
+    const auto shards = static_cast<unsigned>(pipelines_.size());
+    std::vector<Input> unused(shards);
+    CaptureScan::divide(shards, [&](unsigned shard) {
+      scan.through(*pipelines_[shard], shard == 0, shard == 0 ? input : unused[shard], errors);
+    });
+    if (shares_.exceeded()) return false;
+    tracking::Moment last;
+    for (const auto& pipeline : pipelines_) last = last.later(pipeline->last());
+    CaptureScan::divide(shards, [&](unsigned shard) { pipelines_[shard]->finish(last); });
+    if (shards == 1) return true;
+    std::vector<std::vector<tracking::Level>> levels(shards);
+    for (unsigned shard = 0; shard < shards; ++shard) {
+      if (pipelines_[shard]->dropped()) return false;
+      pipelines_[shard]->append_levels(levels[shard]);
+    }
+    return !Shares::exceed(levels);
+  }
+  /// Returns the same.
+  bool take(RunResult& result) {
+    for (const auto& pipeline : pipelines_) {
+      result.input.evicted_packets += pipeline->evicted_packets();
+      result.tracker_memory += pipeline->memory();
+    }
+    result.analysis = std::move(pipelines_[0]->analysis());
+    for (std::size_t shard = 1; shard < pipelines_.size(); ++shard) {
+      result.analysis.merge(pipelines_[shard]->analysis());
+      pipelines_[shard].reset();
+    }
+    return pipelines_.size() == 1 || result.analysis.overflow() == 0;
+  }
+
+ private:
+  Shares shares_;
+  std::vector<std::unique_ptr<Pipeline>> pipelines_;
+};
+
+}  // namespace
+
+RunOptions within_memory(const RunOptions& options) {
+  RunOptions limited = options;
+  limit_memory(options.memory, limited.tracker, limited.dissector);
+  limit_memory(options.memory, limited.analysis);
+  return limited;
+}
+
+RunResult run(const RunOptions& given) {
+  RunOptions options = within_memory(given);
   RunResult result{Analysis(options.analysis), {}, {}, 0};
   CaptureScan walk(options, result.errors);
   const bool seekable = walk.seekable();
   result.input.connection = options.connection;
+  result.input.memory = options.memory;
   if (options.filter) result.input.filter = options.filter->text();
 
   std::optional<std::pair<PortAddress, PortAddress>> only;
@@ -248,26 +338,45 @@ RunResult run(const RunOptions& options) {
     only.emplace(pipeline.wanted()->ends[0].address, pipeline.wanted()->ends[1].address);
   }
 
-  const unsigned shards = seekable && !options.filter && !only ? CaptureScan::shards(options.threads) : 1;
-  std::vector<std::unique_ptr<Pipeline>> pipelines;
-  for (unsigned shard = 0; shard < shards; ++shard) {
-    pipelines.push_back(std::make_unique<Pipeline>(options, shard, shards));
-    if (only) pipelines.back()->narrow_to(only->first, only->second);
+  const bool listens = options.also || options.on_packet;
+  const bool repeatable = seekable && (!listens || options.restart);
+  unsigned shards = repeatable && !options.filter && !only ? CaptureScan::shards(options.threads) : 1;
+  const Input input = result.input;
+  std::vector<std::string> errors = result.errors;
+  for (;;) {
+    result.input = input;
+    result.errors = errors;
+    bool exhausted = false;
+    try {
+      Attempt attempt(options, shards, only);
+      const bool complete = attempt.read(walk, result.input, result.errors);
+      exhausted = shards == 1 && !result.input.files.empty() && result.input.files.back().out_of_memory;
+      if (complete && !(exhausted && repeatable) && attempt.take(result)) return result;
+    } catch (const std::bad_alloc&) {
+      exhausted = shards == 1;
+      if (!repeatable) {
+        result.analysis = Analysis(options.analysis);
+        result.errors.emplace_back("out of memory");
+        return result;
+      }
+    }
+    if (options.restart) options.restart();
+    result.analysis = Analysis(options.analysis);
+    if (!exhausted) {
+      shards = 1;
+      continue;
+    }
+    if (options.memory <= smallest_attempt) {
+      result.errors = errors;
+      result.errors.push_back(fmt::format("out of memory with a limit of {}", memory_text(options.memory)));
+      return result;
+    }
+    errors.push_back(
+        fmt::format("out of memory with a limit of {}: the capture was analyzed again with a quarter of it",
+                    memory_text(options.memory)));
+    options.memory /= 4;
+    options = within_memory(options);
   }
-  std::vector<Input> unused(shards);
-  CaptureScan::divide(shards, [&](unsigned shard) {
-    walk.through(*pipelines[shard], shard == 0, shard == 0 ? result.input : unused[shard], result.errors);
-  });
-  tracking::Moment last;
-  for (const auto& pipeline : pipelines) last = last.later(pipeline->last());
-  CaptureScan::divide(shards, [&](unsigned shard) { pipelines[shard]->finish(last); });
-  result.analysis = std::move(pipelines[0]->analysis());
-  for (unsigned shard = 1; shard < shards; ++shard) result.analysis.merge(pipelines[shard]->analysis());
-  for (const auto& pipeline : pipelines) {
-    result.input.evicted_packets += pipeline->evicted_packets();
-    result.tracker_memory += pipeline->memory();
-  }
-  return result;
 }
 
 }  // namespace rdmawire::captures::analysis

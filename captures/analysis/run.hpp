@@ -10,6 +10,8 @@
 
 #include "captures/analysis/analysis.hpp"
 #include "captures/analysis/capture_scan.hpp"
+#include "captures/analysis/memory.hpp"
+#include "captures/analysis/shares.hpp"
 #include "dissectors/output/filter.hpp"
 #include "dissectors/tracking/dissector.hpp"
 #include "dissectors/tracking/tracker.hpp"
@@ -23,10 +25,15 @@ struct RunOptions : ScanOptions {
   tracking::DissectorOptions dissector;
   tracking::TrackerOptions tracker;
   AnalysisOptions analysis;
+  /// Bound on the memory of the process in bytes, without mapped files: lowers the limits of the three above.
+  std::uint64_t memory = default_memory;
   /// Receives the same calls as the analysis. Called concurrently from all threads.
   tracking::Sink* also = nullptr;
   /// Receives dissected packets before the sink is called. Called concurrently from all threads.
   std::function<void(const tracking::Packet&)> on_packet;
+  /// Called if the files are read again from the start: `also` and `on_packet` must discard their data. Without it,
+  /// one thread is used if there is a sink or a callback.
+  std::function<void()> restart;
 };
 
 struct RunResult {
@@ -36,8 +43,13 @@ struct RunResult {
   std::uint64_t tracker_memory = 0;  ///< bytes
 };
 
-/// Analyzes the files as one capture with consecutive frame numbers.
+/// Analyzes the files as one capture with consecutive frame numbers. The result does not depend on the number of
+/// threads: if the shards together need more than the memory or a table permits, one thread analyzes the files again.
+/// If an allocation fails, the analysis is repeated with less memory. This is an error in the result.
 RunResult run(const RunOptions& options);
+
+/// Returns the options with the limits of RunOptions::memory, for Pipeline.
+RunOptions within_memory(const RunOptions& options);
 
 /// Analyzes one shard, packet by packet. Also used for live captures.
 class Pipeline final : public FrameConsumer {
@@ -60,6 +72,10 @@ class Pipeline final : public FrameConsumer {
   void note_arrival(const PortAddress& from, const PortAddress& to, std::int64_t time, std::uint64_t payload);
   /// Processes the queued records.
   void drain() override;
+  bool gives_up() override;
+  void out_of_memory() override;
+  /// The shards that share the limits with this one (nullptr: none). Set it before the first frame.
+  void share(Shares* shares);
   /// Ends the analysis. Call once. `last`: the latest value of last() of all shards.
   void finish(const tracking::Moment& last = {});
   [[nodiscard]] tracking::Moment last() const;
@@ -67,6 +83,9 @@ class Pipeline final : public FrameConsumer {
   /// Packets dropped because the tracker was full.
   [[nodiscard]] std::uint64_t evicted_packets() const;
   [[nodiscard]] std::uint64_t memory() const;
+  /// The levels of all tables, always in the same order, and whether one of them dropped an entry.
+  void append_levels(std::vector<tracking::Level>& levels) const;
+  [[nodiscard]] bool dropped() const;
   /// The connection that RunOptions::connection selects, after it was closed.
   [[nodiscard]] const std::optional<Connection>& wanted() const;
   /// Counts only packets between these two addresses.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "captures/analysis/memory.hpp"
 #include "captures/analysis/report.hpp"
 #include "captures/analysis/text_page.hpp"
 #include "dissectors/output/text_style.hpp"
@@ -22,6 +23,17 @@ std::string size_text(const Json& value) {
   if (size >= 1U << 20 && size % (1U << 20) == 0) return fmt::format("{} MiB", size >> 20);
   if (size >= 1U << 10 && size % (1U << 10) == 0) return fmt::format("{} KiB", size >> 10);
   return fmt::format("{}", size);
+}
+
+std::string inexact_text(const Json& input) {
+  const Json& evicted = input.at("evicted");
+  std::string text = fmt::format("{} and {} evicted, {} not counted",
+                                 counted(number(evicted.at("connections")), "connection", "connections"),
+                                 counted(number(evicted.at("packets")), "packet", "packets"),
+                                 counted(number(input.at("skipped")), "table entry", "table entries"));
+  if (input.at("memory").is_number())
+    text += fmt::format(": limit of {}, set with --memory", memory_text(input.at("memory").get<std::uint64_t>()));
+  return text;
 }
 
 std::string operation_text(const Json& value) { return spoken(word(value)); }
@@ -171,8 +183,7 @@ class Printer : TextPage {
       add(infos, "note", "notes");
       labeled("findings", text, label_column, errors ? TextStyle::bad : TextStyle::notice);
     }
-    if (!input.at("exact").get<bool>())
-      labeled("inexact", "table limits were reached: some counters are incomplete", label_column, TextStyle::notice);
+    if (!input.at("exact").get<bool>()) labeled("inexact", inexact_text(input), label_column, TextStyle::notice);
     for (const Json& file : files)
       if (file.contains("error")) labeled("read error", word(file.at("error")), label_column, TextStyle::bad);
   }

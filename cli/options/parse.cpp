@@ -252,6 +252,9 @@ int run(Command root, int argc, char** argv) {
   } catch (const std::filesystem::filesystem_error& error) {
     print_error(root, error.what());
     return static_cast<int>(Exit::error);
+  } catch (const std::bad_alloc&) {
+    print_error(root, "out of memory");
+    return static_cast<int>(Exit::error);
   }
 }
 

@@ -55,7 +55,11 @@ void CmMonitor::add(const tracking::Packet& packet) {
   if (!cm.kind) return;
   const auto ports = tracking::ports_of(stack);
   if (!ports) return;
-  if (exchanges_.size() >= most) exchanges_.clear();
+  if (exchanges_.size() >= most_) {
+    exchanges_.clear();
+    highest_ = most_ + 1;
+  }
+  highest_ = std::max(highest_, exchanges_.size() + 1);
   Exchange& exchange = exchanges_[pair_hash(*ports) ^ cm.transaction_id * 0x9e3779b97f4a7c15];
   const Message m{packet, cm, *ports, exchange, packet.icrc.status == CrcCheck::Status::bad};
   const bool duplicate = packet.icrc.value != 0 && exchange.last_icrc == packet.icrc.value &&
@@ -84,7 +88,8 @@ void CmMonitor::add(const tracking::Packet& packet) {
     });
   }
   if (cm.kind == &info<CmMra> && exchange.receipt_frame == 0) exchange.receipt_frame = packet.number;
-  if (cm.kind == &info<CmLap>) alternate_paths_.insert(pair_hash(*ports));
+  if (cm.kind == &info<CmLap>)
+    if (alternate_paths_.size() < most_) alternate_paths_.insert(pair_hash(*ports));
   state_ = state_number(m.damaged, cm.local_id == exchange.active_id, exchange.request_frame != 0,
                         exchange.reply_frame != 0, exchange.receipt_frame != 0, few(exchange.requests));
   for (const char letter : cm.kind->name) state_ = state_number(state_, letter);

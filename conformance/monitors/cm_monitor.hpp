@@ -14,15 +14,19 @@ namespace rdmawire::conformance {
 
 struct CaptureAssumptions;
 
-/// Bounded: stores at most `most` exchanges. When the limit is exceeded, all are dropped.
+/// Bounded: stores a limited number of exchanges. When the limit is exceeded, all are dropped.
 class CmMonitor {
  public:
-  CmMonitor(Evaluator& evaluator, const CaptureAssumptions& assumptions) : evaluator_(evaluator), trust_(assumptions) {}
+  static constexpr std::size_t default_exchanges = 1U << 16;
+  CmMonitor(Evaluator& evaluator, const CaptureAssumptions& assumptions, std::size_t exchanges = default_exchanges)
+      : evaluator_(evaluator), trust_(assumptions), most_(exchanges) {}
 
   /// Handles a packet. Ignores packets other than CM messages.
   void add(const tracking::Packet& packet);
   /// Monitors::management_state.
   [[nodiscard]] std::uint64_t state() const { return state_; }
+  /// How full the tables were.
+  [[nodiscard]] tracking::Level level() const { return {highest_, most_}; }
   /// Returns whether a REQ or LAP between these two ports requested an alternate path, in either direction. Ignores
   /// `ports.number`.
   [[nodiscard]] bool has_alternate_path(const tracking::FlowKey& ports) const {
@@ -30,7 +34,6 @@ class CmMonitor {
   }
 
  private:
-  static constexpr std::size_t most = 1U << 16;
   struct Exchange {
     std::uint64_t request_frame = 0, reply_frame = 0, receipt_frame = 0;
     std::uint32_t active_id = 0, passive_id = 0;
@@ -54,6 +57,7 @@ class CmMonitor {
   std::unordered_map<std::uint64_t, Exchange> exchanges_;  // by ports and transaction
   std::unordered_set<std::uint64_t> alternate_paths_;
   std::uint64_t state_ = 0;
+  std::size_t most_, highest_ = 0;
 };
 
 }  // namespace rdmawire::conformance

@@ -115,7 +115,7 @@ void ConnectionMonitor::packet(Evaluator& evaluator, const CaptureAssumptions& a
       assumptions.everywhere};
   note(from, t, negotiated, duplicate);
   for (Violation* violation : evaluator.of_frame(t.frame)) {
-    violation->place.connection = connection.id;
+    evaluator.assign(*violation, connection.id);
     violation->place.end = from;
     violation->place.psn = relative_psn(from, t, negotiated);
     attach_sequence(violation);

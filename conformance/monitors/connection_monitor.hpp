@@ -112,6 +112,11 @@ class ConnectionMonitor {
   /// Called after the last packet.
   void finish(Evaluator& evaluator);
 
+  /// Memory including the object, in bytes.
+  [[nodiscard]] std::size_t memory() const {
+    return sizeof(*this) + exchanges_[0].memory() + exchanges_[1].memory() +
+           open_sequences_.capacity() * sizeof(OpenSequence);
+  }
   /// Appends the values of Monitors::states_of().
   void states(std::vector<std::uint64_t>& states) const;
   [[nodiscard]] bool is_new() const { return noted_ == 0; }

@@ -40,13 +40,14 @@ Violation* Evaluator::find(RuleId rule, const Place& place) {
     known->second->last_frame = std::max(known->second->last_frame, place.frame);
     return known->second;
   }
-  if (violations_.size() >= most_violations) {
+  if (violations_.size() >= most_violations_) {
     ++omitted_;
     return nullptr;
   }
   Violation& reported = violations_.emplace_back();
   reported.rule = rule.index();
   reported.place = place;
+  connections_.insert(place.connection);
   reported.last_frame = place.frame;
   known_.emplace(key, &reported);
   return &reported;
@@ -56,7 +57,7 @@ void Evaluator::renamed(std::uint64_t id, std::uint64_t now, bool swapped) {
   for (Violation& violation : violations_) {
     if (violation.place.connection != id) continue;
     const std::uint64_t key = key_of(violation.rule, violation.place);
-    violation.place.connection = now;
+    assign(violation, now);
     if (swapped) {
       violation.place.end = tracking::other(violation.place.end);
       for (SequenceEntry& entry : violation.sequence) entry.from = tracking::other(entry.from);

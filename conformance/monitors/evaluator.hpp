@@ -8,12 +8,14 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "conformance/monitors/rule_result.hpp"
 #include "conformance/rules/rules.hpp"
 #include "dissectors/tracking/address.hpp"
 #include "dissectors/tracking/event.hpp"
+#include "dissectors/tracking/level.hpp"
 
 namespace rdmawire::conformance {
 
@@ -95,10 +97,11 @@ struct EvaluatedPacket {
 
 class Evaluator {
  public:
-  /// Maximum number of stored violations. Further ones are only counted.
-  static constexpr std::size_t most_violations = 1U << 14;
+  /// Default maximum number of stored violations. Further ones are only counted.
+  static constexpr std::size_t default_violations = 1U << 14;
 
-  explicit Evaluator(const RuleSet& chosen = {}) : chosen_(chosen) {}
+  explicit Evaluator(const RuleSet& chosen = {}, std::size_t violations = default_violations)
+      : chosen_(chosen), most_violations_(violations) {}
 
   /// Sets the packet of the following results. Before the first call, both endpoints are checked.
   void set_packet(const EvaluatedPacket& packet) {
@@ -148,6 +151,14 @@ class Evaluator {
   [[nodiscard]] const std::deque<Violation>& violations() const { return violations_; }
   /// Number of violations beyond the maximum.
   [[nodiscard]] std::uint64_t omitted() const { return omitted_; }
+  [[nodiscard]] tracking::Level level() const { return {violations_.size() + (omitted_ != 0), most_violations_}; }
+  /// Assigns a violation to a connection.
+  void assign(Violation& violation, std::uint64_t connection) {
+    violation.place.connection = connection;
+    connections_.insert(connection);
+  }
+  /// Whether a stored violation may belong to this connection.
+  [[nodiscard]] bool concerns(std::uint64_t connection) const { return connections_.contains(connection); }
 
  private:
   bool count(RuleId rule, RuleResult result) {
@@ -173,6 +184,8 @@ class Evaluator {
   std::unordered_map<std::uint64_t, Violation*> known_;
   std::unordered_map<std::uint64_t, std::vector<Violation*>> without_sequence_;  // by frame
   std::uint64_t omitted_ = 0;
+  std::size_t most_violations_;
+  std::unordered_set<std::uint64_t> connections_;  // of violations
 };
 
 }  // namespace rdmawire::conformance

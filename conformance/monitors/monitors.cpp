@@ -19,24 +19,33 @@ void Monitors::take(const tracking::Packet& packet) {
   cm_.add(packet);
 }
 
-ConnectionMonitor& Monitors::monitor_of(std::uint64_t id) {
+Monitors::Monitored& Monitors::monitor_of(std::uint64_t id) {
   if (last_ && last_id_ == id) return *last_;
-  auto& monitor = monitors_[id];
-  if (!monitor) monitor = std::make_unique<ConnectionMonitor>();
+  Monitored& monitored = monitors_[id];
+  if (!monitored.monitor) monitored.monitor = std::make_unique<ConnectionMonitor>();
   last_id_ = id;
-  last_ = monitor.get();
-  return *last_;
+  last_ = &monitored;
+  return monitored;
+}
+
+void Monitors::charge(Monitored& monitored) {
+  constexpr std::size_t node = 64;  // of the table
+  const std::size_t bytes = node + monitored.monitor->memory();
+  bytes_ += bytes - monitored.bytes;
+  monitored.bytes = bytes;
 }
 
 void Monitors::transport(const Connection& connection, Side from, const TransportPacket& t,
                          const tracking::NegotiatedParameters* negotiated) {
   if (!wants(connection.id)) return;
   const bool alternate = cm_.has_alternate_path({connection.at(Side::a).address, connection.at(Side::b).address, 0});
-  ConnectionMonitor& monitor = monitor_of(connection.id);
-  if (monitor.is_new() && !used_.empty())
+  Monitored& monitored = monitor_of(connection.id);
+  ConnectionMonitor& monitor = *monitored.monitor;
+  if (monitor.is_new() && used_.size() != 0)
     monitor.reuses({used_.contains(queue_pair_hash(connection.at(Side::a))),
                     used_.contains(queue_pair_hash(connection.at(Side::b)))});
   monitor.packet(evaluator_, options_.assumptions, connection, from, t, negotiated, alternate);
+  charge(monitored);
 }
 
 void Monitors::stream(const Connection& connection, Side from, const tracking::Packet& packet) {
@@ -53,13 +62,14 @@ void Monitors::stream(const Connection& connection, Side from, const tracking::P
 void Monitors::event(const Connection* connection, const tracking::Event& event) {
   if (!connection || connection->service == tracking::Service::iwarp) return;
   if (event.kind == tracking::EventKind::closed && event.cause != tracking::Cause::unknown && wants(connection->id))
-    monitor_of(connection->id).closed(evaluator_, event.last_frame, event.time + event.duration, event.end);
+    monitor_of(connection->id).monitor->closed(evaluator_, event.last_frame, event.time + event.duration, event.end);
 }
 
-void Monitors::connection(const Connection& connection, tracking::CloseReason) {
+void Monitors::connection(const Connection& connection, tracking::CloseReason reason) {
   if (last_id_ == connection.id) last_ = nullptr;
   if (const auto monitor = monitors_.find(connection.id); monitor != monitors_.end()) {
-    monitor->second->finish(evaluator_);
+    monitor->second.monitor->finish(evaluator_);
+    bytes_ -= monitor->second.bytes;
     monitors_.erase(monitor);
   }
   if (const auto monitor = iwarp_.find(connection.id); monitor != iwarp_.end()) {
@@ -67,17 +77,27 @@ void Monitors::connection(const Connection& connection, tracking::CloseReason) {
     monitor->second->finish(evaluator_);
     iwarp_.erase(monitor);
   }
-  if (connection.service == tracking::Service::rc && used_.size() < most_connections)
-    for (const Side end : {Side::a, Side::b})
-      if (connection.at(end).qp_known) used_.insert(queue_pair_hash(connection.at(end)));
-  if (wants(connection.id) && connections_.size() < most_connections) connections_[connection.id] = connection;
+  if (connection.service == tracking::Service::rc)
+    for (const Side end : {Side::a, Side::b}) {
+      if (!connection.at(end).qp_known) continue;
+      const std::uint64_t hash = queue_pair_hash(connection.at(end));
+      if (used_.contains(hash)) continue;
+      if (used_.size() < options_.closed_queue_pairs)
+        used_.insert(hash, 0);
+      else
+        ++dropped_queue_pairs_;
+    }
+  if (!wants(connection.id)) return;
+  ++closed_;
+  evicted_ += reason == tracking::CloseReason::evicted;
+  if (options_.connection != 0 || evaluator_.concerns(connection.id)) connections_[connection.id] = connection;
 }
 
 void Monitors::states_of(std::uint64_t connection, std::vector<std::uint64_t>& states) const {
   states.clear();
-  if (last_ && last_id_ == connection) return last_->states(states);
+  if (last_ && last_id_ == connection) return last_->monitor->states(states);
   if (const auto monitor = monitors_.find(connection); monitor != monitors_.end())
-    return monitor->second->states(states);
+    return monitor->second.monitor->states(states);
   if (const auto monitor = iwarp_.find(connection); monitor != iwarp_.end()) monitor->second->states(states);
 }
 
@@ -85,9 +105,12 @@ void Monitors::merged(const Connection& connection, std::uint64_t id) {
   const auto other = monitors_.find(id);
   if (other == monitors_.end()) return;
   last_ = nullptr;
-  std::unique_ptr<ConnectionMonitor> direction = std::move(other->second);
+  const Monitored direction = std::move(other->second);
   monitors_.erase(other);
-  monitor_of(connection.id).adopt(std::move(*direction));
+  bytes_ -= direction.bytes;
+  Monitored& whole = monitor_of(connection.id);
+  whole.monitor->adopt(std::move(*direction.monitor));
+  charge(whole);
   evaluator_.renamed(id, connection.id, true);
 }
 

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "conformance/monitors/cm_monitor.hpp"
@@ -12,6 +11,8 @@
 #include "conformance/monitors/evaluator.hpp"
 #include "conformance/monitors/header_monitor.hpp"
 #include "conformance/monitors/iwarp_monitor.hpp"
+#include "dissectors/tracking/level.hpp"
+#include "dissectors/tracking/number_table.hpp"
 #include "dissectors/tracking/packet.hpp"
 
 namespace rdmawire::conformance {
@@ -19,7 +20,10 @@ namespace rdmawire::conformance {
 struct MonitorOptions {
   RuleSet rules;
   CaptureAssumptions assumptions;
-  std::uint64_t connection = 0;  ///< evaluate only this connection. 0: all
+  std::uint64_t connection = 0;                            ///< evaluate only this connection. 0: all
+  std::size_t violations = Evaluator::default_violations;  ///< maximum number of stored violations
+  std::size_t exchanges = CmMonitor::default_exchanges;    ///< maximum number of CM exchanges
+  std::size_t closed_queue_pairs = std::size_t{1} << 20;   ///< maximum number of closed QPs, to detect their reuse
 };
 
 /// Pass each packet to take(), then to a Tracker with TrackerOptions::transport that has this object as sink.
@@ -29,9 +33,9 @@ class Monitors final : public tracking::Sink {
  public:
   explicit Monitors(const MonitorOptions& options = {})
       : options_(options),
-        evaluator_(options.rules),
+        evaluator_(options.rules, options.violations),
         headers_(evaluator_, options_.assumptions.everywhere),
-        cm_(evaluator_, options_.assumptions) {}
+        cm_(evaluator_, options_.assumptions, options.exchanges) {}
 
   /// Checks a single packet.
   void take(const tracking::Packet& packet);
@@ -44,32 +48,55 @@ class Monitors final : public tracking::Sink {
   void merged(const Connection& connection, std::uint64_t id) override;
 
   [[nodiscard]] Evaluator& evaluator() { return evaluator_; }
+  [[nodiscard]] const Evaluator& evaluator() const { return evaluator_; }
   /// Returns the coarse state of the monitors of a connection, one number for each monitored object, at a fixed index:
   /// whether a message is open, which requests wait for a response or were rejected, how a stream was negotiated.
   /// Different states have different numbers except for hash collisions. Empty if the connection does not exist.
   void states_of(std::uint64_t connection, std::vector<std::uint64_t>& states) const;
   /// Returns the coarse state of the most recent CM exchange as one number.
   [[nodiscard]] std::uint64_t management_state() const { return cm_.state(); }
-  /// The evaluated connections by id, as they were when the tracker closed them.
+  /// The evaluated connections with violations by id, as they were when the tracker closed them. All connections that
+  /// MonitorOptions::connection selects.
   [[nodiscard]] const std::unordered_map<std::uint64_t, Connection>& connections() const { return connections_; }
+  /// Number of closed and of evicted connections.
+  [[nodiscard]] std::uint64_t closed_connections() const { return closed_; }
+  [[nodiscard]] std::uint64_t evicted_connections() const { return evicted_; }
+  /// Memory of the open connections in bytes, for TrackerOptions::sink_bytes.
+  [[nodiscard]] const std::size_t& bytes() const { return bytes_; }
+  /// QPs of closed connections, by hash of port and number. Two shards with a QP in common lack knowledge of its reuse.
+  [[nodiscard]] const tracking::NumberTable& closed_queue_pairs() const { return used_; }
+  /// The levels of the tables, always in the same order.
+  void append_levels(std::vector<tracking::Level>& levels) const {
+    levels.push_back(evaluator_.level());
+    levels.push_back(cm_.level());
+    levels.push_back({used_.size() + dropped_queue_pairs_, options_.closed_queue_pairs});
+  }
 
  private:
-  static constexpr std::size_t most_connections = 1U << 20;
   [[nodiscard]] bool wants(std::uint64_t id) const { return options_.connection == 0 || options_.connection == id; }
-  ConnectionMonitor& monitor_of(std::uint64_t id);
+  struct Monitored;
+  Monitored& monitor_of(std::uint64_t id);
 
   const MonitorOptions options_;
   Evaluator evaluator_;
   HeaderMonitor headers_;
   CmMonitor cm_;
-  std::unordered_map<std::uint64_t, std::unique_ptr<ConnectionMonitor>> monitors_;
+  /// A monitor and its part of bytes_.
+  struct Monitored {
+    std::unique_ptr<ConnectionMonitor> monitor;
+    std::size_t bytes = 0;
+  };
+  void charge(Monitored& monitored);
+  std::unordered_map<std::uint64_t, Monitored> monitors_;
   std::unordered_map<std::uint64_t, std::unique_ptr<IwarpMonitor>> iwarp_;
   std::uint64_t last_iwarp_id_ = 0;
   IwarpMonitor* last_iwarp_ = nullptr;
   std::uint64_t last_id_ = 0;
-  ConnectionMonitor* last_ = nullptr;
+  Monitored* last_ = nullptr;
   std::unordered_map<std::uint64_t, Connection> connections_;
-  std::unordered_set<std::uint64_t> used_;  // QPs of closed connections, by hash of port and number
+  tracking::NumberTable used_;  // QPs of closed connections, by hash of port and number
+  std::uint64_t dropped_queue_pairs_ = 0, closed_ = 0, evicted_ = 0;
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace rdmawire::conformance

@@ -74,6 +74,8 @@ class RcExchange {
   /// Called after the last packet.
   void finish(Evaluator& evaluator);
 
+  /// Memory in addition to the object, in bytes.
+  [[nodiscard]] std::size_t memory() const { return sent_.bytes(); }
   /// Appends the values of Monitors::states_of().
   void states(std::vector<std::uint64_t>& states) const;
   [[nodiscard]] bool started() const { return started_; }

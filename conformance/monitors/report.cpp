@@ -128,6 +128,9 @@ Json input_json(const CheckResult& result) {
   return Json{{"files", std::move(files)},
               {"filter", result.input.filter.empty() ? Json() : Json(result.input.filter)},
               {"connection", frame_or_null(result.input.connection)},
+              {"memory", result.input.memory ? Json(result.input.memory) : Json()},
+              {"exact", result.evicted_connections + result.evicted_packets == 0},
+              {"evicted_connections", result.evicted_connections},
               {"evicted_packets", result.evicted_packets}};
 }
 
@@ -150,7 +153,7 @@ Json summary_json(const CheckResult& result) {
     }
   }
   return Json{{"packets", packets},
-              {"connections", result.connections.size()},
+              {"connections", result.all_connections},
               {"rules", states},
               {"violated_by_level", levels},
               {"evaluations", {{"passed", passed}, {"violated", violated}, {"inconclusive", inconclusive}}},

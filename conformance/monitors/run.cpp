@@ -4,20 +4,23 @@
 
 #include <algorithm>
 #include <memory>
+#include <new>
 #include <optional>
 #include <tuple>
 
 #include "captures/analysis/peek.hpp"
+#include "captures/analysis/shares.hpp"
 
 namespace rdmawire::conformance {
 namespace {
 
 namespace analysis = captures::analysis;
 
-tracking::TrackerOptions tracker_options(const CheckOptions& options) {
+tracking::TrackerOptions tracker_options(const CheckOptions& options, const Monitors& monitors) {
   tracking::TrackerOptions result = options.tracker;
   result.notes_addresses = false;  // every shard is notified of all addresses
   result.transport = true;
+  result.sink_bytes = &monitors.bytes();
   return result;
 }
 
@@ -30,20 +33,22 @@ struct Flows {
 /// The part of the traffic that one thread checks.
 class Shard final : public analysis::FrameConsumer {
  public:
-  Shard(const CheckOptions& options, unsigned shard, unsigned shards, const std::optional<Flows>& only)
+  Shard(const CheckOptions& options, unsigned shard, unsigned shards, const std::optional<Flows>& only,
+        analysis::Shares* shares = nullptr)
       : options_(options),
         shard_(shard),
         sharder_(shards),
         only_(only),
         monitors_(options.monitors),
         dissector_(options.dissector),
-        tracker_(monitors_, tracker_options(options)) {}
+        shares_(shares),
+        tracker_(std::make_unique<tracking::Tracker>(monitors_, tracker_options(options, monitors_))) {}
 
   void add(const captures::Record& record, std::uint64_t frame, bool) override {
     const analysis::Peek seen =
         analysis::peek(record.bytes, record.link, record.wire_length, options_.dissector.decode.extra_roce_v2_port);
     const bool mine = sharder_.next(seen, record.bytes, record.link) == shard_;
-    if (seen.known) tracker_.note_addresses(seen.from, seen.to);
+    if (seen.known) tracker_->note_addresses(seen.from, seen.to);
     if (!mine && !seen.text) return;
     packet_.number = frame;
     packet_.time_ns = record.time;
@@ -51,11 +56,35 @@ class Shard final : public analysis::FrameConsumer {
     dissector_.dissect(packet_, record.bytes, record.wire_length);
     if (options_.filter && !options_.filter->matches(packet_)) return;
     if (mine && concerns()) monitors_.take(packet_);
-    tracker_.add(packet_);
+    tracker_->add(packet_);
   }
-  void finish() { tracker_.finish(); }
+  void finish() {
+    if (tracker_) tracker_->finish();
+  }
+  bool gives_up() override {
+    if (!shares_) return false;
+    std::vector<tracking::Level> levels;
+    append_levels(levels);
+    return shares_->publish(shard_, levels, dropped());
+  }
+  // The tracker's state can be inconsistent. What it reported before is evaluated.
+  void out_of_memory() override {
+    tracker_.reset();
+    if (shares_) shares_->set_exceeded();
+  }
+  void append_levels(std::vector<tracking::Level>& levels) const {
+    if (tracker_) tracker_->append_levels(levels);
+    dissector_.append_levels(levels);
+    monitors_.append_levels(levels);
+  }
+  [[nodiscard]] bool dropped() const {
+    return !tracker_ || tracker_->evicted() + dissector_.evicted() + monitors_.evaluator().omitted() != 0;
+  }
   [[nodiscard]] Monitors& monitors() { return monitors_; }
-  [[nodiscard]] std::uint64_t evicted() const { return tracker_.evicted(); }
+  [[nodiscard]] std::uint64_t evicted() const {
+    const std::uint64_t all = (tracker_ ? tracker_->evicted() : 0) + dissector_.evicted();
+    return all - std::min(all, monitors_.evicted_connections());
+  }
 
  private:
   /// Returns whether the packet belongs to the selected connection.
@@ -72,7 +101,8 @@ class Shard final : public analysis::FrameConsumer {
   const std::optional<Flows>& only_;
   Monitors monitors_;
   tracking::Dissector dissector_;
-  tracking::Tracker tracker_;
+  analysis::Shares* shares_;
+  std::unique_ptr<tracking::Tracker> tracker_;  // released if an allocation fails
   tracking::Packet packet_;
 };
 
@@ -84,7 +114,53 @@ void take(CheckResult& result, Shard& shard) {
     if (violation.count != 0) result.violations.push_back(std::move(violation));
   result.omitted += evaluator.omitted();
   result.evicted_packets += shard.evicted();
+  result.evicted_connections += shard.monitors().evicted_connections();
+  result.all_connections += shard.monitors().closed_connections();
   result.connections.insert(shard.monitors().connections().begin(), shard.monitors().connections().end());
+}
+
+/// Whether a QP was closed in two shards. Then only a single thread knows that it was reused.
+bool share_queue_pairs(const std::vector<std::unique_ptr<Shard>>& shards) {
+  for (std::size_t i = 0; i < shards.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (shards[i]->monitors().closed_queue_pairs().intersects(shards[j]->monitors().closed_queue_pairs()))
+        return true;
+  return false;
+}
+
+/// One pass over the files. Returns false if the result would depend on the number of shards.
+bool attempt(const CheckOptions& options, unsigned shards, const std::optional<Flows>& only,
+             analysis::CaptureScan& scan, CheckResult& result) {
+  analysis::Shares shares;
+  std::vector<std::unique_ptr<Shard>> all;
+  for (unsigned shard = 0; shard < shards; ++shard)
+    all.push_back(std::make_unique<Shard>(options, shard, shards, only, shards > 1 ? &shares : nullptr));
+  std::vector<analysis::Input> unused(shards);
+  analysis::CaptureScan::divide(shards, [&](unsigned shard) {
+    scan.through(*all[shard], shard == 0, shard == 0 ? result.input : unused[shard], result.troubles);
+    if (!shares.exceeded()) all[shard]->finish();
+  });
+  if (shards > 1) {
+    if (shares.exceeded()) return false;
+    std::vector<std::vector<tracking::Level>> levels(shards);
+    for (unsigned shard = 0; shard < shards; ++shard) {
+      if (all[shard]->dropped()) return false;
+      all[shard]->append_levels(levels[shard]);
+    }
+    if (analysis::Shares::exceed(levels) || share_queue_pairs(all)) return false;
+  }
+  for (const auto& shard : all) take(result, *shard);
+  return true;
+}
+
+CheckOptions within_memory(const CheckOptions& options) {
+  CheckOptions limited = options;
+  analysis::limit_memory(options.memory, limited.tracker, limited.dissector);
+  const auto lower = [](std::size_t& limit, std::uint64_t to) { limit = std::min<std::size_t>(limit, to); };
+  lower(limited.monitors.violations, options.memory >> 16);
+  lower(limited.monitors.exchanges, options.memory >> 14);
+  lower(limited.monitors.closed_queue_pairs, options.memory >> 10);
+  return limited;
 }
 
 }  // namespace
@@ -95,7 +171,8 @@ bool CheckResult::violated(Level level) const {
   return false;
 }
 
-CheckResult check(const CheckOptions& options) {
+CheckResult check(const CheckOptions& given) {
+  CheckOptions options = within_memory(given);
   CheckResult result;
   analysis::CaptureScan walk(options, result.troubles);
   result.input.connection = options.monitors.connection;
@@ -133,17 +210,41 @@ CheckResult check(const CheckOptions& options) {
     only->last_frame = c.last_frame;
   }
 
-  const unsigned shards =
-      walk.seekable() && !options.filter && !only ? analysis::CaptureScan::shards(options.threads) : 1;
-  std::vector<std::unique_ptr<Shard>> all;
-  for (unsigned shard = 0; shard < shards; ++shard)
-    all.push_back(std::make_unique<Shard>(options, shard, shards, only));
-  std::vector<analysis::Input> unused(shards);
-  analysis::CaptureScan::divide(shards, [&](unsigned shard) {
-    walk.through(*all[shard], shard == 0, shard == 0 ? result.input : unused[shard], result.troubles);
-    all[shard]->finish();
-  });
-  for (const auto& shard : all) take(result, *shard);
+  const bool seekable = walk.seekable();
+  unsigned shards = seekable && !options.filter && !only ? analysis::CaptureScan::shards(options.threads) : 1;
+  CheckResult empty = std::move(result);
+  empty.input.memory = options.memory;
+  for (;;) {
+    result = empty;
+    bool exhausted = false;
+    try {
+      const bool complete = attempt(options, shards, only, walk, result);
+      exhausted = shards == 1 && !result.input.files.empty() && result.input.files.back().out_of_memory;
+      if (complete && !(exhausted && seekable)) break;
+    } catch (const std::bad_alloc&) {
+      exhausted = shards == 1;
+      if (!seekable) {
+        result = empty;
+        result.troubles.emplace_back("out of memory");
+        return result;
+      }
+    }
+    if (!exhausted) {
+      shards = 1;
+      continue;
+    }
+    if (options.memory <= analysis::least_memory / 4) {
+      result = empty;
+      result.troubles.push_back(fmt::format("out of memory with a limit of {}", analysis::memory_text(options.memory)));
+      return result;
+    }
+    empty.troubles.push_back(
+        fmt::format("out of memory with a limit of {}: the capture was checked again with a quarter of it",
+                    analysis::memory_text(options.memory)));
+    options.memory /= 4;
+    options = within_memory(options);
+    empty.input.memory = options.memory;
+  }
   std::sort(result.violations.begin(), result.violations.end(), [](const Violation& x, const Violation& y) {
     return std::tuple(x.place.frame, x.rule, x.place.end) < std::tuple(y.place.frame, y.rule, y.place.end);
   });

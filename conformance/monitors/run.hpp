@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "captures/analysis/capture_scan.hpp"
+#include "captures/analysis/memory.hpp"
 #include "conformance/monitors/monitors.hpp"
 #include "dissectors/output/filter.hpp"
 #include "dissectors/tracking/dissector.hpp"
@@ -21,15 +22,19 @@ struct CheckOptions : captures::analysis::ScanOptions {
   tracking::DissectorOptions dissector;
   tracking::TrackerOptions tracker;
   MonitorOptions monitors;
+  /// Bound on the memory of the process in bytes, without mapped files: lowers the limits of the three above.
+  std::uint64_t memory = captures::analysis::default_memory;
 };
 
 /// The result of a check, independent of the number of threads.
 struct CheckResult {
-  std::array<ResultCounters, rules.size()> counters{};  ///< by rule
-  std::vector<Violation> violations;                    ///< in the order of their first frames
-  std::uint64_t omitted = 0;                            ///< violations that are only counted
-  std::unordered_map<std::uint64_t, Connection> connections;
-  std::uint64_t evicted_packets = 0;  ///< packets dropped because the tracker's table was full
+  std::array<ResultCounters, rules.size()> counters{};        ///< by rule
+  std::vector<Violation> violations;                          ///< in the order of their first frames
+  std::uint64_t omitted = 0;                                  ///< violations that are only counted
+  std::unordered_map<std::uint64_t, Connection> connections;  ///< those with violations
+  std::uint64_t all_connections = 0;                          ///< number of connections
+  std::uint64_t evicted_connections = 0;                      ///< connections evicted because a limit was reached
+  std::uint64_t evicted_packets = 0;                          ///< the same for other entries of tables
   captures::analysis::Input input;
   std::vector<std::string> troubles;  ///< read errors, one sentence for each file
 
@@ -37,7 +42,8 @@ struct CheckResult {
   [[nodiscard]] bool violated(Level level) const;
 };
 
-/// Checks the files as one capture with continuous frame numbers.
+/// Checks the files as one capture with continuous frame numbers. The same rules as for captures::analysis::run() apply
+/// to threads and failed allocations.
 CheckResult check(const CheckOptions& options);
 
 }  // namespace rdmawire::conformance

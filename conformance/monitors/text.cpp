@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "captures/analysis/findings.hpp"
+#include "captures/analysis/memory.hpp"
 #include "captures/analysis/text_page.hpp"
 #include "conformance/monitors/report.hpp"
 
@@ -103,9 +104,14 @@ class Printer : analysis::TextPage {
               fmt::format("{} of {} ({} mandatory)", counted(number(s.at("violations")), "violation", "violations"),
                           counted(number(states.at("violated")), "rule", "rules"), shall),
               14, shall ? TextStyle::bad : TextStyle::notice);
-    if (number(report_.at("input").at("evicted_packets")) != 0)
-      labeled("inexact", "some connections were dropped because the table was full and were evaluated only in part", 14,
-              TextStyle::notice);
+    const Json& input = report_.at("input");
+    if (!input.at("exact").get<bool>())
+      labeled("inexact",
+              fmt::format("{} and {} of tables evicted and evaluated only in part: limit of {}, set with --memory",
+                          counted(number(input.at("evicted_connections")), "connection", "connections"),
+                          counted(number(input.at("evicted_packets")), "entry", "entries"),
+                          captures::analysis::memory_text(number(input.at("memory")))),
+              14, TextStyle::notice);
     for (const Json& file : files)
       if (file.contains("error")) labeled("unread", word(file.at("error")), 14, TextStyle::bad);
   }

@@ -29,6 +29,8 @@ class Conversations {
   [[nodiscard]] std::uint32_t known() const { return conversations_.size(); }
   /// Conversations evicted because the table was full.
   [[nodiscard]] std::uint64_t evicted() const { return conversations_.evicted(); }
+  /// Maximum number of conversations so far.
+  [[nodiscard]] std::uint32_t most() const { return conversations_.most(); }
   /// Memory in use, approximately, in bytes.
   [[nodiscard]] std::size_t memory() const { return conversations_.memory(); }
 

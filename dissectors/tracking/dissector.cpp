@@ -4,7 +4,8 @@
 
 namespace rdmawire::tracking {
 
-Dissector::Dissector(const DissectorOptions& options) : options_(options) {}
+Dissector::Dissector(const DissectorOptions& options)
+    : options_(options), tcp_(options.tcp), evidence_(options.evidence) {}
 
 void Dissector::dissect(Packet& packet, Bytes bytes, std::uint32_t wire_length) {
   packet.pdus.clear();

@@ -3,6 +3,7 @@
 /// markers or CRCs, and the upper layer protocol of a QP or connection.
 
 #include <cstdint>
+#include <vector>
 
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/tracking/evidence.hpp"
@@ -14,6 +15,8 @@ namespace rdmawire::tracking {
 struct DissectorOptions {
   DecodeOptions decode;
   bool verify_crcs = true;
+  MpaConnections::Limits tcp = {};
+  std::uint32_t evidence = Evidence::default_capacity;  ///< maximum number of entries of each kind
 };
 
 class Dissector {
@@ -26,6 +29,14 @@ class Dissector {
 
   /// The tracked TCP connections.
   [[nodiscard]] const MpaConnections& tcp() const { return tcp_; }
+  /// Entries of tables evicted because a table was full.
+  [[nodiscard]] std::uint64_t evicted() const { return tcp_.evicted() + evidence_.evicted(); }
+  /// The levels of the tables, always in the same order.
+  void append_levels(std::vector<Level>& levels) const {
+    levels.push_back({tcp_.most_connections(), tcp_.limits().connections});
+    levels.push_back({tcp_.most_buffered(), tcp_.limits().bytes});
+    evidence_.append_levels(levels);
+  }
 
  private:
   DissectorOptions options_;

@@ -3,10 +3,12 @@
 /// multicast groups, and the listening port of an iWARP connection. Payload is not examined.
 
 #include <cstdint>
+#include <vector>
 
 #include "dissectors/protocol/upper.hpp"
 #include "dissectors/tracking/address.hpp"
 #include "dissectors/tracking/cm_message.hpp"
+#include "dissectors/tracking/level.hpp"
 #include "dissectors/tracking/lru.hpp"
 #include "dissectors/tracking/packet.hpp"
 
@@ -42,6 +44,16 @@ class Evidence {
   [[nodiscard]] std::uint64_t evicted() const {
     return flows_.evicted() + requests_.evicted() + datagram_qps_.evicted() + streams_.evicted() + services_.evicted() +
            groups_.evicted();
+  }
+  /// The levels of the tables, always in the same order.
+  void append_levels(std::vector<Level>& levels) const {
+    const auto add = [&](const auto& table) { levels.push_back({table.most(), table.capacity()}); };
+    add(flows_);
+    add(requests_);
+    add(datagram_qps_);
+    add(streams_);
+    add(services_);
+    add(groups_);
   }
 
  private:

@@ -367,7 +367,7 @@ void IwarpTracker::State::whole(Tracked& t, IwarpDirection& half, Open& open) {
     return tell_message(t, m);
   }
   half.sending.push_back({open.begin, open.end, m});
-  ++waiting_;
+  most_waiting_ = std::max(most_waiting_, ++waiting_);
   room(t, half);
 }
 
@@ -508,7 +508,7 @@ void IwarpTracker::State::request(Tracked& t, Side end, Segment& s) {
     if (early.whole || r.received >= r.message.size) r.received = 0;
   }
   half.requests.push_back(r);
-  ++waiting_;
+  most_waiting_ = std::max(most_waiting_, ++waiting_);
   room(t, half);
   const std::size_t outstanding = half.requests.size();
   if (half.read_limit && outstanding > half.read_limit) {

@@ -176,6 +176,8 @@ class IwarpTracker::State {
     while (!order_.empty()) drop(order_.begin(), CloseReason::ended);
   }
   [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
+  [[nodiscard]] std::size_t most_connections() const { return most_connections_; }
+  [[nodiscard]] std::uint64_t most_messages() const { return most_waiting_; }
   [[nodiscard]] std::size_t size() const { return order_.size(); }
   [[nodiscard]] std::size_t memory() const {
     constexpr std::size_t node = 64;    // node of a list and of a hash table
@@ -261,8 +263,9 @@ class IwarpTracker::State {
   Order::iterator hand_ = order_.end();
   std::vector<Slot> slots_;
   std::unordered_map<Ports, Order::iterator, PortsHash> connections_;
-  std::vector<Event> events_;  // TCP events of the current packet (a member to reuse its memory)
-  std::uint64_t waiting_ = 0;  // number of waiting messages and requests
+  std::vector<Event> events_;                     // TCP events of the current packet (a member to reuse its memory)
+  std::uint64_t waiting_ = 0, most_waiting_ = 0;  // waiting messages and requests, now and at most
+  std::size_t most_connections_ = 0;
   std::uint64_t evicted_ = 0;
   const Packet* packet_ = nullptr;
   std::uint64_t note_message_ = 0, note_related_ = 0;

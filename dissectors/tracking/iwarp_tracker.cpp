@@ -93,6 +93,7 @@ Tracked& IwarpTracker::State::find(const Packet& packet) {
     t = &order_.emplace_back();
     t->ports = ports;
     connections_.emplace(ports, std::prev(order_.end()));
+    most_connections_ = std::max(most_connections_, order_.size());
     begin(*t, packet);
   }
   t->used = true;
@@ -384,6 +385,8 @@ void IwarpTracker::follow(const Packet& packet) { state_->add(packet); }
 void IwarpTracker::finish() { state_->finish(); }
 std::uint64_t IwarpTracker::evicted() const { return state_->evicted(); }
 std::size_t IwarpTracker::memory() const { return state_->memory(); }
+std::size_t IwarpTracker::most_connections() const { return state_->most_connections(); }
+std::uint64_t IwarpTracker::most_messages() const { return state_->most_messages(); }
 std::size_t IwarpTracker::size() const { return state_->size(); }
 
 }  // namespace rdmawire::tracking

@@ -72,6 +72,9 @@ class IwarpTracker {
   [[nodiscard]] std::size_t memory() const;
   /// Number of tracked connections.
   [[nodiscard]] std::size_t size() const;
+  /// Maximum numbers of tracked connections and of messages without answer so far.
+  [[nodiscard]] std::size_t most_connections() const;
+  [[nodiscard]] std::uint64_t most_messages() const;
 
  private:
   void follow(const Packet& packet);

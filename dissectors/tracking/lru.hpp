@@ -1,6 +1,7 @@
 #pragma once
 /// A hash table with a bounded number of entries that evicts the least recently used one.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -17,6 +18,8 @@ class LruTable {
   [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] std::uint32_t size() const { return size_; }
   [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
+  /// Maximum of size() so far.
+  [[nodiscard]] std::uint32_t most() const { return most_; }
   /// Entries evicted because the table was full.
   [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
 
@@ -50,7 +53,7 @@ class LruTable {
     nodes_[at].chain = bucket;
     bucket = at;
     link(at);
-    ++size_;
+    most_ = std::max(most_, ++size_);
     return nodes_[at].value;
   }
 
@@ -135,7 +138,7 @@ class LruTable {
   }
 
   std::uint32_t capacity_;
-  std::uint32_t size_ = 0;
+  std::uint32_t size_ = 0, most_ = 0;
   std::uint64_t evicted_ = 0;
   std::uint32_t first_ = none, last_ = none, free_ = none;
   std::vector<Node> nodes_;

@@ -85,6 +85,7 @@ MpaConnections::Connection& MpaConnections::begin(const Key& key) {
   order_.emplace_front();
   order_.front().key = key;
   connections_.emplace(key, order_.begin());
+  most_connections_ = std::max(most_connections_, connections_.size());
   return order_.front();
 }
 
@@ -332,6 +333,7 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
   }
 
   buffered_ += current.buffered() - before;
+  most_buffered_ = std::max(most_buffered_, buffered_);
   while (buffered_ > limits_.bytes && order_.size() > 1) {
     evict(std::prev(order_.end()));
     ++evicted_;

@@ -60,6 +60,10 @@ class MpaConnections {
   [[nodiscard]] std::size_t size() const { return connections_.size(); }
   /// Connections evicted because the table was full.
   [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
+  /// Maxima of size() and buffered() so far.
+  [[nodiscard]] std::size_t most_connections() const { return most_connections_; }
+  [[nodiscard]] std::size_t most_buffered() const { return most_buffered_; }
+  [[nodiscard]] const Limits& limits() const { return limits_; }
   /// Memory of the buffers of all connections, in bytes.
   [[nodiscard]] std::size_t buffered() const { return buffered_; }
 
@@ -102,6 +106,7 @@ class MpaConnections {
   std::uint64_t evicted_ = 0;
   std::uint64_t recognized_ = 0;
   std::size_t buffered_ = 0;
+  std::size_t most_connections_ = 0, most_buffered_ = 0;
 };
 
 }  // namespace rdmawire::tracking

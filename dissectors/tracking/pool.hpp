@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -13,8 +14,9 @@
 namespace rdmawire::tracking {
 
 /// Numbers of destroyed objects are reused, the last one first. Objects never move. `T` may be incomplete where the
-/// pool is declared.
-template <class T>
+/// pool is declared. `bits`: log2 of the objects in a block. Small objects are packed, large ones start at a cache
+/// line.
+template <class T, unsigned bits = 10>
 class Pool {
  public:
   using Index = std::uint32_t;
@@ -36,9 +38,12 @@ class Pool {
     if (!free_.empty()) {
       at = free_.back();
     } else if (at == pieces_.size() << bits) {
+      alive_.resize((pieces_.size() + 1) << bits);
+      pieces_.reserve(pieces_.size() + 1);
+      free_.reserve(alive_.size());  // destroy() never allocates
       pieces_.push_back(new_piece());
-      alive_.resize(pieces_.size() << bits);
     }
+    if (!pieces_[at >> bits]) pieces_[at >> bits] = new_piece();
     new (place(at)) T();
     alive_[at] = 1;
     if (at == size_)
@@ -53,16 +58,30 @@ class Pool {
     free_.push_back(at);
   }
 
+  /// Releases blocks without objects. Their numbers can be used again.
+  void shrink() {
+    for (std::size_t piece = 0; piece < pieces_.size(); ++piece) {
+      const auto begin = alive_.begin() + static_cast<std::ptrdiff_t>(piece << bits);
+      if (pieces_[piece] &&
+          std::find(begin, begin + (std::ptrdiff_t{1} << bits), 1) == begin + (std::ptrdiff_t{1} << bits))
+        pieces_[piece].reset();
+    }
+  }
+  /// Memory of one object, in bytes.
+  static constexpr std::size_t object_bytes() { return stride() + 1 + sizeof(Index); }
   /// Memory in bytes, including that of destroyed objects.
   [[nodiscard]] std::size_t memory() const {
-    return size_ * stride() + alive_.capacity() + free_.capacity() * sizeof(Index);
+    const auto blocks = static_cast<std::size_t>(
+        std::count_if(pieces_.begin(), pieces_.end(), [](const Piece& piece) { return piece != nullptr; }));
+    return std::min(std::size_t{size_}, blocks << bits) * stride() + alive_.capacity() +
+           free_.capacity() * sizeof(Index);
   }
 
  private:
-  static constexpr unsigned bits = 10;  // log2 of the objects in a block
   static constexpr std::size_t line = 64;
-  // Each object starts at a cache line.
-  static constexpr std::size_t stride() { return (sizeof(T) + line - 1) / line * line; }
+  static constexpr std::size_t stride() {
+    return sizeof(T) < 4 * line ? sizeof(T) : (sizeof(T) + line - 1) / line * line;
+  }
 
   struct Free {
     void operator()(std::byte* piece) const { std::free(piece); }
@@ -73,6 +92,12 @@ class Pool {
   // packet.
   static Piece new_piece() {
     constexpr std::size_t huge = std::size_t{2} << 20;
+    if ((stride() << bits) < huge) {
+      auto* const small =
+          static_cast<std::byte*>(std::aligned_alloc(line, ((stride() << bits) + line - 1) / line * line));
+      if (!small) throw std::bad_alloc();
+      return Piece(small);
+    }
     const std::size_t bytes = ((stride() << bits) + huge - 1) / huge * huge;
     auto* piece = static_cast<std::byte*>(std::aligned_alloc(huge, bytes));
     if (!piece) throw std::bad_alloc();

@@ -6,12 +6,13 @@
 /// common stacks compute from both QP numbers, or responses of one direction that match requests of the other.
 /// Packets wait until the directions are paired, so that they are processed in order.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
+#include "dissectors/tracking/number_table.hpp"
 #include "dissectors/tracking/pair_evidence.hpp"
 #include "dissectors/tracking/pool.hpp"
 #include "dissectors/tracking/requester.hpp"
@@ -59,51 +60,67 @@ class QueuePairs final : public PairSink {
   void fetch_slot(std::uint64_t hash) const;
   void fetch_connection(std::uint64_t hash, bool response) const;
   void fetch_requests(std::uint64_t hash, bool response) const;
-  [[nodiscard]] bool worth_fetching() const { return alive_ >= 256; }
+  [[nodiscard]] bool worth_fetching() const { return connections() >= 256; }
 
   [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
   [[nodiscard]] std::size_t memory() const;
+  /// The memory of connections and waiting packets that TrackerOptions::memory limits, in bytes. It depends only on the
+  /// processed packets. The second has its maximum so far.
+  [[nodiscard]] std::size_t used() const { return used_ + (options_.sink_bytes ? *options_.sink_bytes : 0); }
+  [[nodiscard]] std::size_t most_used() const { return most_used_; }
+  [[nodiscard]] std::size_t most_connections() const { return most_connections_; }
+  [[nodiscard]] std::size_t most_waiting() const { return most_waiting_; }
+  /// Connections, and those of them that have one packet and no further state.
+  [[nodiscard]] std::size_t connections() const { return alive_ + singles_alive_; }
+  [[nodiscard]] std::size_t singles() const { return singles_alive_; }
 
  private:
+  /// Number in followed_, or with single_bit in singles_.
   using Index = std::uint32_t;
   static constexpr Index none = UINT32_MAX;
+  static constexpr Index single_bit = 1U << 31;
+  [[nodiscard]] static bool is_single(Index at) { return (at & single_bit) != 0; }
 
   /// A connection with one known direction, while its pair is searched.
   struct Search;
   struct Candidate;
   struct Followed;
+  /// A connection with one packet, from which its state is restored when it is needed.
+  struct Single;
+  /// A new connection, until it has a second packet or others followed it.
+  struct Recent;
+  class LoneList;
+  class LoneLists;
+  struct Costs;
   struct Slot {
     std::uint64_t hash = 0;
     Index at = none;
     Side end = Side::a;  // endpoint that sends in this direction
   };
-  struct PortPair {
-    PortAddress low, high;
-    friend bool operator==(const PortPair&, const PortPair&) = default;
-  };
-  struct PortPairHash {
-    std::size_t operator()(const PortPair& p) const { return FlowKey{p.low, p.high, 0}.hash(); }
-  };
-  /// Unpaired directions between two ports. `from[0]`: sent by the lower address, `from[1]`: sent by the higher.
-  struct UnpairedDirections {
-    std::vector<Index> from[2];
-  };
-
   [[nodiscard]] static std::uint64_t number_of(const TransportPacket& packet);
   Slot* find(const FlowKey& key);
   [[nodiscard]] const Slot* find_slot(std::uint64_t hash) const;
   void insert(const FlowKey& key, Index at, Side end);
   void erase(const FlowKey& key);
   void grow();
-  [[nodiscard]] FlowKey key_from(const Followed& f, Side end) const;
+  [[nodiscard]] static FlowKey key_from(const Followed& f, Side end);
+  [[nodiscard]] FlowKey key_of(const Slot& slot) const;
+  Slot* find_unexpanded(const FlowKey& key);
 
   Index create();
+  void note_recent(Index at, const TransportPacket& first);
+  void compress(const Recent& recent);
+  Index expand(Index single);
   void release(Index at);
   std::unique_ptr<Search> new_search();
   void end_search(std::unique_ptr<Search> search);
   void make_room();
   void update_memory_usage(Followed& f);
+  void charge(Search& search);
+  [[nodiscard]] bool exceeds_memory() const { return used() > options_.memory && connections() > 1; }
+  void enforce_memory();
   Index begin(const TransportPacket& packet);
+  void fill(Followed& f, const TransportPacket& packet) const;
   /// Reports and removes a connection. `time`: end of the connection, as far as known.
   void close_reason(Index at, CloseReason why, std::int64_t time);
   void process(Followed& f, Side end, const TransportPacket& packet);
@@ -126,12 +143,18 @@ class QueuePairs final : public PairSink {
   // Pairing
   void add_lone(Index at);
   void remove_lone(Index at);
-  [[nodiscard]] static int direction_of(const Followed& f);
+  [[nodiscard]] FlowKey lone_ports(Index at) const;
+  [[nodiscard]] LoneList* lone_list(const PortAddress& from, const PortAddress& to);
   void try_source_port(Index at);
-  [[nodiscard]] std::uint64_t place_of(const Followed& f, bool reversed, std::uint64_t number) const;
+  [[nodiscard]] static std::uint64_t place_of(const Followed& f, bool reversed, std::uint64_t number);
+  [[nodiscard]] static std::uint64_t place_of(const TransportPacket& request);
+  [[nodiscard]] static std::uint64_t stretch_of(const TransportPacket& request);
   void note_request(Index at, const TransportPacket& packet);
+  void move_request(const TransportPacket& packet, Index from, Index to);
   void forget_requests(Index at);
+  [[nodiscard]] bool is_valid(Index at, const Candidate& candidate) const;
   [[nodiscard]] bool can_be_other_half(Index at, Index candidate) const;
+  [[nodiscard]] bool can_respond(Index at, Index candidate, const TransportPacket& response) const;
   void look_for_candidates(Index at, const TransportPacket& packet);
   void weigh_candidates(Search& search, const TransportPacket& packet);
   void try_answers(Index at, const TransportPacket& packet);
@@ -146,20 +169,24 @@ class QueuePairs final : public PairSink {
   void report(Followed& f, Event event, bool swapped);
   Followed* of_evidence(const PairEvidence& evidence, bool& swapped);
 
-  Sink& sink_;
+  Sink* sink_;
   TrackerOptions options_;
   std::vector<Slot> slots_;
   std::size_t slots_used_ = 0;
   Pool<Followed> followed_;
   std::vector<std::unique_ptr<Search>> spare_searches_;
-  std::size_t alive_ = 0;
-  std::size_t bytes_ = 0;  // memory of all requesters
-  std::size_t hand_ = 0;   // position of the eviction clock
-  std::unordered_map<PortPair, UnpairedDirections, PortPairHash> lone_;
+  std::size_t alive_ = 0;  // in followed_
+  Pool<Single, 12> singles_;
+  std::size_t singles_alive_ = 0;
+  std::size_t used_ = 0, most_used_ = 0;  // bytes, without those of the sink
+  std::size_t most_connections_ = 0, most_waiting_ = 0;
+  std::size_t hand_ = 0, singles_hand_ = 0;  // positions of the eviction clocks
+  std::vector<Recent> recent_;               // a ring
+  std::size_t recent_at_ = 0;
+  std::unique_ptr<LoneLists> lone_;
   std::size_t waiting_ = 0;  // packets that wait for pairing
   /// Waiting requests by port pair, direction and PSN, and the number of directions in each range of PSNs.
-  std::unordered_multimap<std::uint64_t, Index> requests_;
-  std::unordered_map<std::uint64_t, std::uint32_t> stretches_;
+  NumberTable requests_, stretches_;
   std::uint64_t evicted_ = 0;
   AddressBook addresses_;
   PortAddress noted_[2];  // ports of the last packet

@@ -31,7 +31,7 @@ void QueuePairs::pair(const PairEvidence& evidence) {
       event.frame = event.last_frame = evidence.frame;
       event.time = evidence.time;
       event.origin_frame = old.info.first_frame;
-      sink_.event(&old.info, event);
+      sink_->event(&old.info, event);
       close_reason(slot->at, CloseReason::ended, when);
     } else if (old.reported) {
       close_reason(slot->at, CloseReason::ended, when);  // the connection was opened and closed without packets
@@ -90,7 +90,7 @@ void QueuePairs::report(Followed& f, Event event, bool swapped) {
   event.connection = f.info.id;
   if (swapped) event.end = other(event.end);
   f.reported = true;
-  sink_.event(&f.info, event);
+  sink_->event(&f.info, event);
 }
 
 void QueuePairs::opened(const PairEvidence& evidence, const Event& event) {
@@ -111,7 +111,7 @@ void QueuePairs::rejected(const PairEvidence& evidence, const Event& event, cons
     if (f) return report(*f, event, swapped);
     Event unassigned = event;
     unassigned.connection = 0;
-    sink_.event(nullptr, unassigned);
+    sink_->event(nullptr, unassigned);
     return;
   }
   Connection c;
@@ -126,8 +126,8 @@ void QueuePairs::rejected(const PairEvidence& evidence, const Event& event, cons
     c.ends[side] = {evidence.sides[side].address, evidence.sides[side].qp, evidence.sides[side].qp != 0};
   Event rejection = event;
   rejection.connection = c.id;
-  sink_.event(&c, rejection);
-  sink_.connection(c, CloseReason::ended);
+  sink_->event(&c, rejection);
+  sink_->connection(c, CloseReason::ended);
 }
 
 void QueuePairs::path_changed(const PairEvidence& evidence, const Event& event, const FlowKey&) {
@@ -147,22 +147,35 @@ void QueuePairs::closed(const PairEvidence& evidence, const Event& event) {
 
 void QueuePairs::finish(const Moment& last) {
   last_ = last.later(last_);
-  std::vector<Index> order;
-  for (Index at = 0; at < followed_.size(); ++at)
-    if (followed_[at]) order.push_back(at);
-  const auto by_frame = [&](Index x, Index y) {
-    return followed_[x]->info.first_frame < followed_[y]->info.first_frame;
+  const auto first_frame = [&](Index at) {
+    return is_single(at) ? singles_[at ^ single_bit]->packet.frame : followed_[at]->info.first_frame;
   };
-  std::sort(order.begin(), order.end(), by_frame);
-  for (Index at : order)
-    if (followed_[at] && followed_[at]->search && !followed_[at]->search->late) give_up(at);
-  order.clear();
-  for (Index at = 0; at < followed_.size(); ++at)
-    if (followed_[at]) order.push_back(at);
-  std::sort(order.begin(), order.end(), by_frame);
+  std::vector<Index> order;
+  order.reserve(connections());
+  const auto sort = [&] {
+    for (Index at = 0; at < followed_.size(); ++at)
+      if (followed_[at]) order.push_back(at);
+    std::sort(order.begin(), order.end(), [&](Index x, Index y) { return first_frame(x) < first_frame(y); });
+  };
+  for (Index at = 0; at < singles_.size(); ++at)
+    if (singles_[at]) order.push_back(at | single_bit);
+  sort();
+  // The sink's tables grow while the connections end.
+  constexpr std::size_t often = 1U << 16;
+  std::size_t ended = 0;
   for (Index at : order) {
-    close_reason(at, CloseReason::ended, last_.time);
+    if (is_single(at)) {
+      // No other direction refers to it.
+      close_reason(expand(at), CloseReason::ended, last_.time);
+      if (++ended % often == 0) singles_.shrink();
+    } else if (followed_[at] && followed_[at]->search && !followed_[at]->search->late) {
+      give_up(at);
+      enforce_memory();
+    }
   }
+  order.clear();
+  sort();
+  for (Index at : order) close_reason(at, CloseReason::ended, last_.time);
 }
 
 }  // namespace rdmawire::tracking

@@ -24,89 +24,109 @@ std::uint16_t of_sender(std::uint32_t local_qp) {
 
 }  // namespace source_port
 
-int QueuePairs::direction_of(const Followed& f) { return f.info.ends[0].address <= f.info.ends[1].address ? 0 : 1; }
+FlowKey QueuePairs::lone_ports(Index at) const {
+  if (is_single(at)) {
+    const TransportPacket& packet = singles_[at ^ single_bit]->packet;
+    return {packet.from, packet.to, 0};
+  }
+  const Connection& c = followed_[at]->info;
+  return {c.ends[0].address, c.ends[1].address, 0};
+}
+
+QueuePairs::LoneList* QueuePairs::lone_list(const PortAddress& from, const PortAddress& to) {
+  return lone_->find(from, to, [this](Index at) { return lone_ports(at); });
+}
 
 void QueuePairs::add_lone(Index at) {
   Followed& f = *followed_[at];
-  const PortAddress &a = f.info.ends[0].address, &b = f.info.ends[1].address;
-  auto& list = lone_[a <= b ? PortPair{a, b} : PortPair{b, a}].from[direction_of(f)];
+  const PortAddress &from = f.info.ends[0].address, &to = f.info.ends[1].address;
+  LoneList* list = lone_list(from, to);
+  if (!list) list = &lone_->add(from, to);
+  f.lone_at = static_cast<std::uint32_t>(list->size());
+  list->push_back(at);
   f.lone = true;
-  f.lone_at = static_cast<std::uint32_t>(list.size());
-  list.push_back(at);
 }
 
 void QueuePairs::remove_lone(Index at) {
   forget_requests(at);
   Followed& f = *followed_[at];
-  const PortAddress &a = f.info.ends[0].address, &b = f.info.ends[1].address;
-  const auto place = lone_.find(a <= b ? PortPair{a, b} : PortPair{b, a});
-  auto& list = place->second.from[direction_of(f)];
-  list[f.lone_at] = list.back();
-  followed_[list[f.lone_at]]->lone_at = f.lone_at;
-  list.pop_back();
+  const PortAddress &from = f.info.ends[0].address, &to = f.info.ends[1].address;
+  LoneList& list = *lone_list(from, to);
   f.lone = false;
-  if (place->second.from[0].empty() && place->second.from[1].empty()) lone_.erase(place);
+  if (list.size() == 1) {
+    lone_->remove(from, to, list);
+    return;
+  }
+  const Index last = list[list.size() - 1];
+  list.set(f.lone_at, last);
+  (is_single(last) ? singles_[last ^ single_bit]->lone_at : followed_[last]->lone_at) = f.lone_at;
+  list.pop_back();
 }
 
 void QueuePairs::try_source_port(Index at) {
   const Followed& f = *followed_[at];
   if (f.port[0] == 0) return;
-  const PortAddress &a = f.info.ends[0].address, &b = f.info.ends[1].address;
-  const UnpairedDirections& lone = lone_[a <= b ? PortPair{a, b} : PortPair{b, a}];
-  const int direction = direction_of(f);
-  const bool loop = a == b;
+  const LoneList* const others = lone_list(f.info.ends[1].address, f.info.ends[0].address);
+  if (!others) return;
   const std::uint32_t dest = f.info.ends[1].qp;
   const std::uint16_t senders_answer = source_port::of_sender(dest);
   Index found = none;
   std::size_t same_port = 0;
-  const auto& others = lone.from[loop ? direction : 1 - direction];
-  for (std::size_t i = others.size(), looked = 0; i-- > 0 && looked < looked_through; ++looked) {
-    if (others[i] == at) continue;
-    const Followed& o = *followed_[others[i]];
+  for (std::size_t i = others->size(), looked = 0; i-- > 0 && looked < looked_through; ++looked) {
+    const Index other = (*others)[i];
+    if (other == at) continue;
+    const Single* const single = is_single(other) ? singles_[other ^ single_bit] : nullptr;
+    const Followed* const o = single ? nullptr : followed_[other];
+    const std::uint16_t port = single ? single->packet.source_port : o->port[0];
     // Check the most selective condition first, because each comparison can cause a cache miss.
-    if (o.port[0] != f.port[0] && o.port[0] != senders_answer) continue;
-    if (o.info.service != f.info.service) continue;
-    const std::uint32_t source = o.info.ends[1].qp;  // QP number of this direction's sender, if the directions match
-    same_port += o.port[0] == f.port[0];
-    const bool pair = f.port[0] == o.port[0] && f.port[0] == source_port::of_pair(source, dest);
-    const bool sender = f.port[0] == source_port::of_sender(source) && o.port[0] == senders_answer;
+    if (port != f.port[0] && port != senders_answer) continue;
+    if ((single ? service_of(single->packet.op->transport) : o->info.service) != f.info.service) continue;
+    // QP number of this direction's sender, if the directions match
+    const std::uint32_t source = single ? single->packet.dest_qp : o->info.ends[1].qp;
+    same_port += port == f.port[0];
+    const bool pair = f.port[0] == port && f.port[0] == source_port::of_pair(source, dest);
+    const bool sender = f.port[0] == source_port::of_sender(source) && port == senders_answer;
     if (!pair && !sender) continue;
     if (found != none) return;  // ambiguous: responses must decide
-    found = others[i];
+    found = other;
   }
   // If many directions have the same source port, the port is no evidence.
   constexpr std::size_t constant = 4;
-  if (found != none && same_port <= constant) join(found, at, JoinedBy::source_port, Confidence::high);
+  if (found == none || same_port > constant) return;
+  join(is_single(found) ? expand(found) : found, at, JoinedBy::source_port, Confidence::high);
 }
 
-// Returns the time of the request that `response` answers, or nullopt if the request was not seen before frame
-// `before`. Returns 0 if the requests no longer wait.
+namespace {
+
+// True if `response` can be a response to `request`.
+bool is_answer(const TransportPacket& request, const TransportPacket& response) {
+  if (request.is_response() || request.op->transport != response.op->transport) return false;
+  const std::int32_t ahead = response.psn - request.psn;
+  if (ahead < 0) return false;
+  const bool read = request.op->operation == Operation::rdma_read_request;
+  if (response.op->operation == Operation::rdma_read_response) {
+    if (request.op->operation == Operation::flush || request.op->operation == Operation::atomic_write)
+      return ahead == 0;
+    constexpr std::uint32_t smallest_mtu = 256;
+    return read && ahead < static_cast<std::int32_t>(machines::psns_of_read(request.length, smallest_mtu));
+  }
+  if (response.op->operation == Operation::atomic_acknowledge) return ahead == 0 && request.has_atomic;
+  const Syndrome syndrome(response.syndrome);
+  // A NAK for a gap contains the PSN of a missing packet.
+  if (response.op->operation == Operation::acknowledge && syndrome.is_nak(nak_code::psn_sequence_error))
+    return ahead <= 1;
+  return ahead == 0 && (!read || !syndrome.is_ack());
+}
+
+}  // namespace
+
+// Returns the time of the request that `response` answers, if it was seen before frame `before`, or nullopt if unknown.
 std::optional<std::int64_t> QueuePairs::answers(const Followed& requests, const TransportPacket& response,
                                                 std::uint64_t before) {
-  const Syndrome syndrome(response.syndrome);
-  const bool gap_nak =
-      response.op->operation == Operation::acknowledge && syndrome.is_nak(nak_code::psn_sequence_error);
-  const auto covers = [&](const TransportPacket& request) {
-    const std::int32_t ahead = response.psn - request.psn;
-    if (ahead < 0) return false;
-    const bool read = request.op->operation == Operation::rdma_read_request;
-    if (response.op->operation == Operation::rdma_read_response) {
-      if (request.op->operation == Operation::flush || request.op->operation == Operation::atomic_write)
-        return ahead == 0;
-      constexpr std::uint32_t smallest_mtu = 256;
-      return read && ahead < static_cast<std::int32_t>(machines::psns_of_read(request.length, smallest_mtu));
-    }
-    if (response.op->operation == Operation::atomic_acknowledge) return ahead == 0 && request.has_atomic;
-    // A NAK for a gap contains the PSN of a missing packet.
-    if (gap_nak) return ahead <= 1;
-    return ahead == 0 && (!read || !syndrome.is_ack());
-  };
   if (requests.search) {
     for (std::size_t i = requests.search->held.size(); i-- > 0;) {
       const TransportPacket& request = requests.search->held[i];
-      if (request.frame < before && !request.is_response() && request.op->transport == response.op->transport &&
-          covers(request))
-        return request.time;
+      if (request.frame < before && is_answer(request, response)) return request.time;
     }
     return std::nullopt;
   }
@@ -125,45 +145,78 @@ bool QueuePairs::contradicts(const Followed& requests, const Followed& responses
   return bad > good;
 }
 
-std::uint64_t QueuePairs::place_of(const Followed& f, bool reversed, std::uint64_t number) const {
+std::uint64_t QueuePairs::place_of(const Followed& f, bool reversed, std::uint64_t number) {
   const PortAddress &from = f.info.ends[reversed ? 1 : 0].address, &to = f.info.ends[reversed ? 0 : 1].address;
   return FlowKey{from, to, number}.hash();
+}
+
+std::uint64_t QueuePairs::place_of(const TransportPacket& request) {
+  return FlowKey{request.from, request.to, request.psn.value()}.hash();
+}
+
+std::uint64_t QueuePairs::stretch_of(const TransportPacket& request) {
+  constexpr std::uint64_t a_stretch = 1ULL << 32;
+  return FlowKey{request.from, request.to, a_stretch | request.psn.value() >> stretch_bits}.hash();
 }
 
 void QueuePairs::note_request(Index at, const TransportPacket& t) {
   Followed& f = *followed_[at];
   // Limit the number of directions with the same PSN, which would otherwise cost quadratic time.
-  const std::uint64_t place = place_of(f, false, t.psn.value());
-  if (requests_.count(place) < looked_through) requests_.emplace(place, at);
-  constexpr std::uint64_t a_stretch = 1ULL << 32;
-  const std::uint64_t stretch = place_of(f, false, a_stretch | t.psn.value() >> stretch_bits);
+  const std::uint64_t place = place_of(t);
+  if (requests_.count(place, looked_through) < looked_through) requests_.insert(place, at);
+  const std::uint64_t stretch = stretch_of(t);
   auto& stretches = f.search->stretches;
   if (std::find(stretches.begin(), stretches.end(), stretch) != stretches.end()) return;
   stretches.push_back(stretch);
-  ++stretches_[stretch];
+  if (std::uint32_t* const directions = stretches_.find(stretch))
+    ++*directions;
+  else
+    stretches_.insert(stretch, 1);
+}
+
+// It has no entry if too many requests with this PSN were noted.
+void QueuePairs::move_request(const TransportPacket& t, Index from, Index to) {
+  if (Index* const entry = requests_.find(place_of(t), [&](Index at) { return at == from; })) *entry = to;
 }
 
 void QueuePairs::forget_requests(Index at) {
   Followed& f = *followed_[at];
   if (!f.search) return;
-  for (const TransportPacket& t : f.search->held) {
-    if (t.is_response()) continue;
-    const auto [first, last] = requests_.equal_range(place_of(f, false, t.psn.value()));
-    const auto entry = std::find_if(first, last, [&](const auto& e) { return e.second == at; });
-    if (entry != last) requests_.erase(entry);
-  }
+  for (const TransportPacket& t : f.search->held)
+    if (!t.is_response()) requests_.erase(place_of(t), [&](Index entry) { return entry == at; });
   for (const std::uint64_t stretch : f.search->stretches) {
-    const auto entry = stretches_.find(stretch);
-    if (entry != stretches_.end() && --entry->second == 0) stretches_.erase(entry);
+    std::uint32_t* const directions = stretches_.find(stretch);
+    if (directions && --*directions == 0) stretches_.erase(stretch, [](std::uint32_t count) { return count == 0; });
   }
   f.search->stretches.clear();
 }
 
-// True if the candidate can still be the other direction. Its slot may belong to another connection now.
+// The candidate's connection can have ended since.
+bool QueuePairs::is_valid(Index at, const Candidate& candidate) const {
+  return followed_[candidate.at] && followed_[candidate.at]->info.id == candidate.id &&
+         can_be_other_half(at, candidate.at);
+}
+
 bool QueuePairs::can_be_other_half(Index at, Index candidate) const {
   const auto &f = followed_[at], &o = followed_[candidate];
   return candidate != at && o && o->lone && o->info.service == f->info.service &&
          o->info.ends[0].address == f->info.ends[1].address && o->info.ends[1].address == f->info.ends[0].address;
+}
+
+// True if the direction `candidate` can be the pair of `at` and sent a request for this response.
+bool QueuePairs::can_respond(Index at, Index candidate, const TransportPacket& response) const {
+  if (!is_single(candidate)) {
+    if (!can_be_other_half(at, candidate)) return false;
+    return answers(*followed_[candidate], response, response.frame).has_value();
+  }
+  const Single& single = *singles_[candidate ^ single_bit];
+  const Connection& c = followed_[at]->info;
+  const TransportPacket& request = single.packet;
+  if (!single.lone || service_of(request.op->transport) != c.service || request.from != c.ends[1].address ||
+      request.to != c.ends[0].address)
+    return false;
+  // A processed request is examined after its state was restored.
+  return !single.held || (request.frame < response.frame && is_answer(request, response));
 }
 
 // Collects directions whose requests the packet `t` of direction `at` can answer.
@@ -171,23 +224,31 @@ void QueuePairs::look_for_candidates(Index at, const TransportPacket& t) {
   Followed& f = *followed_[at];
   Search& search = *f.search;
   const auto consider = [&](Index candidate) {
-    if (!can_be_other_half(at, candidate)) return;
     const auto same = [&](const Candidate& c) { return c.at == candidate; };
     if (std::any_of(search.candidates.begin(), search.candidates.end(), same)) return;
-    if (answers(*followed_[candidate], t, t.frame)) search.candidates.push_back({candidate});
+    if (can_respond(at, candidate, t)) search.candidates.push_back({.at = candidate});
   };
-  // A NAK for a gap contains the PSN of a missing packet, so try the PSN before it, too.
-  for (const Psn psn : {t.psn, t.psn - 1}) {
-    const auto [first, last] = requests_.equal_range(place_of(f, true, psn.value()));
-    std::size_t looked = 0;
-    for (auto entry = first; entry != last && looked < considered; ++entry, ++looked) consider(entry->second);
-  }
+  const auto restore = [&] {
+    for (Candidate& c : search.candidates) {
+      if (!is_single(c.at)) continue;
+      c.at = expand(c.at);
+      if (!can_respond(at, c.at, t)) c.at = none;
+    }
+    std::erase_if(search.candidates, [](const Candidate& c) { return c.at == none; });
+    for (Candidate& c : search.candidates) {
+      followed_[c.at]->candidate = true;
+      c.id = followed_[c.at]->info.id;
+    }
+  };
+  // A NAK for a gap contains the PSN of a missing packet. The one before it was seen.
+  for (const Psn psn : {t.psn, t.psn - 1}) requests_.each(place_of(f, true, psn.value()), considered, consider);
+  restore();
   if (search.candidates.empty()) {
-    // The PSN may be inside a READ's responses, or belong to a direction whose packets no longer wait.
-    const PortAddress &a = f.info.ends[0].address, &b = f.info.ends[1].address;
-    const auto& others =
-        lone_[a <= b ? PortPair{a, b} : PortPair{b, a}].from[a == b ? direction_of(f) : 1 - direction_of(f)];
-    for (std::size_t i = others.size(), looked = 0; i-- > 0 && looked < looked_through; ++looked) consider(others[i]);
+    // The packet is inside a READ's responses, or inside a direction whose packets no longer wait.
+    if (const LoneList* const others = lone_list(f.info.ends[1].address, f.info.ends[0].address))
+      for (std::size_t i = others->size(), looked = 0; i-- > 0 && looked < looked_through; ++looked)
+        consider((*others)[i]);
+    restore();
   }
   // Sort the candidates in capture order, because the hash table's order is arbitrary.
   std::sort(search.candidates.begin(), search.candidates.end(), [&](const Candidate& x, const Candidate& y) {
@@ -197,8 +258,8 @@ void QueuePairs::look_for_candidates(Index at, const TransportPacket& t) {
   constexpr std::uint64_t a_stretch = 1ULL << 32;
   for (const std::int64_t step : {-1, 0, 1}) {
     const Psn psn = t.psn + step * (1 << stretch_bits);
-    const auto entry = stretches_.find(place_of(f, true, a_stretch | psn.value() >> stretch_bits));
-    if (entry != stretches_.end()) near += entry->second;
+    const std::uint32_t* const directions = stretches_.find(place_of(f, true, a_stretch | psn.value() >> stretch_bits));
+    if (directions) near += *directions;
   }
   search.rivals = near > search.candidates.size() || search.candidates.size() > 1;
 }
@@ -212,11 +273,11 @@ void QueuePairs::try_answers(Index at, const TransportPacket& t) {
   Search& search = *f.search;
   const bool late = search.late;
   const auto done = [&] {
-    if (late) end_search(std::move(followed_[at]->search));
+    if (late)
+      end_search(std::move(followed_[at]->search));
+    else
+      charge(*followed_[at]->search);
   };
-  const PortAddress &a = f.info.ends[0].address, &b = f.info.ends[1].address;
-  const auto place = lone_.find(a <= b ? PortPair{a, b} : PortPair{b, a});
-  if (place == lone_.end()) return done();
   if (!search.looked || search.candidates.empty()) {
     search.candidates.clear();
     search.matches = 0;
@@ -224,7 +285,7 @@ void QueuePairs::try_answers(Index at, const TransportPacket& t) {
     look_for_candidates(at, t);
     search.looked = true;
   }
-  std::erase_if(search.candidates, [&](const Candidate& c) { return !can_be_other_half(at, c.at); });
+  std::erase_if(search.candidates, [&](const Candidate& c) { return !is_valid(at, c); });
   weigh_candidates(search, t);
   if (search.candidates.empty()) {
     search.looked = false;
@@ -238,7 +299,8 @@ void QueuePairs::try_answers(Index at, const TransportPacket& t) {
   const bool all_clear = std::all_of(search.candidates.begin(), search.candidates.end(),
                                      [&](const Candidate& c) { return &c == &*best || c.against >= clear; });
   const bool alone = search.candidates.size() == 1;
-  if (best->against != 0 || !all_clear || (search.rivals && search.matches < (alone ? enough_alone : enough))) return;
+  if (best->against != 0 || !all_clear || (search.rivals && search.matches < (alone ? enough_alone : enough)))
+    return charge(search);
   const Index other_half = best->at;
   if (contradicts(f, *followed_[other_half])) {
     search.candidates.clear();
@@ -302,11 +364,12 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
     event.end = Side::b;
     f.unexplained.push_back(event);
   }
+  o.unexplained.clear();  // both are counted in used_
   f.good_crcs += o.good_crcs;
   f.bad_crcs += o.bad_crcs;
   std::unique_ptr<Search> first = std::move(f.search), second = std::move(o.search);
   const FlowKey key = key_from(o, Side::a);
-  if (!second || second->late || o.reported) sink_.merged(c, o.info.id);  // events may have been reported for it
+  if (!second || second->late || o.reported) sink_->merged(c, o.info.id);  // events may have been reported for it
   f.reported |= o.reported;
   release(with);
   insert(key, at, Side::b);
@@ -352,7 +415,7 @@ void QueuePairs::give_up(Index at) {
   Followed& f = *followed_[at];
   Search& search = *f.search;
   std::erase_if(search.candidates,
-                [&](const Candidate& c) { return !can_be_other_half(at, c.at) || contradicts(f, *followed_[c.at]); });
+                [&](const Candidate& c) { return !is_valid(at, c) || contradicts(f, *followed_[c.at]); });
   if (search.looked && !search.candidates.empty()) {
     // If candidates are equal, choose the first in the capture, because the other directions time out in capture order.
     const auto less = [&](const Candidate& x, const Candidate& y) {

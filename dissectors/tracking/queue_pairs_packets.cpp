@@ -30,7 +30,7 @@ void QueuePairs::add(const Packet& packet) {
   const bool vendor = (!t.op->known || t.op->transport == Transport::rd) && packet.stack.find(info<DcEth>) != nullptr;
   if (!t.op->known && !vendor) return;
 
-  while (bytes_ > options_.outstanding_bytes && alive_ > 1) make_room();
+  enforce_memory();
   const bool notification = t.op->operation == Operation::congestion_notification;
   Slot* slot = find({t.from, t.to, number_of(t)});
   Index at;
@@ -46,7 +46,7 @@ void QueuePairs::add(const Packet& packet) {
       event.frame = event.last_frame = t.frame;
       event.time = t.time;
       event.psn = t.psn.value();
-      sink_.event(nullptr, event);
+      sink_->event(nullptr, event);
       return;
     }
     at = begin(t);
@@ -136,10 +136,12 @@ void QueuePairs::swap_ends(Index at) {
 // Reports an event of a single packet. If the packet waits for pairing, the event waits, too.
 void QueuePairs::tell(Followed& f, const Event& event) {
   constexpr std::size_t most = 4 * patience_packets;
-  if (f.search && !f.search->late && f.search->events.size() < most)
+  if (f.search && !f.search->late && f.search->events.size() < most) {
     f.search->events.push_back(event);
-  else
-    sink_.event(&f.info, event);
+    charge(*f.search);
+  } else {
+    sink_->event(&f.info, event);
+  }
 }
 
 // Reports the waiting events up to and including `frame` as events of the connection's endpoint `end`.
@@ -148,7 +150,7 @@ void QueuePairs::tell_waiting(const Followed& f, Search& search, Side end, std::
     Event& event = search.events[search.reported];
     event.connection = f.info.id;
     event.end = end;
-    sink_.event(&f.info, event);
+    sink_->event(&f.info, event);
   }
 }
 
@@ -299,6 +301,7 @@ bool QueuePairs::judge_crc(Followed& f, Side end, const Packet& packet, const Tr
   constexpr std::size_t put_aside = 256;
   if (event.cause == Cause::unknown && f.good_crcs == 0 && f.unexplained.size() < put_aside) {
     f.unexplained.push_back(event);
+    used_ += sizeof(Event);
     return false;
   }
   if (event.cause == Cause::address) tell_unexplained(f, event.cause, event.value);
@@ -315,6 +318,7 @@ void QueuePairs::tell_unexplained(Followed& f, Cause cause, std::uint64_t value)
     event.value = value;
     tell(f, event);
   }
+  used_ -= f.unexplained.size() * sizeof(Event);
   f.unexplained.clear();
   f.unexplained.shrink_to_fit();
 }
@@ -352,8 +356,7 @@ bool QueuePairs::replaced(Index at, Side end, const TransportPacket& t) {
     const Requester& requester = f.requesters[1 - side];
     if (!silence || (requester.started() && requester.window().place(t.psn) == machines::ResponsePlace::outstanding))
       return false;
-    const auto [first, last] = requests_.equal_range(place_of(f, end == Side::a, t.psn.value()));
-    if (first == last) return false;
+    if (!requests_.contains(place_of(f, end == Side::a, t.psn.value()))) return false;
     replace(at, t, nullptr);
     return true;
   }
@@ -404,7 +407,7 @@ void QueuePairs::replace(Index at, const TransportPacket& first, const Transport
   event.time = first.time;
   event.psn = first.psn.value();
   f.info.replaced = true;
-  sink_.event(&f.info, event);
+  sink_->event(&f.info, event);
   close_reason(at, CloseReason::ended, last_.time);
   begin(first);
   for (const TransportPacket* packet : {&first, second}) {
@@ -429,6 +432,7 @@ void QueuePairs::follow(Index at, Side end, const TransportPacket& t) {
   search.held.push_back(t);
   ++waiting_;
   if (!t.is_response()) note_request(at, t);
+  charge(search);
   if (t.is_response()) {
     try_answers(at, t);
     const Slot* slot = find({t.from, t.to, number_of(t)});
@@ -452,7 +456,7 @@ void QueuePairs::tell_stall(Followed& f, Side end, const TransportPacket& t) {
   event.time = t.time;
   event.duration = t.time - f.last_time;
   event.psn = t.psn.value();
-  sink_.event(&f.info, event);
+  sink_->event(&f.info, event);
 }
 
 void QueuePairs::process(Followed& f, Side end, const TransportPacket& t) {
@@ -466,7 +470,7 @@ void QueuePairs::process(Followed& f, Side end, const TransportPacket& t) {
   f.last_time = t.time;
   f.last_frame = t.frame;
   if (t.op->operation == Operation::congestion_notification) {
-    f.requesters[peer].notified(t, {f.info, sink_, other(end), joined, wanted});
+    f.requesters[peer].notified(t, {f.info, *sink_, other(end), joined, wanted});
   } else if (f.info.service == Service::ud) {
     // Each datagram is a message. Receivers do not check its PSN.
     Event event;
@@ -484,7 +488,7 @@ void QueuePairs::process(Followed& f, Side end, const TransportPacket& t) {
       event.bytes = t.payload;
       event.value = qkey;
       event.found = t.qkey;
-      sink_.event(&f.info, event);
+      sink_->event(&f.info, event);
     }
     Message m;
     m.connection = f.info.id;
@@ -503,16 +507,16 @@ void QueuePairs::process(Followed& f, Side end, const TransportPacket& t) {
     sent.message_bytes += t.payload;
     note.message = m.number;
     note.requester = end;
-    sink_.message(f.info, m);
+    sink_->message(f.info, m);
   } else if (f.info.service == Service::rc || f.info.service == Service::xrc || f.info.service == Service::uc) {
     if (t.is_response())
-      f.requesters[peer].response(t, {f.info, sink_, other(end), joined, wanted});
+      f.requesters[peer].response(t, {f.info, *sink_, other(end), joined, wanted});
     else
-      f.requesters[side].request(t, {f.info, sink_, end, joined, wanted});
+      f.requesters[side].request(t, {f.info, *sink_, end, joined, wanted});
   }
   update_memory_usage(f);
-  if (wanted) sink_.packet(f.info, t.frame, note);
-  if (options_.transport) sink_.transport(f.info, end, t, f.agreement.get());
+  if (wanted) sink_->packet(f.info, t.frame, note);
+  if (options_.transport) sink_->transport(f.info, end, t, f.agreement.get());
   if (f.info.paired_by == JoinedBy::answers && f.info.confidence == Confidence::low) {
     constexpr std::uint64_t enough = 16;
     if (f.info.agreeing >= enough && f.info.contradicting == 0) f.info.confidence = Confidence::high;

@@ -30,15 +30,16 @@ inline bool has_answers(Service service) { return service == Service::rc || serv
 /// A direction whose requests match these responses.
 struct QueuePairs::Candidate {
   Index at = none;
-  // Number of responses that do not match the candidate, or match another candidate much better.
-  std::uint32_t against = 0;
-  std::int64_t delay = 0;  // delay of the current response (negative: no match)
+  std::uint64_t id = 0;       // identifier of the connection, because its slot can belong to another connection later
+  std::uint32_t against = 0;  // responses that do not match it, or match another candidate much better
+  std::int64_t delay = 0;     // of the current response (negative: no match)
 };
 
 struct QueuePairs::Search {
   std::vector<TransportPacket> held;
   std::vector<Event> events;  // events of the waiting packets, whose connection is unknown
   std::size_t reported = 0;   // number of reported `events`
+  std::size_t charged = 0;    // bytes in QueuePairs::used_
   std::vector<Candidate> candidates;
   std::vector<std::uint64_t> stretches;  // PSN ranges of the direction's requests
   bool late = false;                     // the direction's packets no longer wait
@@ -55,6 +56,7 @@ struct QueuePairs::Followed {
   bool knows[2] = {false, false};  // the table has an entry for packets of this endpoint
   bool recent = true;
   bool lone = false;
+  bool candidate = false;  // of the search of another direction, which refers to it by its number
   bool datagram = false;
   bool reported = false;  // CM events were reported, so its end must be reported even without packets
   std::uint32_t lone_at = 0;
@@ -74,6 +76,103 @@ struct QueuePairs::Followed {
       jump[2];  // a request far from all earlier ones: a new connection's first request, or a stray
 
   [[nodiscard]] bool joined() const { return info.paired_by != JoinedBy::nothing; }
+};
+
+struct QueuePairs::Single {
+  TransportPacket packet;
+  std::uint32_t lone_at = 0;
+  bool lone = false;
+  bool held = false;      // it waits for its pair (false: it was processed)
+  bool good_crc = false;  // verified
+};
+
+struct QueuePairs::Recent {
+  Index at = none;
+  std::uint64_t id = 0;  // of the connection
+  TransportPacket first;
+};
+
+/// Unpaired directions from one port to another, in order of age except after a removal. A list of one direction, the
+/// most frequent case, needs no memory of its own.
+class QueuePairs::LoneList {
+ public:
+  [[nodiscard]] std::size_t size() const { return many_ ? many_->size() : one_ != none; }
+  [[nodiscard]] Index operator[](std::size_t i) const { return many_ ? (*many_)[i] : one_; }
+  void set(std::size_t i, Index at) { (many_ ? (*many_)[i] : one_) = at; }
+  void push_back(Index at) {
+    if (size() == 0) {
+      one_ = at;
+      return;
+    }
+    if (!many_) many_ = std::make_unique<std::vector<Index>>(1, one_);
+    many_->push_back(at);
+  }
+  /// Requires more than one direction.
+  void pop_back() { many_->pop_back(); }
+  void clear() {
+    one_ = none;
+    many_.reset();
+  }
+  [[nodiscard]] std::size_t memory() const { return many_ ? sizeof(*many_) + many_->capacity() * sizeof(Index) : 0; }
+
+ private:
+  Index one_ = none;
+  std::unique_ptr<std::vector<Index>> many_;
+};
+
+/// The lists by source and destination port.
+class QueuePairs::LoneLists {
+ public:
+  /// Returns the list, or nullptr if it is empty. `ports_of(direction)` returns a direction's ports.
+  template <class PortsOf>
+  [[nodiscard]] LoneList* find(const PortAddress& from, const PortAddress& to, const PortsOf& ports_of) {
+    const Index* number = numbers_.find(key(from, to), [&](Index list) {
+      const FlowKey ports = ports_of(lists_[list][0]);
+      return ports.from == from && ports.to == to;
+    });
+    return number ? &lists_[*number] : nullptr;
+  }
+  /// Adds an empty list, which the caller must fill.
+  LoneList& add(const PortAddress& from, const PortAddress& to) {
+    if (free_.empty()) {
+      lists_.emplace_back();
+      free_.reserve(lists_.capacity());
+      free_.push_back(static_cast<Index>(lists_.size() - 1));
+    }
+    numbers_.insert(key(from, to), free_.back());
+    LoneList& list = lists_[free_.back()];
+    free_.pop_back();
+    return list;
+  }
+  void remove(const PortAddress& from, const PortAddress& to, LoneList& list) {
+    const auto number = static_cast<Index>(&list - lists_.data());
+    numbers_.erase(key(from, to), [&](Index other) { return other == number; });
+    list.clear();
+    free_.push_back(number);
+  }
+  [[nodiscard]] std::size_t memory() const {
+    std::size_t bytes = numbers_.memory() + lists_.capacity() * sizeof(LoneList) + free_.capacity() * sizeof(Index);
+    for (const LoneList& list : lists_) bytes += list.memory();
+    return bytes;
+  }
+
+ private:
+  static std::uint64_t key(const PortAddress& from, const PortAddress& to) { return FlowKey{from, to, 0}.hash(); }
+  NumberTable numbers_;
+  std::vector<LoneList> lists_;
+  std::vector<Index> free_;
+};
+
+/// The memory that counts for TrackerOptions::memory, in bytes: averages where a table has unused parts.
+struct QueuePairs::Costs {
+  static constexpr std::size_t slot = 2 * sizeof(Slot) + sizeof(Slot) / 2;
+  static constexpr std::size_t lone = NumberTable::entry_bytes + sizeof(LoneList) + 2 * sizeof(Index);
+  static constexpr std::size_t request = NumberTable::entry_bytes;
+  /// The two first packets' P_Key events, two jumps, and negotiated parameters are counted for every connection.
+  static constexpr std::size_t followed =
+      Pool<Followed>::object_bytes() + 2 * slot + lone + 2 * sizeof(Event) + 2 * sizeof(TransportPacket);
+  static constexpr std::size_t single = Pool<Single, 12>::object_bytes() + slot + lone + 2 * request;
+  static constexpr std::size_t search = sizeof(Search);
 };
 
 }  // namespace rdmawire::tracking

@@ -89,8 +89,11 @@ void Requester::fetch_requests(bool response) const {
 }
 
 std::size_t Requester::memory() const {
-  return packets_.bytes() + waiting_.bytes() +
-         (trouble_ ? sizeof(LossEpisode) + trouble_->ahead.size() * sizeof(TransportPacket) : 0);
+  std::size_t bytes = packets_.bytes() + waiting_.bytes() + (seen_responses_ ? sizeof(*seen_responses_) : 0);
+  if (trouble_)
+    bytes += sizeof(LossEpisode) + trouble_->ahead.size() * sizeof(TransportPacket) +
+             trouble_->notifications.capacity() * sizeof(Notification);
+  return bytes;
 }
 
 void Requester::unseen_request(const TransportPacket& packet, const Reporter& to) {

@@ -13,6 +13,8 @@ IwarpLimits iwarp_limits(const TrackerOptions& options) {
   IwarpLimits limits;
   limits.packets = options.packets;
   limits.transport = options.transport;
+  limits.connections = options.iwarp_connections;
+  limits.all_messages = options.iwarp_messages;
   return limits;
 }
 
@@ -20,9 +22,16 @@ IwarpLimits iwarp_limits(const TrackerOptions& options) {
 
 class Tracker::State {
  public:
-  State(Sink& sink, const TrackerOptions& options)
-      : queue_pairs(sink, options), conversations(queue_pairs), text(queue_pairs), iwarp(sink, iwarp_limits(options)) {}
+  State(Sink& sink, const TrackerOptions& tracker_options)
+      : options(tracker_options),
+        limits(iwarp_limits(options)),
+        queue_pairs(sink, options),
+        conversations(queue_pairs, options.conversations),
+        text(queue_pairs),
+        iwarp(sink, limits) {}
 
+  const TrackerOptions options;
+  const IwarpLimits limits;
   QueuePairs queue_pairs;
   Conversations conversations;
   TextExchange text;
@@ -66,6 +75,19 @@ void Tracker::fetch_requests(const Prefetcher& packet) const {
   state_->queue_pairs.fetch_requests(packet.hash, packet.response);
 }
 bool Tracker::worth_fetching() const { return state_->queue_pairs.worth_fetching(); }
+
+std::size_t Tracker::connections() const { return state_->queue_pairs.connections(); }
+std::size_t Tracker::singles() const { return state_->queue_pairs.singles(); }
+
+void Tracker::append_levels(std::vector<Level>& levels) const {
+  const QueuePairs& q = state_->queue_pairs;
+  levels.push_back({q.most_used(), state_->options.memory});
+  levels.push_back({q.most_connections(), state_->options.connections});
+  levels.push_back({q.most_waiting(), state_->options.waiting_packets});
+  levels.push_back({state_->conversations.most(), state_->options.conversations});
+  levels.push_back({state_->iwarp.most_connections(), state_->limits.connections});
+  levels.push_back({state_->iwarp.most_messages(), state_->limits.all_messages});
+}
 
 std::uint64_t Tracker::evicted() const {
   return state_->queue_pairs.evicted() + state_->conversations.evicted() + state_->text.evicted() +

@@ -4,18 +4,29 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "dissectors/tracking/connection.hpp"
+#include "dissectors/tracking/level.hpp"
 #include "dissectors/tracking/pair_evidence.hpp"
 
 namespace rdmawire::tracking {
 
 struct TrackerOptions {
-  std::uint32_t connections = 1U << 18;      ///< maximum number of connections (the least recently used is evicted)
+  std::uint32_t connections = 1U << 24;      ///< maximum number of connections
   std::uint32_t waiting_packets = 1U << 20;  ///< maximum number of packets that wait for pairing
-  /// Maximum memory of all connections' outstanding packets and messages, in bytes. Beyond it, connections are
-  /// evicted. The connections themselves and waiting packets use additional memory.
-  std::size_t outstanding_bytes = std::size_t{2} << 30;
+  /// Maximum memory of the connections between QPs and of their waiting packets, in bytes. Beyond it, connections are
+  /// evicted: first the oldest ones with a single packet, then the least recently used. Other tables have limits of
+  /// their own, about 150 MiB together.
+  std::size_t memory = std::size_t{512} << 20;
+  /// Memory that the sink uses for open connections, in bytes, counted with `memory` (nullptr: none).
+  const std::size_t* sink_bytes = nullptr;
+  std::uint32_t conversations = 1U << 15;      ///< maximum number of CM exchanges
+  std::uint32_t iwarp_connections = 1U << 14;  ///< maximum number of iWARP connections
+  std::uint32_t iwarp_messages = 1U << 17;     ///< maximum number of iWARP messages without answer, of all connections
+  /// Number of new connections after which a connection with a single packet is reduced to this packet. Only its
+  /// memory depends on this number.
+  std::uint32_t recent_connections = 1024;
   bool use_connection_manager = true;  ///< use this evidence for pairing (disable one kind to test the others)
   bool use_text = true;
   bool use_source_port = true;
@@ -72,6 +83,11 @@ class Tracker {
   [[nodiscard]] std::uint64_t evicted() const;
   /// Memory in use, approximately, in bytes.
   [[nodiscard]] std::size_t memory() const;
+  /// Connections between QPs that are open, and those of them that are reduced to their single packet.
+  [[nodiscard]] std::size_t connections() const;
+  [[nodiscard]] std::size_t singles() const;
+  /// The levels of tables that trackers of other packets share, always in the same order.
+  void append_levels(std::vector<Level>& levels) const;
 
  private:
   class State;

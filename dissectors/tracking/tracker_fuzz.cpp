@@ -345,7 +345,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   options.waiting_packets = mode & 2 ? 12 : 1U << 20;
   options.use_source_port = mode & 4;
   options.use_connection_manager = !(mode & 8);
-  if (mode & 16) options.outstanding_bytes = 20000;
+  if (mode & 16) options.memory = 20000;
   options.packets = true;
   Run run(options);
   if (mode & 0x80)

@@ -193,7 +193,7 @@ TEST(TrackerMemory, PsnsThatJumpWithEachPacket) {
 // Each connection is within its own limits, but all together exceed the total limit.
 TEST(TrackerMemory, UnacknowledgedWindows) {
   TrackerOptions options;
-  options.outstanding_bytes = 16 * mebi;
+  options.memory = 16 * mebi;
   compare("wide windows", full() ? 3'000'000 : 300'000, [&](std::uint64_t count) {
     Flood flood(options);
     constexpr std::uint32_t window = 2000;

@@ -31,8 +31,9 @@ struct TransportPacket {
   bool ack_request = false, solicited = false, migrated = false;
   bool has_aeth = false, has_reth = false, has_atomic = false;
   bool crc_bad = false;
-  bool truncated = false;  ///< shorter than its headers indicate, though completely captured
-  bool damaged = false;    ///< unexplained bad CRC, while other packets' CRCs are good: any field can be wrong
+  bool truncated = false;      ///< shorter than its headers indicate, though completely captured
+  bool damaged = false;        ///< unexplained bad CRC, while other packets' CRCs are good: any field can be wrong
+  bool payload_known = false;  ///< only with TrackerOptions::transport and untruncated payload
   Msn msn;
   std::uint32_t key = 0, length = 0;  ///< RETH's, AtomicETH's
   std::uint64_t address = 0;
@@ -41,7 +42,6 @@ struct TransportPacket {
   std::uint32_t source_qp = 0, qkey = 0;  ///< of the DETH
   std::uint32_t payload_at = 0;           ///< offset of the payload in the packet
   std::uint32_t payload_crc = 0;          ///< CRC32C of the payload, if payload_known: for comparing packets
-  bool payload_known = false;             ///< set only with TrackerOptions::transport and untruncated payload
 
   [[nodiscard]] FlowKey key_of_flow() const { return {from, to, dest_qp}; }
   [[nodiscard]] bool is_response() const { return op->direction == Direction::response; }

@@ -58,6 +58,7 @@ void begin() {
         preferences.roce_port ? static_cast<std::uint16_t>(preferences.roce_port) : port_decoded_as_roce();
     options.monitors = preferences.check_rules;
     options.kept_bytes = std::size_t{preferences.kept_megabytes} << 20;
+    options.tracked_bytes = std::size_t{preferences.connection_megabytes} << 20;
     file = std::make_unique<Session>(options);
     if (preferences.read_once) file->read_once();
   });
@@ -127,6 +128,10 @@ void register_preferences() {
   prefs_register_uint_preference(module, "kept_megabytes", "Megabytes for messages of several packets",
                                  "Maximum payload kept for reassembly; of other messages only the headers are shown",
                                  10, &preferences.kept_megabytes);
+  prefs_register_uint_preference(module, "connection_megabytes", "Megabytes for connections",
+                                 "Maximum memory of connections and of the checks. Beyond it, connections are evicted: "
+                                 "the oldest ones with one packet, then the least recently used ones.",
+                                 10, &preferences.connection_megabytes);
   prefs_register_bool_preference(
       module, "read_once", "Forget old frames (tshark in one pass only)",
       "Discard the analysis of a frame about 65,000 frames later, to limit memory for captures of any length. "

@@ -19,6 +19,7 @@ struct Preferences {
   Boolean only_plausible_rpc = TRUE;
   guint roce_port = 0;
   guint kept_megabytes = 16;
+  guint connection_megabytes = 512;
 };
 extern Preferences preferences;
 

@@ -30,8 +30,10 @@ constexpr std::uint64_t key_of(std::uint64_t connection, Side requester) {
 
 constexpr Side other_if(Side end, bool swap) { return swap ? tracking::other(end) : end; }
 
-tracking::TrackerOptions tracker_options(const SessionOptions& options) {
+tracking::TrackerOptions tracker_options(const SessionOptions& options, const conformance::Monitors* monitors) {
   tracking::TrackerOptions result;
+  result.memory = options.tracked_bytes;
+  if (monitors) result.sink_bytes = &monitors->bytes();
   result.packets = true;
   result.transport = options.monitors;
   return result;
@@ -115,7 +117,7 @@ Session::Session(const SessionOptions& options)
     : options_(options),
       dissector_(options.dissector),
       monitors_(options.monitors ? std::make_unique<conformance::Monitors>() : nullptr),
-      tracker_(std::make_unique<tracking::Tracker>(*this, tracker_options(options))) {}
+      tracker_(std::make_unique<tracking::Tracker>(*this, tracker_options(options, monitors_.get()))) {}
 
 Session::~Session() = default;
 

@@ -33,8 +33,9 @@ using tracking::Side;
 
 struct SessionOptions {
   tracking::DissectorOptions dissector;
-  bool monitors = true;                            ///< also check the conformance rules
-  std::size_t kept_bytes = std::size_t{64} << 20;  ///< maximum bytes kept of PDUs and messages of several frames
+  bool monitors = true;                                ///< also check the conformance rules
+  std::size_t kept_bytes = std::size_t{64} << 20;      ///< limit for PDUs and messages of several frames
+  std::size_t tracked_bytes = std::size_t{512} << 20;  ///< limit for connections: TrackerOptions::memory
 };
 
 /// A frame from the capture file.

@@ -278,6 +278,7 @@ def analyze(
     ignore: Sequence[str] = (),
     roce_port: int = 0,
     verify_crcs: bool = True,
+    memory: int | str = "1G",
     progress: Progress | None = None,
 ) -> Report:
     """Analyze captures: report affected connections, the causes, and the first frame of each problem.
@@ -293,6 +294,8 @@ def analyze(
     - `counters`: files with host counters: after the capture, or before and after.
     - `ignore`: do not use ``cm``, ``text`` or ``source-port`` to pair the directions of connections.
     - `roce_port`: decode this UDP port as RoCEv2, in addition to 4791.
+    - `memory`: limit of the analysis in bytes, or as text such as ``"512M"``. Beyond it, connections are evicted, and
+      ``report["input"]["exact"]`` is False.
 
     `progress` is called regularly with the packets, the processed and total bytes, and the file name. Its exceptions
     and Ctrl-C end the analysis. The interpreter's lock is released during the analysis.
@@ -312,6 +315,7 @@ def analyze(
         list(ignore),
         roce_port,
         verify_crcs,
+        str(memory),
     )
     text = run.work(progress)
     report = Report(text, run.read_errors, run, _title(names))
@@ -331,6 +335,7 @@ def check(
     complete: bool = False,
     threads: int = 0,
     roce_port: int = 0,
+    memory: int | str = "1G",
     progress: Progress | None = None,
 ) -> CheckReport:
     """Check captured traffic against the RDMA specifications, clause by clause. Captures are those of :func:`analyze`.
@@ -342,13 +347,23 @@ def check(
     - `at`: assume that the capture was taken at the ports of these addresses and lost no packets.
     - `complete`: assume that all lost and reordered packets are visible in the capture.
 
-    `filter`, `connection`, `threads`, `roce_port` and `progress` are those of :func:`analyze`.
+    `filter`, `connection`, `threads`, `roce_port`, `memory` and `progress` are those of :func:`analyze`.
 
     Raises CaptureError if no file could be read. ``report.read_errors`` lists the other files with errors.
     """
     with files_of(files) as names:
         text, read_errors, violated = _core.check(
-            names, _texts(rules), level, filter, connection, _texts(at), complete, threads, roce_port, progress
+            names,
+            _texts(rules),
+            level,
+            filter,
+            connection,
+            _texts(at),
+            complete,
+            threads,
+            roce_port,
+            str(memory),
+            progress,
         )
     report = CheckReport(text, read_errors, violated, _title(names))
     report._inputs = [os.path.abspath(os.fsdecode(name)) for name in names]

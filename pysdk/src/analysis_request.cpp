@@ -34,6 +34,12 @@ std::optional<std::string> AnalysisRequest::stream() const {
   return std::nullopt;
 }
 
+std::uint64_t memory_of(const std::string& text) {
+  const auto size = analysis::parse_memory(text);
+  if (!size) raise(ErrorClass::usage, "memory: " + size.error());
+  return *size;
+}
+
 AnalysisRequest analysis_request(const std::string& filter, std::uint64_t connection,
                                  const std::vector<std::string>& ignore, std::uint16_t roce_port, bool verify_crcs) {
   AnalysisRequest request;

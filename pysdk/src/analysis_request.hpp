@@ -30,6 +30,9 @@ AnalysisRequest analysis_request(const std::string& filter, std::uint64_t connec
 /// Parses "12.5", "2026-11-21T07:53:37" or "frame:214". Empty: no boundary. Raises UsageError that starts with `name`.
 captures::analysis::Boundary boundary_of(const char* name, const std::string& text);
 
+/// Parses "512M" or "1073741824". Raises UsageError.
+std::uint64_t memory_of(const std::string& text);
+
 /// Host counters to compare with an analysis.
 struct HostCounters {
   captures::analysis::Counters before, after;

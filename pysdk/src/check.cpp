@@ -13,6 +13,7 @@
 #include "conformance/monitors/run.hpp"
 #include "conformance/rules/explanation.hpp"
 #include "dissectors/output/filter_literal.hpp"
+#include "pysdk/src/analysis_request.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/captures.hpp"
 #include "pysdk/src/errors.hpp"
@@ -25,12 +26,14 @@ namespace {
 /// Returns the report as JSON, the read errors, and whether a mandatory rule is violated.
 py::tuple check(const std::vector<std::string>& files, const std::vector<std::string>& rules, const std::string& level,
                 const std::string& filter_text, std::uint64_t connection, const std::vector<std::string>& at,
-                bool complete, unsigned threads, std::uint16_t roce_port, const py::object& progress) {
+                bool complete, unsigned threads, std::uint16_t roce_port, const std::string& memory,
+                const py::object& progress) {
   if (files.empty()) raise(ErrorClass::usage, "check: expected at least one file");
   conformance::CheckOptions check;
   check.files = files;
   check.threads = threads ? threads : std::max(1U, std::thread::hardware_concurrency());
   check.dissector.decode.extra_roce_v2_port = roce_port;
+  check.memory = memory_of(memory);
   check.monitors.connection = connection;
   check.monitors.assumptions.everywhere = complete;
   for (const std::string& address : at) {
@@ -89,7 +92,7 @@ py::str explain(const std::string& query, bool json, bool colors) {
 void bind_check(py::module_& module) {
   module.def("check", &check, py::arg("files"), py::arg("rules"), py::arg("level"), py::arg("filter"),
              py::arg("connection"), py::arg("at"), py::arg("complete"), py::arg("threads"), py::arg("roce_port"),
-             py::arg("progress"),
+             py::arg("memory"), py::arg("progress"),
              "Check captures. Returns the report as JSON, the read errors, and whether a mandatory rule is violated.");
   module.def(
       "check_text",

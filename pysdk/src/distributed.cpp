@@ -173,6 +173,7 @@ std::string merge(const std::vector<std::pair<py::bytes, std::uint64_t>>& shards
                   const ShardOptions& options, const std::vector<std::string>& counters) {
   const HostCounters compared = HostCounters::read(counters);
   analysis::Input input;
+  input.memory = analysis::default_memory;  // of each shard
   input.from = begin;
   input.to = end;
   input.connection = options.request.run.connection;

@@ -52,7 +52,7 @@ function show_summary() {
   if (lost) notes.push(`The capture lost ${plural(lost, "packet")}. Missing packets are not necessarily network loss.`);
   if (input.exact === false) {
     const evicted = object(input.evicted);
-    notes.push(`The counters are incomplete: ${plural(evicted.connections || 0, "connection")} and ${plural(evicted.packets || 0, "packet")} exceeded the table limits.`);
+    notes.push(`The counters are incomplete: ${plural(evicted.connections || 0, "connection")} and ${plural(evicted.packets || 0, "packet")} were evicted, and ${input.skipped || 0} table entries were not counted, because the memory limit was reached.`);
   }
   const wires = Object.entries(object(summary.wires)).filter(([, packets]) => packets);
   const facts = [
@@ -62,6 +62,7 @@ function show_summary() {
     ["To", known(summary.last_time) && date(summary.last_time)],
     ["Wires", wires.map(([name, packets]) => `${term(name)} ${integer.format(packets)}`).join(", ")],
     ["Filter", known(input.filter) && input.filter && element("code", {}, input.filter)],
+    ["Memory limit", known(input.memory) && bytes(input.memory)],
     ["Range", (known(input.from) || known(input.to)) && `${input.from ?? "start"} – ${input.to ?? "end"}`],
     ["Events", Object.entries(object(summary.events)).filter(([, count]) => count).map(([kind, count]) => element("span", {class: "chip", title: kind}, words(kind), " ", element("b", {}, integer.format(count))))],
   ].filter(([, value]) => value && value.length !== 0);

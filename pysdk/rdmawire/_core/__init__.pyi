@@ -3912,7 +3912,7 @@ __version__: str
 
 class AnalysisRun:
 
-    def __init__(self, files: list[str], filter: str, begin: str, end: str, connection: int, threads: int, counters: list[str], ignore: list[str], roce_port: int, verify_crcs: bool) -> None:
+    def __init__(self, files: list[str], filter: str, begin: str, end: str, connection: int, threads: int, counters: list[str], ignore: list[str], roce_port: int, verify_crcs: bool, memory: str) -> None:
         ...
 
     def csv(self, directory: str, packets: bool) -> None:
@@ -5178,7 +5178,7 @@ def captured_frames(source: CaptureSource, filter: str=..., roce_port: int=...) 
 def captured_packets(source: CaptureSource, filter: str=..., roce_port: int=..., verify_crcs: bool=...) -> PacketIterator:
     ...
 
-def check(files: list[str], rules: list[str], level: str, filter: str, connection: int, at: list[str], complete: bool, threads: int, roce_port: int, progress: Any) -> tuple[Any, ...]:
+def check(files: list[str], rules: list[str], level: str, filter: str, connection: int, at: list[str], complete: bool, threads: int, roce_port: int, memory: str, progress: Any) -> tuple[Any, ...]:
     ...
 
 def check_text(report: str, width: int, colors: bool, coverage: bool, quiet: bool, rows: int) -> str:

@@ -1,0 +1,31 @@
+#pragma once
+/// The bound on the memory of an analysis, and its division among the tables.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+
+#include "captures/analysis/analysis.hpp"
+#include "dissectors/tracking/dissector.hpp"
+#include "dissectors/tracking/tracker.hpp"
+
+namespace rdmawire::captures::analysis {
+
+/// The default is the same on every host, so that results are too.
+inline constexpr std::uint64_t default_memory = std::uint64_t{1} << 30;
+inline constexpr std::uint64_t least_memory = std::uint64_t{64} << 20;
+inline constexpr std::uint64_t most_memory = std::uint64_t{1} << 46;
+
+/// Reads "512M", "1.5G", "64MiB" or "1073741824". K, M, G and T are powers of 1024. Returns an error, one sentence
+/// without subject, if it is no size or not within the limits above.
+tl::expected<std::uint64_t, std::string> parse_memory(std::string_view text);
+/// "1 GiB", "1536 MiB", "1000000001 bytes": exact.
+std::string memory_text(std::uint64_t bytes);
+
+/// Lowers the limits of all tables so that the process, without mapped files, stays within `memory` bytes. Limits that
+/// are lower already stay.
+void limit_memory(std::uint64_t memory, tracking::TrackerOptions& tracker, tracking::DissectorOptions& dissector);
+void limit_memory(std::uint64_t memory, AnalysisOptions& analysis);
+
+}  // namespace rdmawire::captures::analysis
