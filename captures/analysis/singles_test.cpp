@@ -44,7 +44,7 @@ struct Lines final : tracking::Sink {
     lines.push_back("transport " + std::to_string(c.id) + " " + std::to_string(static_cast<int>(from)) + " " +
                     std::to_string(t.frame));
   }
-  /// At the end of the capture, the order of connections differs.
+  /// The order of connections differs at the end of the capture.
   [[nodiscard]] std::vector<std::string> sorted() const {
     auto result = lines;
     std::sort(result.begin(), result.end());
