@@ -107,6 +107,7 @@ class Requester {
     bool read = false;
     bool atomic = false;      // atomic, FLUSH or ATOMIC WRITE: one response (an acknowledgement does not complete it)
     bool unmeasured = false;  // READ: its length was truncated by the capture
+    bool guessed = false;     // READ: the MTU was unknown, and so its number of PSNs
     bool answered = false;    // its response was seen, but that of an earlier READ or atomic is missing
     Psn next_response;        // READ: the first response that the requester is missing
     Psn seen;                 // READ: the same, if only the capture missed the earlier ones

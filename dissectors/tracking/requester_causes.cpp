@@ -183,8 +183,7 @@ Cause Requester::examine_nak(SentPacket* request, const TransportPacket& nak, bo
     if (expects_nak(nak.psn, nak.time)) return t.disorder.cause == Cause::none ? Cause::unknown : t.disorder.cause;
   }
   // The NAK can be older than the last transmission.
-  if (request->time != request->first_time && nak.time - request->time < fastest_response_ &&
-      response_samples_ != 0)
+  if (request->time != request->first_time && nak.time - request->time < fastest_response_ && response_samples_ != 0)
     return Cause::unknown;
   // A packet captured once may be lost before its retransmission is captured.
   t.suspect.active = true;
@@ -393,11 +392,16 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     event.certainty = Certainty::possible;
     event.unobserved = Unobserved::trigger;
   }
+  if (event.cause == Cause::reordered || event.cause == Cause::sequence_error_nak ||
+      event.cause == Cause::implied_nak) {
+    event.certainty = Certainty::likely;
+    event.unobserved = Unobserved::arrival;
+  }
   if (event.cause == Cause::implied_nak && restarts_further(packet, waiting_of(packet.psn))) {
     event.cause = Cause::reordered;
     event.certainty = Certainty::likely;
     event.unobserved = Unobserved::arrival;
-    trouble_->undecided.note_late_after(true);
+    if (!trouble_->undecided.reorders(true)) trouble_->undecided.note_late_after(true);
     tell_lost = false;
   }
   if (tell_lost) {
