@@ -111,6 +111,8 @@ void Group::add(const Event& event) {
   last_frame = std::max({last_frame, event.frame, event.last_frame});
   first_time = std::min(first_time, event.time);
   last_time = std::max(last_time, event.time);
+  ++by_certainty[static_cast<std::size_t>(event.certainty)];
+  ++by_unobserved[static_cast<std::size_t>(event.unobserved)];
   add_frame(event.frame);
 }
 
@@ -123,6 +125,8 @@ void Group::merge(const Group& other) {
   last_frame = std::max(last_frame, other.last_frame);
   first_time = std::min(first_time, other.first_time);
   last_time = std::max(last_time, other.last_time);
+  for (std::size_t i = 0; i < by_certainty.size(); ++i) by_certainty[i] += other.by_certainty[i];
+  for (std::size_t i = 0; i < by_unobserved.size(); ++i) by_unobserved[i] += other.by_unobserved[i];
   for (std::size_t i = 0; i < other.frame_count; ++i) add_frame(other.frames[i]);
 }
 
@@ -181,7 +185,7 @@ bool Analysis::LargerConnection::operator()(const Connection& a, const Connectio
 bool Analysis::EarlierEvent::operator()(const Event& a, const Event& b) const {
   const auto key = [](const Event& e) {
     return std::tie(e.frame, e.connection, e.end, e.cause, e.psn, e.last_frame, e.origin_frame, e.cause_frame, e.time,
-                    e.duration, e.packets, e.bytes, e.value, e.found);
+                    e.duration, e.packets, e.bytes, e.value, e.found, e.certainty, e.unobserved);
   };
   return key(a) < key(b);
 }

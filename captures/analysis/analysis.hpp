@@ -112,7 +112,9 @@ struct Group {
   std::uint64_t first_frame = UINT64_MAX, last_frame = 0;
   std::int64_t first_time = INT64_MAX, last_time = INT64_MIN;
   std::uint8_t frame_count = 0;
-  std::array<std::uint64_t, most_frames> frames{};  ///< the lowest, ascending
+  std::array<std::uint64_t, most_frames> frames{};                         ///< the lowest, ascending
+  std::array<std::uint64_t, 3> by_certainty{};                             ///< number of events by Certainty
+  std::array<std::uint64_t, tracking::unobserved_values> by_unobserved{};  ///< the same by Unobserved
 
   void add(const Event& event);
   void merge(const Group& other);

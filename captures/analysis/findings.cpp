@@ -406,6 +406,12 @@ void take_group(Finding& finding, const Group& group) {
   finding.first_time = group.first_time == INT64_MAX ? 0 : group.first_time;
   finding.last_time = group.last_time == INT64_MIN ? 0 : group.last_time;
   finding.frames.assign(group.frames.begin(), group.frames.begin() + group.frame_count);
+  finding.by_certainty = group.by_certainty;
+  for (std::size_t i = 1; i < group.by_unobserved.size(); ++i)
+    if (group.by_unobserved[i] != 0) finding.unobserved.push_back(static_cast<tracking::Unobserved>(i));
+  std::stable_sort(finding.unobserved.begin(), finding.unobserved.end(), [&](auto a, auto b) {
+    return group.by_unobserved[static_cast<std::size_t>(a)] > group.by_unobserved[static_cast<std::size_t>(b)];
+  });
 }
 
 /// Adds remarks that depend on the totals of the capture.
@@ -599,6 +605,13 @@ void add_capture_wide(std::vector<Finding>& findings, const Analysis& analysis, 
 }
 
 }  // namespace
+
+tracking::Certainty certainty_of(const Finding& finding) {
+  const auto& [possible, likely, certain] = finding.by_certainty;
+  const std::uint64_t all = possible + likely + certain;
+  if (2 * possible > all) return tracking::Certainty::possible;
+  return likely + possible == 0 || 2 * certain > all ? tracking::Certainty::certain : tracking::Certainty::likely;
+}
 
 std::string to_text(const PortAddress& address) {
   std::string out;

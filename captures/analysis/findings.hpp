@@ -1,6 +1,7 @@
 #pragma once
 /// Problems in a capture, worst first: affected connections, cost, usual meaning and next steps.
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -37,11 +38,16 @@ struct Finding {
   std::uint64_t first_frame = 0, last_frame = 0;  ///< 0: none
   std::int64_t first_time = 0, last_time = 0;     ///< nanoseconds since 1970 (0: none)
   std::vector<std::uint64_t> frames;              ///< frames of the earliest events, at most 10
+  std::array<std::uint64_t, 3> by_certainty{};    ///< number of events by tracking::Certainty
+  std::vector<tracking::Unobserved> unobserved;   ///< what the capture does not show, most frequent first
   double share = -1;                              ///< share of the sender's packets, 0 to 1 (negative: does not apply)
   std::string meaning, next;
   std::vector<Evidence> evidence;
   std::vector<AffectedConnection> worst;  ///< for a collective finding, its worst connections, at most 5
 };
+
+/// The certainty that most events of the finding have, or the lower one.
+tracking::Certainty certainty_of(const Finding& finding);
 
 /// Properties of the input in addition to its packets.
 struct InputFacts {

@@ -88,6 +88,8 @@ Json finding_json(const Finding& finding, std::uint64_t rank) {
                      {"flow", one.flow},
                      {"count", one.count},
                      {"cost_ns", one.cost_ns}});
+  Json unobserved = Json::array();
+  for (const tracking::Unobserved what : finding.unobserved) unobserved.push_back(tracking::sentence_of(what));
   return Json{{"rank", rank},
               {"severity", to_string(finding.severity)},
               {"kind", finding.kind},
@@ -106,6 +108,12 @@ Json finding_json(const Finding& finding, std::uint64_t rank) {
               {"first_time", time_or_null(finding.first_time)},
               {"last_time", time_or_null(finding.last_time)},
               {"frames", finding.frames},
+              {"confidence", to_string(certainty_of(finding))},
+              {"confidence_counts",
+               {{"certain", finding.by_certainty[2]},
+                {"likely", finding.by_certainty[1]},
+                {"possible", finding.by_certainty[0]}}},
+              {"not_observed", unobserved},
               {"share", finding.share < 0 ? Json() : Json(finding.share)},
               {"meaning", finding.meaning},
               {"next", finding.next},
@@ -512,22 +520,25 @@ Json message_json(const Message& m) {
 }
 
 Json event_json(const Event& event) {
-  return Json{{"kind", to_string(event.kind)},
-              {"cause", to_string(event.cause)},
-              {"severity", to_string(tracking::event_rows[static_cast<std::size_t>(event.kind)].severity)},
-              {"connection", frame_or_null(event.connection)},
-              {"end", text(event.end)},
-              {"frame", frame_or_null(event.frame)},
-              {"last_frame", frame_or_null(event.last_frame)},
-              {"origin_frame", frame_or_null(event.origin_frame)},
-              {"cause_frame", frame_or_null(event.cause_frame)},
-              {"time", time_or_null(event.time)},
-              {"duration_ns", event.duration},
-              {"packets", event.packets},
-              {"bytes", event.bytes},
-              {"psn", event.psn},
-              {"value", event.value},
-              {"observed", event.found}};
+  return Json{
+      {"kind", to_string(event.kind)},
+      {"cause", to_string(event.cause)},
+      {"severity", to_string(tracking::event_rows[static_cast<std::size_t>(event.kind)].severity)},
+      {"confidence", to_string(event.certainty)},
+      {"not_observed", event.unobserved == tracking::Unobserved::nothing ? Json() : Json(to_string(event.unobserved))},
+      {"connection", frame_or_null(event.connection)},
+      {"end", text(event.end)},
+      {"frame", frame_or_null(event.frame)},
+      {"last_frame", frame_or_null(event.last_frame)},
+      {"origin_frame", frame_or_null(event.origin_frame)},
+      {"cause_frame", frame_or_null(event.cause_frame)},
+      {"time", time_or_null(event.time)},
+      {"duration_ns", event.duration},
+      {"packets", event.packets},
+      {"bytes", event.bytes},
+      {"psn", event.psn},
+      {"value", event.value},
+      {"observed", event.found}};
 }
 
 Json report_of(const Analysis& analysis, const Input& input, const std::vector<CounterDifference>& counters,

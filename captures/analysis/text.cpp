@@ -217,6 +217,16 @@ class Printer : TextPage {
                                   (word(part.at("cause")) == "none" ? "" : " (" + spoken(word(part.at("cause"))) + ")"),
                               number(part.at("count")));
     if (!evidence.empty()) labeled("evidence", evidence, 12);
+    if (word(f.at("confidence")) != "certain") {
+      std::string confidence = word(f.at("confidence"));
+      const Json& counts = f.at("confidence_counts");
+      if (number(f.at("count")) > 1)
+        confidence += fmt::format(" ({} certain, {} likely, {} possible)", number(counts.at("certain")),
+                                  number(counts.at("likely")), number(counts.at("possible")));
+      for (const Json& what : f.at("not_observed"))
+        confidence += (&what == &f.at("not_observed").front() ? ". Not observed: " : " ") + word(what);
+      labeled("confidence", confidence, 14);
+    }
     for (const Json& one : f.at("worst"))
       labeled("worst",
               fmt::format("{}   {}×{}", word(one.at("flow")), number(one.at("count")),

@@ -108,6 +108,7 @@ class Requester {
     bool read = false;
     bool atomic = false;      // atomic, FLUSH or ATOMIC WRITE: one response (an acknowledgement does not complete it)
     bool unmeasured = false;  // READ: its length was truncated by the capture
+    bool guessed = false;     // READ: its number of PSNs is a guess, because the MTU was unknown
     bool answered = false;    // its response was seen, but the response to an earlier READ or atomic is missing
     Psn next_response;        // READ: the first response that the requester is missing
     Psn seen;                 // READ: the first response that is missing in the capture

@@ -174,6 +174,7 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
       event.origin_frame = last_ack_.frame;
       event.duration = std::max<std::int64_t>(packet.time - last_ack_.time, 0);
       ++to.responder().out_of_order;
+      if (!response_order_.numbered()) trouble().undecided.note_late(true);
       to.tell(event);
       return;
     } else if (excused) {
@@ -276,7 +277,7 @@ void Requester::believe_progress(Psn psn, const Reporter& to) {
 
 // Completes messages whose responses are missing only in the capture: the requester received them, and all later ones.
 void Requester::unblock(Waiting& stuck, const Reporter& to) {
-  if (stuck.seen != stuck.end) {
+  if (stuck.seen != stuck.end && !stuck.guessed) {
     Event event;
     event.kind = EventKind::lost_in_capture;
     event.end = to.end;
@@ -371,6 +372,7 @@ void Requester::late_answer(const Waiting& waiting, const TransportPacket& packe
   Event event = event_of(EventKind::out_of_order, Cause::none, packet, to);
   event.origin_frame = waiting.ahead_frame;
   event.duration = packet.time - waiting.ahead_time;
+  trouble().undecided.note_late(true);
   ++to.responder().out_of_order;
   to.tell(event);
 }

@@ -395,11 +395,16 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     event.certainty = Certainty::possible;
     event.unobserved = Unobserved::trigger;
   }
+  if (event.cause == Cause::reordered || event.cause == Cause::sequence_error_nak ||
+      event.cause == Cause::implied_nak) {
+    event.certainty = Certainty::likely;
+    event.unobserved = Unobserved::arrival;
+  }
   if (event.cause == Cause::implied_nak && restarts_further(packet, waiting_of(packet.psn))) {
     event.cause = Cause::reordered;
     event.certainty = Certainty::likely;
     event.unobserved = Unobserved::arrival;
-    trouble_->undecided.note_late_after(true);
+    if (!trouble_->undecided.reorders(true)) trouble_->undecided.note_late_after(true);
     tell_lost = false;
   }
   if (tell_lost) {

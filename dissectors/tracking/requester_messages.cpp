@@ -69,6 +69,7 @@ void Requester::deliver(const TransportPacket& packet, const Reporter& to) {
     waiting.first = waiting.next_response = waiting.seen = waiting.beyond = packet.psn;
     waiting.read = m.kind == MessageKind::read;
     waiting.unmeasured = waiting.read && !packet.has_reth;
+    waiting.guessed = waiting.read && to.connection.mtu == 0;
     waiting.atomic = m.kind == MessageKind::compare_swap || m.kind == MessageKind::fetch_add ||
                      m.kind == MessageKind::flush || m.kind == MessageKind::atomic_write;
     Sent& sent = to.requester();
@@ -175,7 +176,11 @@ void Requester::give_up_gap(Psn through, bool answered, std::uint64_t cause_fram
     event.kind = answered                    ? EventKind::lost_in_capture
                  : packet.refused_frame != 0 ? EventKind::lost_in_network
                                              : EventKind::psn_gap;
-    if (event.kind == EventKind::lost_in_network) event.cause = Cause::before_capture;
+    if (event.kind == EventKind::lost_in_network) {
+      event.cause = Cause::before_capture;
+      event.certainty = Certainty::likely;
+      event.unobserved = Unobserved::arrival;
+    }
     event.end = to.end;
     event.origin_frame = packet.frame;
     event.time = packet.time;

@@ -440,6 +440,12 @@ void Requester::end_round(const Reporter& to) {
     ++sent.rounds;
     sent.retransmitted_packets += event.packets;
     sent.retransmitted_bytes += event.bytes;
+    // It can also be the first transmission.
+    if (event.packets == 1 && event.cause == Cause::reordered && !order_.numbered() && trouble_ &&
+        trouble_->undecided.reorders(false)) {
+      event.certainty = Certainty::possible;
+      event.unobserved = Unobserved::send_order;
+    }
     return report_recovery(event, to);
   }
   to.tell(event);
@@ -454,6 +460,8 @@ void Requester::settle_filler(bool on_retransmission, const Reporter& to) {
     // The responder dropped the packets that arrived before the late packet.
     if (trouble_ && trouble_->disorder.cause == Cause::none) trouble_->disorder.cause = Cause::reordered;
     to.requester().out_of_order += static_cast<std::uint32_t>(event.packets);
+    event.certainty = Certainty::likely;
+    event.unobserved = Unobserved::send_order;
     to.tell(event);
     return;
   }

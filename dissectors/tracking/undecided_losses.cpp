@@ -96,9 +96,9 @@ void UndecidedLosses::settle(Waiting& waiting, const Reporter& to) {
   } else {
     const std::uint32_t late = late_after_[direction], open = open_after_[direction];
     loss.unobserved = Unobserved::arrival;
-    // Without a proven late packet, several requests are more likely to be lost. A late response leaves fewer traces.
+    // Without a proven late packet, requests are more likely to be lost. Late responses leave fewer traces.
     const bool reorders = late_[0] + late_[1] + late_after_[0] + late_after_[1] >= several;
-    const bool lost = late == 0 && !reorders && (!waiting.response || open >= 4 * several);
+    const bool lost = late == 0 && !reorders && !waiting.response;
     if (late == 0) {
       loss.certainty = lost ? Certainty::likely : Certainty::possible;
       sender.lost_in_network += static_cast<std::uint32_t>(loss.packets);
