@@ -184,8 +184,7 @@ Cause Requester::examine_nak(SentPacket* request, const TransportPacket& nak, bo
     if (expects_nak(nak.psn, nak.time)) return t.disorder.cause == Cause::none ? Cause::unknown : t.disorder.cause;
   }
   // The NAK can be older than the last transmission.
-  if (request->time != request->first_time && nak.time - request->time < fastest_response_ &&
-      response_samples_ != 0)
+  if (request->time != request->first_time && nak.time - request->time < fastest_response_ && response_samples_ != 0)
     return Cause::unknown;
   // The packet was captured in order. It was lost after the capture point, or arrived late. Later packets decide.
   t.suspect.active = true;
@@ -256,8 +255,9 @@ bool Requester::answers_retransmission(const TransportPacket& response) const {
   return response_samples_ < enough_samples || response.time - retransmitted >= fastest_response_ / 8 * 7;
 }
 
-// The suspect's retransmission was captured. If a response arrives sooner than the retransmission can cause it, the
-// packet was late.
+// Stores the time of the suspect's retransmission. A response that arrives too early to be caused by this
+// retransmission shows that the original packet was late, not lost. A suspect lost before the capture point, or
+// retransmitted twice, is settled as lost.
 void Requester::suspect_retransmitted(const TransportPacket& packet, const Reporter& to) {
   Suspect& suspect = trouble_->suspect;
   if (suspect.event.cause == Cause::before_capture || suspect.retransmitted != 0)

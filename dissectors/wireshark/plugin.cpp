@@ -107,7 +107,7 @@ void register_preferences() {
                                  "Also show the headers below the RDMA transport, which Wireshark already shows",
                                  &preferences.lower_layers);
   prefs_register_bool_preference(module, "verify_crcs", "Verify ICRC, VCRC and MPA's CRC",
-                                 "Bad CRCs are shown as expert items with their probable cause",
+                                 "Bad CRCs are shown as expert items, and the probable cause in the packet's analysis",
                                  &preferences.verify_crcs);
   prefs_register_bool_preference(module, "check_rules", "Check the rules of the specifications",
                                  "Violations of the specifications are shown as expert items",
@@ -122,8 +122,8 @@ void register_preferences() {
   prefs_register_bool_preference(module, "only_plausible_rpc", "Pass only plausible messages to the RPC dissector",
                                  "The built-in RPC-over-RDMA dissector reports other messages as malformed",
                                  &preferences.only_plausible_rpc);
-  prefs_register_uint_preference(module, "roce_port", "Additional UDP port of RoCEv2", "Port 4791 is always RoCEv2; 0: no other port",
-                                 10, &preferences.roce_port);
+  prefs_register_uint_preference(module, "roce_port", "Additional UDP port of RoCEv2",
+                                 "Port 4791 is always RoCEv2; 0: no other port", 10, &preferences.roce_port);
   prefs_register_uint_preference(module, "kept_megabytes", "Megabytes for messages of several packets",
                                  "Maximum payload kept for reassembly; of other messages only the headers are shown",
                                  10, &preferences.kept_megabytes);
