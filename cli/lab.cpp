@@ -573,21 +573,25 @@ void add_guest_options(Command& command, Options& options) {
   command.choice<Device>("--device", "DEVICE", options.device,
                          {{"rxe", Device::rxe, "RoCEv2"}, {"siw", Device::siw, "iWARP"}, {"both", Device::both}},
                          "Set the RDMA device of the guests.");
-  command.option("--guests", "N", options.guests, "Boot N guests. A switch connects their first ports.").range(1, 8);
+  command
+      .option("--guests", "N", options.guests,
+              "Boot N guests. A switch connects the first ports of two or more guests.")
+      .range(1, 8);
   command.option("--ports", "N", options.ports, "Set the number of Ethernet ports of each guest. Each port is a wire.")
       .range(1, 4);
   command.option("--mtu", "BYTES", options.mtu, "Set the MTU of the guest ports in bytes.").range(576, 9000);
   command
       .option("--vlan", "ID", options.vlan,
-              "Add the VLAN interface eth0.ID. siw uses it; rxe adds its addresses to the GID table.")
+              "Add a VLAN interface to each port (eth0.ID, …). siw uses it; rxe adds its addresses to the GID table.")
       .range(1, 4094);
   command.option("--address", "IP/N", options.addresses,
                  "Set an address of the first guest's first port, for example 192.0.2.1/24.");
   command.option("--mac", "MAC", options.mac, "Set the MAC address of the first guest's first port.");
   command.option("--tcp", "PORT", options.tcp_ports, "Forward a port of 127.0.0.1 to this TCP port of the guest.");
   command.group("Switch");
-  command.option("--faults", "PROGRAM", options.fault_text,
-                 "Inject faults between guests (see docs/reference/fault-language.md).");
+  command.option(
+      "--faults", "PROGRAM", options.fault_text,
+      "Inject faults in the switch. PROGRAM is the text of the rules (see docs/reference/fault-language.md).");
   command.option("-o,--output", "FILE", options.capture, "Write a capture of the frames that the switch forwarded.");
   command.group("Guest system");
   command

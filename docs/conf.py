@@ -65,7 +65,7 @@ def skip_member(app, what, name, obj, skip, options):
 
 
 def add_navigation(app, name, source):
-    """Makes the lists of links of the index page the navigation: one group for each section."""
+    """Add the links of the index page to the navigation: one group for each section."""
     if name != root_doc:
         return
     sections = source[0].split("\n## ")[1:]

@@ -473,7 +473,7 @@ TEST(Anonymize, KeepsPayloadUnlessBlanked) {
   const Result blanked = anonymize(send_only().encode(), LinkType::ethernet, 0, true);
   EXPECT_EQ(payload(blanked), std::string(5, '\0'));
   EXPECT_EQ(blanked.packet.icrc.status, CrcCheck::Status::good);
-  // Payload other than RDMA may contain undescribed addresses.
+  // Payload of other protocols is always blanked: it may contain addresses that no header field describes.
   Frame other = Frame(Value<Ethernet>() / ip(0x0a000003, 0x0a000002)) / Value<Udp>().set<"dst_port">(53);
   other.payload = {10, 0, 0, 3};
   EXPECT_EQ(payload(anonymize(other.encode())), std::string(4, '\0'));

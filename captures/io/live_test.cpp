@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 LiveCapture* to_stop = nullptr;
 
-/// An Ethernet frame, by default of RoCEv1.
+/// An Ethernet frame, by default with the EtherType of RoCEv1.
 ByteVector frame(std::uint8_t mark, std::uint16_t type = 0x8915) {
   ByteVector out = hex("ffffffffffff 525400000002");
   out.push_back(static_cast<std::uint8_t>(type >> 8));

@@ -31,7 +31,7 @@ class Window {
   [[nodiscard]] virtual bool stable() const { return true; }
 };
 
-/// Makes all of `memory` visible, which must outlive the window.
+/// Makes all of `memory` visible. `memory` must outlive the window.
 std::unique_ptr<Window> memory_window(Bytes memory);
 
 /// Slides a buffer over a stream.

@@ -178,7 +178,8 @@ struct Command {
   void group(std::string title) { group_ = std::move(title); }
 
   Option& flag(std::string names, bool& value, std::string help, bool to = true);
-  /// An option with a value. Vectors make it repeatable. Strings and numbers other than 0 are shown as the default.
+  /// An option with a value. If T is a vector, the option is repeatable. The help shows the initial value as the
+  /// default if it is a non-empty string or a number other than 0.
   template <class T>
   Option& option(std::string names, std::string placeholder, T& value, std::string help) {
     Option& added = add(std::move(names), std::move(placeholder), std::move(help));

@@ -74,7 +74,7 @@ const std::vector<Option>& standard_options(const Command& command) {
     list.front().help = "Print this help.";
     if (version) {
       list.back().names = "--version";
-      list.back().help = "Print the version, the commit, the compiler and the features.";
+      list.back().help = "Print the version, the commit, the compiler, the features and the CRC implementations.";
     }
     return list;
   };

@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
   command.summary = "Execute verbs commands of a controller on the host of a device under test.";
   command.description = "Runs until SIGTERM or SIGINT. The protocol is described in docs/reference/agent-protocol.md.";
   command.usage = {"--listen ENDPOINT [OPTIONS]", "--make-credentials DIR", "--commands", "--schema"};
-  command.option("--listen", "ENDPOINT", options.endpoints, "Listen at tcp:HOST:PORT, unix:PATH or serial:PATH.");
+  command.option("--listen", "ENDPOINT", options.endpoints, "Listen on tcp:HOST:PORT, unix:PATH or serial:PATH.");
   command.option(
       "--credentials", "FILE", options.credentials,
       "Protect TCP with TLS 1.3, and accept controllers that have a key in FILE. Mandatory for TCP addresses other "

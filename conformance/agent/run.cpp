@@ -1,4 +1,4 @@
-/// run, kill, stdin: programs on the host of the device, if permitted.
+/// run, kill, stdin: run programs on the device's host, if the agent permits it (`--allow-run`).
 
 #include <fcntl.h>
 #include <poll.h>

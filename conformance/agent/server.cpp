@@ -255,7 +255,7 @@ class Server::Connection {
   std::size_t handshake_ = 0;  ///< bytes received before authentication
   Outbox out_;
   bool held_ = true;
-  bool closing_ = false;  ///< ends after the pending output
+  bool closing_ = false;  ///< the connection ends after the pending output
   bool ending_ = false;
   Loop::Watch watch_, flush_, stalled_, stranger_, end_;
   Conversation conversation_;  // destroyed first, because it may still send

@@ -483,7 +483,7 @@ std::string Score::text() const {
   if (violations.empty()) text += "  none\n";
   const auto table = [&](const char* title, const std::array<LabelScore, labels>& scores,
                          const std::array<std::array<std::uint64_t, labels>, labels>& wrongs) {
-    text += fmt::format("\n{:<18} {:>9} {:>10} {:>10} {:>10} {:>9}  wrong claims, by truth\n", title, "claims",
+    text += fmt::format("\n{:<18} {:>9} {:>10} {:>10} {:>10} {:>9}  wrong claims, by actual cause\n", title, "claims",
                         "precision", "incidents", "recall", "possible");
     for (std::size_t i = 0; i < labels; ++i) {
       const LabelScore& s = scores[i];

@@ -161,7 +161,8 @@ class Bench : public Conversation, public DeviceBench {
   /// Requires congestion management to be on or off. Switches it if the tester can. Otherwise compares with the user's
   /// option. Ends the case as "unsupported" on a mismatch. Returns false if the state is unknown.
   bool congestion_management(bool on);
-  /// Switches XRC off, or ends the case if the device has XRC.
+  /// Requires that the device refuses to create an XRC domain. Switches XRC off first if the device supports it. Ends
+  /// the case as "unsupported" if XRC cannot be switched off.
   void without_xrc();
 
  private:

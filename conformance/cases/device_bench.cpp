@@ -214,7 +214,7 @@ void DeviceQueuePair::is_in(const std::string& state) {
 
 void DeviceQueuePair::ask_for_notification(bool solicited_only) {
   device_->take(completions().notify(solicited_only),
-                solicited_only ? "a notification requested for solicited completions" : "a notification requested");
+                solicited_only ? "request a notification of solicited completions" : "request a notification");
 }
 
 void DeviceQueuePair::is_notified(bool expected) {

@@ -40,7 +40,7 @@ peer::MemoryWindow window_of(Bench& bench, std::size_t domain = 0) {
 void a_region_without_the_right_to_bind(Bench& bench) {
   Connected& qp = bench.rc();
   const peer::MemoryWindow window = window_of(bench);
-  is_not_bound(bench, qp, bind(window, qp.region), "a bind to a region without the right");
+  is_not_bound(bench, qp, bind(window, qp.region), "a bind to a region without MW bind access");
 }
 void more_rights_than_the_region(Bench& bench) {
   Connected& qp = bench.rc({.region_access = {"remote_read", "mw_bind"}});
@@ -286,7 +286,7 @@ std::span<const Case> all() {
   constexpr Need windows = Need::memory_windows;
   static constexpr Case list[] = {
       {.rule = "memory.verbs.window.bind-refused",
-       .variant = "region without the right",
+       .variant = "region without MW bind access",
        .role = verbs,
        .needs = windows,
        .run = a_region_without_the_right_to_bind},

@@ -394,7 +394,7 @@ std::span<const Case> all() {
       {.rule = "qp.verbs.cq.notification", .variant = "next", .role = verbs, .run = notified_of_the_next},
       {.rule = "qp.verbs.cq.notification", .variant = "solicited", .role = verbs, .run = notified_of_solicited},
       {.rule = "qp.verbs.cq.notification",
-       .variant = "an error is solicited",
+       .variant = "completion in error",
        .role = verbs,
        .run = notified_of_an_error},
       {.rule = "qp.receiver.init.nothing-accepted", .role = verbs, .run = nothing_accepted_in_init},

@@ -246,7 +246,8 @@ void other_address(Bench& bench) {
   qp.holds(64, std::string(8, '\0'));
 }
 
-// The saved result of a READ or atomic is dropped after as many others as the QP permits. Class D
+// The responder keeps as many results of READs and atomics as the QP permits to be outstanding (max_dest_rd_atomic). It
+// silently drops an older duplicate: responder error class D.
 void too_old_atomic(Bench& bench) {
   Connected& qp = bench.rc({.reads_at_once = 1});
   for (int i = 0; i < 3; ++i) {

@@ -79,14 +79,14 @@ void invalidated(Bench& bench, bool long_message) {
 void invalidated_by_an_only(Bench& bench) { invalidated(bench, false); }
 void invalidated_by_a_last(Bench& bench) { invalidated(bench, true); }
 
-// A key that may not be invalidated: the operation fails, and the QP enters the Error state. The SEND may or may not be
+// A key that cannot be invalidated: the operation fails, and the QP enters the Error state. The SEND may or may not be
 // acknowledged.
 void not_invalidated(Bench& bench, Connected& qp, std::uint32_t rkey) {
   bench >> qp.request(send_only_with_invalidate, psn(+0), {.payload = pattern_bytes(8), .invalidated_rkey = rkey});
   qp.fails(0);
   qp.is_in("err");
 }
-void users_region_not_invalidated(Bench& bench) {
+void registered_region_not_invalidated(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
   not_invalidated(bench, qp, qp.region.rkey());
 }
@@ -244,7 +244,9 @@ std::span<const Case> all() {
        .variant = "Last",
        .needs = Need::memory_windows,
        .run = invalidated_by_a_last},
-      {.rule = "rc.responder.invalidate.refused", .variant = "user's region", .run = users_region_not_invalidated},
+      {.rule = "rc.responder.invalidate.refused",
+       .variant = "region of reg_mr",
+       .run = registered_region_not_invalidated},
       {.rule = "rc.responder.invalidate.refused", .variant = "unused key", .run = unused_key_not_invalidated},
       {.rule = "rc.responder.invalidate.refused",
        .variant = "region with a window",

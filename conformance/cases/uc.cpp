@@ -237,7 +237,7 @@ std::span<const Case> all() {
        .needs = Need::uc,
        .run = after_the_region},
       {.rule = "uc.responder.access.violation-dropped",
-       .variant = "region without the right",
+       .variant = "region without the access right",
        .needs = Need::uc,
        .run = without_the_regions_right},
       {.rule = "uc.responder.access.violation-dropped",

@@ -21,7 +21,7 @@ struct SeededFault {
                              ///< blanks. "*": any rule
 };
 
-/// All faults: those of RoCE first, each family in the order of its table.
+/// All faults: first RoCE, then iWARP, each in the order of its table.
 std::span<const SeededFault> seeded_faults();
 
 }  // namespace rdmawire::conformance

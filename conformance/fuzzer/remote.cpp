@@ -269,7 +269,8 @@ class RemoteTarget final : public AgentTarget {
     }
   }
 
-  /// Ignore writable memory: connections that the reference device does not have may have changed it.
+  /// Replaces writable memory by the expected bytes before the comparison: connections that the reference device does
+  /// not have may have changed it.
   void shield(Bytes expected) {
     const Bytes bytes = AgentTarget::memory();
     shielded_.assign(bytes.begin(), bytes.end());

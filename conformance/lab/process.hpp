@@ -49,7 +49,7 @@ class Process {
   ~Process() { kill(); }
 
   [[nodiscard]] pid_t id() const { return id_; }
-  /// Readable after the child has exited.
+  /// A pidfd: poll() reports it as readable after the child has exited.
   [[nodiscard]] int descriptor() const { return handle_.get(); }
   /// Wait status as in waitpid(), after the child has exited.
   std::optional<int> status();

@@ -85,7 +85,8 @@ void IwarpMonitor::check_message(const IwarpPacketContext& here, const Segment& 
 void IwarpMonitor::requested(const IwarpPacketContext& here, const Segment& s) {
   IwarpDirection& mine = direction(here.place.end);
   const bool atomic = s.operation == RdmapOperation::atomic_request;
-  // If the capture contains the TCP acknowledgement before the request, the response may also precede the request.
+  // If the capture contains the TCP acknowledgement before the request, the response may also precede the request in
+  // the capture.
   const bool late = s.pdu.stream_end <= mine.acknowledged;
   IwarpDirection::PendingRequest pending{
       .atomic = atomic, .stale = late, .msn = s.ddp.msn, .frame = here.packet.number};

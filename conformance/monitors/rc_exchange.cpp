@@ -85,7 +85,7 @@ std::size_t RcExchange::before_or_at(Psn psn) const {
   return low == 0 ? nowhere : low - 1;
 }
 
-// Returns the request that covers this PSN, including the PSNs of a READ's response.
+// Returns the request that covers this PSN, including the PSNs of a READ's response, or nullptr.
 SeenRequest* RcExchange::covering(Psn psn) {
   const std::size_t at = before_or_at(psn);
   if (at == nowhere) return nullptr;

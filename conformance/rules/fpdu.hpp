@@ -160,7 +160,7 @@ inline constexpr auto fpdu_rules = std::to_array<Rule>({
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5044", "7.1.1", "M")},
      .sentence = "The sender shall insert markers only in the direction to the endpoint that requested them.",
-     .stimulus = "M = 1 in one of the frames"},
+     .stimulus = "M = 1 in either the MPA Request or the MPA Reply Frame"},
     {.id = "fpdu.receiver.error.one-more-message",
      .alias = "FPD-021",
      .mode = Mode::active,
@@ -168,7 +168,7 @@ inline constexpr auto fpdu_rules = std::to_array<Rule>({
      .clauses = {rfc("RFC 5044", "8", "codes 2 and 3")},
      .sentence = "The receiver shall leave TCP open in its MPA layer after an invalid CRC or a marker mismatch, so "
                  "that a Terminate can still be sent.",
-     .stimulus = "an invalid CRC, a marker that disagrees"},
+     .stimulus = "an invalid CRC, a marker with a wrong FPDUPTR"},
     {.id = "fpdu.tester.stream.begins-in-the-middle",
      .alias = "FPD-022",
      .level = Level::tool,

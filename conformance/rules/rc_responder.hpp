@@ -371,7 +371,8 @@ inline constexpr auto rc_responder_rules = std::to_array<Rule>({
      .clauses = {ib("o10-37.2.13"), ib("o10-37.2.17"), ib("9.4.1.1.3"), ib("10.6.7.2.6"), ib("9.9.6.3", "class J")},
      .sentence = "If a SEND with Invalidate targets a memory region that does not permit invalidation or has bound "
                  "memory windows, the responder shall fail the operation and its QP shall enter the Error state.",
-     .stimulus = "SEND with Invalidate of a user's region; of a region with a bound window",
+     .stimulus =
+         "SEND with Invalidate of a region registered by reg_mr; of an unused key; of a region with a bound window",
      .applies = "the device supports remote invalidate"},
     {.id = "rc.responder.solicited.event",
      .alias = "RSP-051",

@@ -61,7 +61,7 @@ inline constexpr auto rdmap_rules = std::to_array<Rule>({
      .clauses = {rfc("RFC 5040", "4.8"), rfc("RFC 5040", "7.2")},
      .sentence =
          "The receiver shall reject a message of another RDMAP version with a Terminate of layer 0, type 2, code 5.",
-     .stimulus = "a Send of RDMAP version 2"},
+     .stimulus = "a Send with RDMAP version 2"},
     {.id = "rdmap.receiver.opcode.unexpected",
      .alias = "RDM-009",
      .mode = Mode::active,

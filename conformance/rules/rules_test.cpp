@@ -88,7 +88,8 @@ TEST(Rules, CountsMatchCatalog) {
   }
 }
 
-// "The <actor> <modal verb> ...", where the role in the id determines the actor and the level the modal verb.
+// A sentence starts with "The <actor> <modal verb>", or with "If <condition>, the <actor> <modal verb>". The role in
+// the ID determines the actor, and the level determines the modal verb.
 TEST(Rules, SentencesNameActorAndModalVerbOfLevel) {
   const std::map<std::string, std::string> actors{{"sender", "sender"},
                                                   {"receiver", "receiver"},

@@ -67,7 +67,7 @@ enum class RcFailure : std::uint8_t {
 
 struct RcProgress {
   RcStep step = RcStep::ignore;
-  Psn through{};  ///< the first unacknowledged PSN (not for ignore)
+  Psn through{};  ///< the first unacknowledged PSN (unset if `step` is ignore)
   Psn restart{};
   RcFailure failure = RcFailure::none;
   bool implied = false;  ///< go_back was caused by a missing response: an implied NAK

@@ -31,7 +31,7 @@ constexpr TerminateIncludes includes(IwarpError error, std::optional<RdmapOperat
 struct TerminateCause {
   Bytes segment{};                 ///< the ULPDU: source of the quoted DDP header and length
   std::uint32_t answered = 0;      ///< Read Requests: bytes of the response sent so far
-  std::optional<Bytes> request{};  ///< the Read Request Header, for an error found after its segment
+  std::optional<Bytes> request{};  ///< the Read Request Header, if not read from `segment`
 };
 
 /// Returns the bytes of a Terminate message after its DDP header. The segment length includes the DDP header (RFC

@@ -202,7 +202,7 @@ class FilterCompiler {
     std::uint16_t test = 0;
     std::vector<Node> children;
   };
-  /// A part of the expression and its printed form. A part of higher rank needs parentheses inside a lower one.
+  /// A part of the expression and its printed form. A part needs parentheses inside a part of the same or a lower rank.
   struct Part {
     Node node;
     std::string text;

@@ -8,7 +8,7 @@
 
 namespace rdmawire::carryless {
 
-/// Whether this processor has the instructions that the functions below require.
+/// Returns whether this processor has the instructions that the functions below require.
 bool available();
 /// a times b modulo the polynomial.
 std::uint32_t multiply(std::uint32_t a, std::uint32_t b);

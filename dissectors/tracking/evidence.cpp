@@ -268,7 +268,7 @@ void Evidence::apply_management(Packet& packet) {
     learn_services(packet.number, mad_of(packet.stack));
 }
 
-// Four entries: a name of 40 bytes and a service ID. IBTA vol 1, 16.3.3.5
+// Four entries, each with a 40-byte name and a service ID. IBTA vol 1, 16.3.3.5
 void Evidence::learn_services(std::uint64_t frame, Bytes mad) {
   constexpr std::size_t first = 64, entry = 48, id_at = 40;
   constexpr std::string_view srp_name = "SRP.T10:";

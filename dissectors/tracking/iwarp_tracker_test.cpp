@@ -1201,7 +1201,7 @@ TEST(IwarpSamples, ShortSnapLength) {
 TEST_P(RealStreams, RetransmissionsAreCounted) {
   const std::vector<Kept> all = sample(GetParam());
   const Recording once = track(all);
-  std::map<std::uint16_t, int> ports;  // of the endpoints of iWARP connections: those of 10.0.0.3
+  std::map<std::uint16_t, int> ports;  // TCP ports of endpoint a (10.0.0.3) of the iWARP connections
   for (const Connection& c : once.connections) ports[static_cast<std::uint16_t>(c.at(Side::a).qp)]++;
   constexpr std::size_t ethernet = 14, ip = 20, tcp = 32;
   std::mt19937 random(3);

@@ -369,7 +369,7 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   f.bad_crcs += o.bad_crcs;
   std::unique_ptr<Search> first = std::move(f.search), second = std::move(o.search);
   const FlowKey key = key_from(o, Side::a);
-  if (!second || second->late || o.reported) sink_->merged(c, o.info.id);  // events may have been reported for it
+  if (!second || second->late || o.reported) sink_->merged(c, o.info.id);  // events may refer to it
   f.reported |= o.reported;
   release(with);
   insert(key, at, Side::b);

@@ -255,8 +255,9 @@ bool Requester::answers_retransmission(const TransportPacket& response) const {
   return response_samples_ < enough_samples || response.time - retransmitted >= fastest_response_ / 8 * 7;
 }
 
-// The suspect's retransmission was captured. If a response arrives sooner than the retransmission can cause it, the
-// packet was late.
+// Stores the time of the suspect's retransmission. A response that arrives too early to be caused by this
+// retransmission shows that the original packet was late, not lost. A suspect lost before the capture point, or
+// retransmitted twice, is settled as lost.
 void Requester::suspect_retransmitted(const TransportPacket& packet, const Reporter& to) {
   Suspect& suspect = trouble_->suspect;
   if (suspect.event.cause == Cause::before_capture || suspect.retransmitted != 0)

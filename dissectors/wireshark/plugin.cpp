@@ -108,7 +108,7 @@ void register_preferences() {
                                  "Also show the headers below the RDMA transport, which Wireshark already shows",
                                  &preferences.lower_layers);
   prefs_register_bool_preference(module, "verify_crcs", "Verify ICRC, VCRC and MPA's CRC",
-                                 "Bad CRCs are shown as expert items with their probable cause",
+                                 "Bad CRCs are shown as expert items, and the probable cause in the packet's analysis",
                                  &preferences.verify_crcs);
   prefs_register_bool_preference(module, "check_rules", "Check the rules of the specifications",
                                  "Violations of the specifications are shown as expert items",

@@ -105,7 +105,7 @@ __all__ = [
     "replay",
     "replay_reactive",
     "wire_pair",
-    # scripts/python-stubs writes the names of the module.
+    # Names of the extension module, written by scripts/python-stubs:
     "Header", "Frame", "parse", "segment", "HEADERS", "ENUMERATIONS", "Ether", "VLAN", "LinuxSLL", "LinuxSLL2",
     "NullLoopback", "ERF", "MacControl", "Pause", "PriorityPause", "IPv4", "IPv4Option", "IPv4OptionByte", "IPv6",
     "IPv6Extension", "IPv6Fragment", "IPv6Authentication", "ARP", "ARPEther", "ARPInfiniband", "ICMP", "ICMPEcho",
@@ -145,5 +145,5 @@ __all__ = [
     "NVMeStatusCodeType", "NVMeRDMARejectStatus", "RPCOverRDMAProcedure", "RPCOverRDMAError", "RPCMessageType",
     "RPCProgram", "RPCReplyStatus", "ISEROpcode", "ISCSIOpcode", "SRPInformationUnitType", "SRPLOGINREJReason",
     "SRPTaskManagementFunction", "Syndrome", "Field", "HeaderTable", "header_table", "OpcodeRow", "opcode_row",
-    # End of the names of the module.
+    # End of the names of the extension module.
 ]

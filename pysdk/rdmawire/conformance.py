@@ -348,9 +348,10 @@ def case(
 
 
 def cases(only: str | Callable[..., Any] | Iterable[str | Callable[..., Any]] | None = None) -> list[Case]:
-    """Return all cases, or those whose id, or whose rule's id or alias, matches `only` (with ``*`` and ``?``).
+    """Return the cases that match `only`, including those of case().
 
-    Cases of case() are included. An empty collection matches no case.
+    `only` contains case ids, rule ids or rule aliases (with ``*`` and ``?``), or functions decorated with case(). None
+    matches all cases. An empty collection matches no case.
     """
     patterns = _patterns(only)
     if only is not None and not patterns:

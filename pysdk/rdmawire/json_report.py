@@ -10,7 +10,7 @@ __all__ = ["JsonReport", "Row"]
 
 
 class Row(Mapping[str, Any]):
-    """An object of a report: a mapping with the keys of the JSON, which are also attributes.
+    """An object in a report: a mapping whose JSON keys are also attributes.
 
     ``finding["title"]`` and ``finding.title`` are equal. ``docs/reference/analyze-report.md`` and
     ``docs/reference/check-report.md`` list the keys.

@@ -167,7 +167,7 @@ class StreamQueuePair(QueuePairBase):
         return choice.begin() if opcode is None else choice.headers(int(opcode))
 
     def listen(self) -> None:
-        """Listen at the device on :attr:`Stream.port`."""
+        """Make the device listen on :attr:`Stream.port`."""
         self._core.listens()
 
     def dial(self) -> None:

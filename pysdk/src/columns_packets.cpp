@@ -150,7 +150,8 @@ tl::expected<PacketColumns::Plan, std::string> PacketColumns::plan_of(const std:
     info.words = words_of(enumerations);
     return made;
   }
-  // If fields with the same name have different types, their values are converted to text.
+  // If fields with the same name have different types, flags and numbers become numbers. All other combinations become
+  // text.
   FilterType type = output::type_of(*first);
   unsigned bits = 0;
   for (const FieldRef& ref : refs) {

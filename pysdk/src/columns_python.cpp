@@ -235,7 +235,7 @@ bool signals_are_quiet() {
 }
 
 void bind_columns(py::module_& module) {
-  py::class_<Memory>(module, "Memory", py::buffer_protocol(), "Memory of C++ that Python reads without a copy.")
+  py::class_<Memory>(module, "Memory", py::buffer_protocol(), "C++ memory that Python reads without copying it.")
       .def_buffer(&Memory::info);
   py::class_<RowIterator>(module, "RowIterator", "Iterator over the rows of a table as dicts.")
       .def("__iter__", [](RowIterator& self) -> RowIterator& { return self; })

@@ -24,7 +24,8 @@ def raises(*_arguments, **_keywords):
     raise Enough("enough")
 
 
-# Registered cases are permanent and other tests count them. Therefore these run in a separate process: this file.
+# Registered cases are permanent and other tests count them. Therefore a test runs this file as a separate process for
+# each of these cases.
 
 
 def case_expecting(bench):

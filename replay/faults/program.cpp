@@ -135,8 +135,9 @@ class FaultCompiler {
     if (out) return fail(name, fmt::format("{} is specified twice", name.text));
     const Word word = next();
     const auto wrong = [&] {
-      return fail(word, relative ? fmt::format("{} requires a relative number or range: +3, +3..+7, +3..", name.text)
-                                 : fmt::format("{} requires a number from 1 on or a range: 3, 3..7, 3..", name.text));
+      return fail(word, relative
+                            ? fmt::format("{} requires a relative number or range: +3, +3..+7, +3..", name.text)
+                            : fmt::format("{} requires a number of at least 1, or a range: 3, 3..7, 3..", name.text));
     };
     const auto one = [&](std::string_view text, std::int64_t& value) {
       if (relative && text.starts_with('+')) text.remove_prefix(1);

@@ -155,7 +155,7 @@ class Region : public Handle {
     return {addr_ + offset, length, lkey_, handle(), offset};
   }
 
-  /// Any length. Long transfers are split into several lines.
+  /// Any length: a long transfer uses several commands of the agent.
   [[nodiscard]] PeerResult<ByteVector> read(std::uint64_t offset, std::uint64_t length) const;
   [[nodiscard]] PeerResult<void> write(std::uint64_t offset, Bytes bytes) const;
   /// `pattern`: "byte" (all bytes are `value`), "counter" (starts at `value`), "random" (seed `value`).

@@ -45,8 +45,8 @@ tl::expected<MemoryPlan, std::string> plan_memory(const Exchange& exchange, std:
   MemoryPlan plan;
   std::uint64_t bytes = 0;
   const auto too_much = [&](const std::string& what) {
-    return tl::unexpected(
-        fmt::format("{}: requires more than {} bytes of device memory; replay a smaller part", what, max_bytes));
+    return tl::unexpected(fmt::format(
+        "{}: the replay requires more than {} bytes of device memory; replay a smaller part", what, max_bytes));
   };
   std::map<std::uint32_t, Extent> extents;
   for (const Message& message : exchange.ours.messages) {

@@ -11,7 +11,7 @@ namespace rdmawire::replay {
 struct PacketWireOptions {
   std::string interface;
   bool bypass = false;      ///< bypass the queueing discipline (PACKET_QDISC_BYPASS): faster, without traffic shaping
-  bool incoming = false;    ///< receive() returns only frames from the line, not frames sent by this host
+  bool incoming = false;    ///< receive() returns only frames received from the network, not frames sent by this host
   bool receive = true;      ///< false: send-only, with less work in the kernel
   bool promiscuous = true;  ///< also receive frames to other addresses
   bool hardware_time = false;  ///< use receive timestamps of the device. Its clock is synchronized at the first frame

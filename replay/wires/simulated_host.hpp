@@ -1,6 +1,6 @@
 #pragma once
-/// A host at the far end of a wire, as a pure function of time. It handles received frames and timers, and returns
-/// frames with their transmission times. It only uses the given time, and returns immediately.
+/// A simulated host at the remote end of a wire. It handles received frames and timers, and outputs frames with their
+/// transmission times. It is free of I/O: the caller passes the time, and calls do not block.
 
 #include <cstdint>
 #include <limits>

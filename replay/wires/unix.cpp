@@ -92,7 +92,7 @@ WireResult<void> UnixWire::listen(unsigned mode) {
                       : number == ENOENT                  ? WireError::Kind::missing
                                                           : WireError::Kind::system;
     return tl::unexpected(
-        wire_error(kind, number, "{}: listen at {}: {}{}", name_, local_path_, errno_text(number), hint));
+        wire_error(kind, number, "{}: listen on {}: {}{}", name_, local_path_, errno_text(number), hint));
   };
   in_ = datagram_socket();
   if (!in_) return wrong(errno, "");

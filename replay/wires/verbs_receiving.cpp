@@ -54,7 +54,7 @@ void VerbsWire::arrived(std::uint64_t slot, std::uint32_t bytes, std::int64_t ti
   arrived_[count_++] = {slot, bytes, last_time_};
 }
 
-// Collects up to one batch of received frames. Returns the number of CQ entries.
+// Collects up to one batch of received frames. Returns the number of CQ entries, or -1 on failure.
 int VerbsWire::poll_received() {
   next_ = count_ = 0;
   const auto wrong = [this](ibv_wc_status status) {

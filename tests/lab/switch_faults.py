@@ -121,7 +121,8 @@ class Score:
 def expand(rows, reference):
     """Yield the frames of events.
 
-    An event with several packets yields the expected frames in its range, if their number matches.
+    An event with several packets yields the expected frames in its range if it has as many packets, otherwise a text
+    with the difference.
     """
     for row in rows:
         first, last, count = int(row["frame"]), int(row["last_frame"] or row["frame"]), int(row["packets"] or 1)

@@ -99,7 +99,7 @@ class Printer : analysis::TextPage {
                               sums["missing"] ? fmt::format(", {} in the network or a capture", sums["missing"]) : ""),
             column, sums["lost"] ? TextStyle::notice : TextStyle::plain);
     const std::uint64_t missed = sums["missed_downstream"] + sums["missed_upstream"];
-    labeled("capture loss", missed ? fmt::format("{} missed by a capture and delivered", missed) : std::string("none"),
+    labeled("capture loss", missed ? fmt::format("{} missed by a capture but delivered", missed) : std::string("none"),
             column);
     labeled("ECN-marked", sums["marked"] ? fmt::format("{}", sums["marked"]) : std::string("none"), column);
     if (!v_.at("exact").get<bool>())

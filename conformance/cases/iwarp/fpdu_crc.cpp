@@ -92,7 +92,7 @@ void is_not_delivered(IwarpBench& bench, const ConnectOptions& options, const St
   ConnectOptions with_receives = options;
   with_receives.receives = 2;
   Connected& qp = bench.connect(with_receives);
-  // A responder may not send before it has received an FPDU. 7.1.2 rule 4
+  // A responder must not send FPDUs before it has received one. 7.1.2 rule 4
   if (!options.device_initiates) qp.opens();
   ByteVector stream = qp.fpdu(bad);
   append(stream, qp.fpdu(send(2)));
@@ -342,7 +342,7 @@ std::span<const Case> all() {
        .run = of_an_initiator,
        .possible_problems = optimized_tcp},
       {.rule = "fpdu.receiver.error.one-more-message",
-       .variant = "a marker that disagrees",
+       .variant = "a marker with a wrong FPDUPTR",
        .run = after_a_marker_that_disagrees,
        .possible_problems = optimized_tcp},
   };

@@ -151,7 +151,7 @@ void no_depth_is_negotiated(IwarpBench& bench, const Enhanced& asked) {
 void no_ird(IwarpBench& bench) { no_depth_is_negotiated(bench, {.ird = not_negotiated, .ord = 2}); }
 void no_ord(IwarpBench& bench) { no_depth_is_negotiated(bench, {.ird = 2, .ord = not_negotiated}); }
 void neither(IwarpBench& bench) { no_depth_is_negotiated(bench, {.ird = not_negotiated, .ord = not_negotiated}); }
-// The local depths of the application, two, apply.
+// Without negotiation, the application's local ORD or IRD, 2, applies.
 void the_local_ord_stays(IwarpBench& bench) {
   Connected& qp = bench.connect({.enhanced = Enhanced{.ird = not_negotiated, .ord = not_negotiated}, .own_reads = 2});
   qp.opens();

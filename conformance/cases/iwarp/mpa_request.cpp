@@ -90,7 +90,7 @@ void less_private_data_than_announced(IwarpBench& bench, bool at_once) {
 void less_and_a_fin_later(IwarpBench& bench) { less_private_data_than_announced(bench, false); }
 // The FIN may arrive before the device has processed its new TCP connection.
 void less_and_a_fin_at_once(IwarpBench& bench) { less_private_data_than_announced(bench, true); }
-// No data may follow a request before its reply.
+// The initiator must not send data between its request and the reply.
 void more_private_data_than_announced(IwarpBench& bench) {
   is_closed_on(bench, mpa_request(mpa_flag::crc, 1, pattern_bytes(10), 3),
                "a request with a PD_Length of 3 followed by 10 bytes");

@@ -126,7 +126,7 @@ void format_of_a_terminate(IwarpBench& bench, const Stimulus& bad) {
 }
 void format_of_a_terminate_of_ddp(IwarpBench& bench) { format_of_a_terminate(bench, send(9)); }
 void format_of_a_terminate_of_rdmap(IwarpBench& bench) {
-  format_of_a_terminate(bench, send(3).with<Rdmap, "rv">(2, "of RDMAP version 2"));
+  format_of_a_terminate(bench, send(3).with<Rdmap, "rv">(2, "with RDMAP version 2"));
 }
 void format_of_a_terminate_of_a_read(IwarpBench& bench) {
   format_of_a_terminate(bench, read_request(1, {.source_stag = unknown_stag}));

@@ -246,7 +246,7 @@ void a_version_then_an_opcode(IwarpBench& bench) {
   the_first_error(
       bench,
       [](const Connected&) {
-        return std::vector{send(1).with<Rdmap, "rv">(2, "of RDMAP version 2"),
+        return std::vector{send(1).with<Rdmap, "rv">(2, "with RDMAP version 2"),
                            send(1).with<Rdmap, "opcode">(15, "with opcode 15")};
       },
       a_terminate(0, 2, 0x05));

@@ -40,7 +40,8 @@ void with_markers(const Seen& setup);
 /// Sends the request according to the options and lets the application accept. A device without marker support rejects
 /// the request without notifying its application: returns this reply, or nullopt if the reply is still pending.
 std::optional<Seen> markers_refused(IwarpBench& bench, Connected& qp);
-/// Like connect(). Unsupported if the device rejects markers, which mpa.sender.markers.inserted-if-asked tests.
+/// Like connect(), with markers requested. The case is unsupported if the device rejects them. Rule
+/// mpa.sender.markers.inserted-if-asked tests marker support.
 Connected& connect_with_markers(IwarpBench& bench, ConnectOptions options = {});
 
 /// Checks that the stream ends: with or without a Terminate, then the end of TCP, without another FPDU.

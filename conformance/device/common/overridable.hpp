@@ -13,7 +13,7 @@ namespace rdmawire::device {
 template <class Signature>
 class Overridable;
 
-/// One decision: the conforming function and the overrides of the injected faults.
+/// A decision of the reference device: the conforming function, and the overrides of injected faults.
 template <class Result, class... Arguments>
 class Overridable<Result(Arguments...)> {
  public:

@@ -114,7 +114,7 @@ class ManualPeer {
   Consumer dut;
   std::int64_t now = 0;
 
-  /// Receive the sent data and record all effects.
+  /// Collect the device's output and record all effects.
   void record(std::size_t most = 64 << 10) {
     for (;;) {
       const Output output = dut.end->take(now, most);
@@ -132,7 +132,7 @@ class ManualPeer {
     }
     note_consumer(dut, trace_.verbs);
   }
-  /// Deliver bytes without receiving the sent data.
+  /// Deliver bytes to the device under test without collecting its output.
   void deliver(const ByteVector& bytes) {
     if (trace_.wire) trace_.wire->segment(false, bytes);
     dut.end->received(bytes, ++now);

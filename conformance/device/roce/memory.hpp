@@ -16,7 +16,7 @@
 
 namespace rdmawire::device {
 
-/// Origin of a region, which decides about its invalidation. o10-37.2.13, o10-37.2.17.
+/// How a region was created, which determines whether its key can be invalidated. o10-37.2.13, o10-37.2.17.
 enum class RegionKind : std::uint8_t {
   consumer,  ///< registered by reg_mr: the key is valid until deregistration
   fast,      ///< allocated without memory. Work requests register and invalidate memory

@@ -17,8 +17,8 @@ struct Listening {
   std::uint16_t port;
 };
 
-/// Handles are unique numbers of one sequence. Errors: ENOENT for an unknown handle, EINVAL for an invalid call, ENOMEM
-/// if a limit of the device is reached, EBUSY for an object in use.
+/// Handles are unique numbers from one sequence. Common errors: ENOENT for an unknown handle, EINVAL for an invalid
+/// call, ENOMEM if a limit of the device is reached, EBUSY for an object in use.
 class Verbs {
  public:
   Verbs() = default;
