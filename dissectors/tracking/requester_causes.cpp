@@ -213,7 +213,7 @@ void Requester::settle_suspect(bool lost, const TransportPacket* proof, const Re
     return;
   }
   if (event.cause == Cause::before_capture) {
-    // Its retransmission is missing only in the capture, or it was captured in another order.
+    // Its retransmission is missing only in the capture, or it was captured out of order.
     for (Event& recovery : suspect.recoveries) {
       recovery.certainty = Certainty::possible;
       recovery.unobserved = Unobserved::send_order;
@@ -293,8 +293,8 @@ void Requester::lost_before_capture(const SentPacket& gap, Psn filled, const Tra
   trouble().undecided.add_before(lost, false, order_.numbered());
 }
 
-// True if the requester goes back to a response of the same READ again before the responder can have sent more: it
-// received the missing response meanwhile, so that was late.
+// True if the requester restarts the same READ before the responder can have sent more. It received the missing
+// response in the meantime, which was therefore late.
 bool Requester::restarts_further(const TransportPacket& packet, const Waiting* read) {
   LossEpisode& t = trouble();
   const bool further = read && t.implied_time != 0 && packet.psn - t.implied_psn >= 0 &&
