@@ -5,7 +5,7 @@
 namespace rdmawire::conformance {
 namespace {
 
-/// In the order of Reason.
+/// Ordered like Reason.
 constexpr std::array<std::string_view, reasons> names{
     "start_not_seen",      "capture_lost", "maybe_lost_downstream", "truncated",      "direction_not_seen",
     "paired_by_inference", "damaged",      "modified_in_transit",   "order_unknown",  "negotiation_not_seen",

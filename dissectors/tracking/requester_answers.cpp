@@ -378,9 +378,6 @@ void Requester::late_answer(const Waiting& waiting, const TransportPacket& packe
 }
 
 void Requester::read_response(const TransportPacket& packet, const Reporter& to) {
-  // The first response to a retransmitted READ has the position First or Only.
-  if (trouble_ && (packet.op->position == Position::middle || packet.op->position == Position::last))
-    trouble_->undecided.arrived_late_at_start(packet.psn.value());
   if (packet.op->position != Position::only) {
     if (!seen_responses_) seen_responses_ = std::make_unique<std::array<SeenResponse, 64>>();
     (*seen_responses_)[packet.psn.value() % seen_responses_->size()] = {packet.psn, packet.frame};

@@ -53,15 +53,6 @@ bool UndecidedLosses::arrived_late(std::uint32_t psn, bool response) {
   return false;
 }
 
-void UndecidedLosses::arrived_late_at_start(std::uint32_t psn) {
-  const bool starts = std::any_of(waiting_.begin(), waiting_.end(), [&](const Waiting& waiting) {
-    return !waiting.after && waiting.response && !waiting.refuted && waiting.loss.psn == psn;
-  });
-  if (!starts) return;
-  note_late(true);
-  arrived_late(psn, true);
-}
-
 // A network that reorders packets delays some of them beyond their retransmission. If few late packets are proven, the
 // others can be lost or late.
 void UndecidedLosses::settle(Waiting& waiting, const Reporter& to) {

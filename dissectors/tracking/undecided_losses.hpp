@@ -32,8 +32,6 @@ class UndecidedLosses {
   void note_late_after(bool response) { ++late_after_[response ? 1 : 0]; }
   /// A packet was captured late.
   void note_late(bool response) { ++late_[response ? 1 : 0]; }
-  /// A response that no retransmitted READ can have requested was captured.
-  void arrived_late_at_start(std::uint32_t psn);
   /// True if several packets of this direction were captured late.
   [[nodiscard]] bool reorders(bool response) const { return late_[response ? 1 : 0] >= several; }
   [[nodiscard]] bool empty() const { return waiting_.empty(); }
