@@ -58,7 +58,8 @@ struct RecordingPlan {
   unsigned size = 0;        ///< 0: default of the scenario
   std::string faults;       ///< fault program of the switch. The server is side a
   std::uint64_t seed = 1;   ///< default if the fault program specifies none
-  std::string netem;  ///< tc-netem arguments for both guests: "loss 3%". Prefix "server: " or "client: ": for one guest
+  std::string netem;  ///< tc-netem arguments for both guests: "loss 3%". The prefix "server: " or "client: " limits
+                      ///< them to one guest
 };
 
 /// Parses NAME[,OPTION]…, with the command line options without dashes: "write,siw,ipv6",
