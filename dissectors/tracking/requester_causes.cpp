@@ -303,7 +303,7 @@ void Requester::lost_before_capture(const SentPacket& gap, Psn filled, const Tra
 bool Requester::restarts_further(const TransportPacket& packet, const Waiting* read) {
   LossEpisode& t = trouble();
   const bool further = read && t.implied_time != 0 && packet.psn - t.implied_psn >= 0 &&
-                       t.implied_psn - read->first >= 0 && packet.time - t.implied_time < fastest_response_;
+                       t.implied_psn - read->first >= 0 && packet.time - t.implied_time < fastest_response_ / 2;
   t.implied_psn = packet.psn;
   t.implied_time = packet.time;
   return further;
