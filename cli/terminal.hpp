@@ -14,8 +14,8 @@ namespace rdmawire::cli {
 enum class Colors : std::uint8_t { automatic, always, never };
 /// Adds --color.
 void add_color_option(Command& command, Colors& colors);
-/// Whether to color output to file descriptor `fd`. Colors::automatic: yes on a terminal other than TERM=dumb, unless
-/// NO_COLOR is set (no-color.org).
+/// Returns whether to color output to file descriptor `fd`. Colors::automatic: yes on a terminal other than TERM=dumb,
+/// unless NO_COLOR is set (no-color.org).
 bool use_colors(Colors colors, int fd);
 
 /// Columns of the terminal, or of COLUMNS, limited to 80 to 200. Default: 120.
@@ -66,7 +66,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Whether at() would check the clock for this number of packets. Cheap enough to call for each packet.
+  /// Returns whether at() would check the clock for this number of packets. Cheap enough to call for each packet.
   [[nodiscard]] bool due(std::uint64_t packets) const { return on_ && (packets & 0xfff) == 0; }
   /// `total`: bytes of the file. 0 if unknown.
   void at(std::uint64_t packets, std::uint64_t done, std::uint64_t total, const std::string& name) {

@@ -43,7 +43,8 @@ class Overlaps {
     first_ = std::min(first_, time);
     last_ = std::max(last_, time);
   }
-  /// Whether the file whose packets were added overlaps an earlier one. Files are in the order of their first packets.
+  /// Returns whether the file whose packets were added overlaps an earlier one. Files are in the order of their first
+  /// packets.
   bool end_of_file();
 
  private:
@@ -87,7 +88,7 @@ class CaptureScan {
   /// Adds one sentence to `errors` for each file that cannot be opened. `options` must outlive this object.
   CaptureScan(const ScanOptions& options, std::vector<std::string>& errors);
 
-  /// Whether all files can be read more than once.
+  /// Returns whether all files can be read more than once.
   [[nodiscard]] bool seekable() const;
   /// Passes all frames within the boundaries to `taker`. If `first` is set (for exactly one thread), fills `input` and
   /// `errors`, and reports progress. A failed allocation ends reading like a read error.

@@ -522,8 +522,8 @@ Finding of_capture(Severity severity, std::string_view kind, std::uint64_t count
   return finding;
 }
 
-/// Whether most packets were captured twice. Neither networks nor senders duplicate most packets within such a short
-/// time.
+/// Returns whether most packets were captured twice. Neither networks nor senders duplicate most packets within such a
+/// short time.
 bool captured_twice(const Analysis& analysis) {
   constexpr std::uint64_t fewest = 10;
   return analysis.duplicates >= fewest &&

@@ -27,8 +27,8 @@ void look_at_bth(Peek& peek, const std::uint8_t* bth, std::uint64_t bytes) {
   if (bytes > rest) peek.payload = bytes - rest;
 }
 
-/// Whether the data may be part of "0000:000011:a1b2c3…" (hexadecimal numbers with colons and a final zero), or a digit
-/// and a zero. True for all data that tracking::TextExchange evaluates, and for little other data.
+/// Returns whether the data may be part of "0000:000011:a1b2c3…" (hexadecimal numbers with colons and a final zero), or
+/// a digit and a zero. True for all data that tracking::TextExchange evaluates, and for little other data.
 bool is_text(Bytes data) {
   constexpr std::size_t enough = 16;
   const Bytes begin = data.first(std::min(data.size(), enough));

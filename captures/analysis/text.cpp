@@ -235,7 +235,7 @@ class Printer : TextPage {
     labeled("next", word(f.at("next")), 10);
   }
 
-  /// Whether the report covers any RDMA traffic.
+  /// Returns whether the report covers any RDMA traffic.
   [[nodiscard]] bool rdma() const {
     for (const auto& [wire, count] : report_.at("summary").at("wires").items())
       if (wire != "other" && number(count)) return true;

@@ -40,14 +40,14 @@ std::vector<Range> unclaimed(const HeaderStack& stack) {
   return gaps;
 }
 
-// Whether the packet ends with a valid frame check sequence of Ethernet (little endian).
+// Returns whether the packet ends with a valid frame check sequence of Ethernet (little endian).
 bool ends_with_fcs(Bytes packet) {
   constexpr std::size_t size = 4;
   return packet.size() > 60 &&
          crc32(packet.first(packet.size() - size)) == load_le(packet.data() + packet.size() - size, size);
 }
 
-// Datagrams to QP 0 and QP 1 are management datagrams. Their unparsed parts may contain addresses.
+// True for datagrams to QP 0 and QP 1. The unparsed parts of management datagrams may contain addresses.
 bool is_management(const HeaderStack& stack) {
   const auto bth = stack.get<Bth>();
   return bth && bth->get<"dest_qp">() <= 1;

@@ -123,7 +123,7 @@ void each_packet(const std::string& file, Visit visit) {
   }
 }
 
-/// Whether the address is kept because it does not identify a host.
+/// Returns whether the address is kept because it does not identify a host.
 bool is_kept(const Address& address) {
   const ByteVector& o = address.bytes;
   if (std::all_of(o.begin(), o.end(), [](std::uint8_t b) { return b == 0; })) return true;

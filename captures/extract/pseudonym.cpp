@@ -12,7 +12,7 @@ struct Prefix {
   unsigned length;
 };
 
-// An address inside of such a range has a pseudonym inside, and an address outside has one outside. IANA
+// An address inside such a range has a pseudonym inside, and an address outside has one outside. IANA
 // special-purpose address registries.
 constexpr Prefix special_ipv4[] = {
     {0x00000000, 8},  // this network
@@ -28,7 +28,7 @@ constexpr Prefix special_prefix[] = {
 constexpr std::uint64_t mac_flags = 0x03'0000'000000;  // locally administered, group
 constexpr std::uint64_t identifier_flags = 0x03ULL << 56;
 
-// Whether an EUI-64 contains a MAC address, by the IEEE rule or by the Mellanox convention.
+// Returns whether an EUI-64 contains a MAC address, by the IEEE rule or by the Mellanox convention.
 bool holds_mac(std::uint64_t identifier) {
   const std::uint64_t middle = identifier >> 24 & 0xffff;
   return middle == 0xfffe || middle == 0x0300;

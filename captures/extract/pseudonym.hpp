@@ -29,10 +29,10 @@ class Pseudonyms {
   /// Input and result are in network byte order.
   std::array<std::uint8_t, 16> ipv6(const std::uint8_t* address);
 
-  /// Finds previously mapped addresses in undescribed bytes and stores their pseudonyms in `copy`, which has the same
-  /// length. Detects GIDs, IPv6 addresses, GUIDs and MAC addresses in network byte order. Replaces IPv4 addresses in
-  /// text form with zeros. Ignores binary IPv4 addresses: four bytes are too few to recognize. Returns the number of
-  /// addresses.
+  /// Finds previously mapped addresses in bytes that no header field describes and stores their pseudonyms in `copy`,
+  /// which has the same length. Detects GIDs, IPv6 addresses, GUIDs and MAC addresses in network byte order. Replaces
+  /// IPv4 addresses in text form with zeros. Ignores binary IPv4 addresses: four bytes are too few to recognize.
+  /// Returns the number of addresses.
   std::size_t replace_known(Bytes bytes, MutableBytes copy);
 
  private:

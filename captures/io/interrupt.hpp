@@ -14,7 +14,7 @@ class InterruptScope {
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;
 
-  /// Whether this thread has a scope.
+  /// Returns whether this thread has a scope.
   static bool active();
   /// Calls `keep_reading` if 50 ms have passed since the last call. Returns false if this or an earlier call returned
   /// false.

@@ -9,7 +9,7 @@
 
 namespace rdmawire::captures {
 
-/// Whether both paths are the same regular file: equal paths, hard links or symbolic links.
+/// Returns whether both paths are the same regular file: equal paths, hard links or symbolic links.
 bool same_file(const std::string& a, const std::string& b);
 
 /// Returns an error if `output` is one of the input files.
@@ -32,7 +32,7 @@ class OutputFile {
   ~OutputFile();
 
   [[nodiscard]] int descriptor() const;
-  /// Whether the contents can be discarded. False for devices and pipes.
+  /// Returns whether the contents can be discarded. False for devices and pipes.
   [[nodiscard]] bool discards() const;
   Result write(std::string_view bytes);
   /// Gives the file its name. Call once.

@@ -90,12 +90,12 @@ class Reader {
   [[nodiscard]] std::uint64_t position() const { return bias_ + reinterpret_cast<std::uintptr_t>(at_); }
   /// Size of the file on disk or in memory, bytes (0 for a pipe).
   [[nodiscard]] std::uint64_t file_size() const;
-  /// Whether Record::bytes remain valid after the next call of next().
+  /// Returns whether Record::bytes remain valid after the next call of next().
   [[nodiscard]] bool stable() const;
   [[nodiscard]] const std::string& name() const;
   [[nodiscard]] Format format() const;
   [[nodiscard]] Compression compression() const;
-  /// Whether times are finer than microseconds (pcap: by magic number, pcapng: any interface so far).
+  /// Returns whether times are finer than microseconds (pcap: by magic number, pcapng: any interface so far).
   [[nodiscard]] bool nanoseconds() const;
 
   /// Descriptions read so far. Later parts of a pcapng file may add interfaces and statistics. References are valid

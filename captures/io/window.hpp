@@ -22,12 +22,12 @@ class Window {
   virtual void fill(const std::uint8_t*& at, const std::uint8_t*& limit, std::size_t need) = 0;
   /// The error that ended the input early, if any.
   [[nodiscard]] virtual std::optional<Stream::ReadError> error() const { return std::nullopt; }
-  /// Whether the file has grown since it was opened.
+  /// Returns whether the file has grown since it was opened.
   [[nodiscard]] virtual bool grown() const { return false; }
   /// Reads and discards the rest, at most `most` bytes. The checksum at the end of a compressed stream may explain an
   /// earlier format error.
   virtual void drain(std::uint64_t most) { (void)most; }
-  /// Whether visible bytes keep their addresses during the lifetime of the window.
+  /// Returns whether visible bytes keep their addresses during the lifetime of the window.
   [[nodiscard]] virtual bool stable() const { return true; }
 };
 

@@ -130,9 +130,9 @@ class Server::Connection {
   [[nodiscard]] int descriptor() const { return descriptor_; }
   [[nodiscard]] const std::string& address() const { return from_.address; }
   [[nodiscard]] const std::string& site() const { return from_.site; }
-  /// Not authenticated, or without a session in plain text.
+  /// Returns whether the peer is not authenticated. In plain text: whether it has no session.
   [[nodiscard]] bool stranger() const { return tls_ ? !tls_->established() : conversation_.session() == nullptr; }
-  /// Nothing was read yet, because start() was not called.
+  /// Returns whether nothing was read yet, because start() was not called.
   [[nodiscard]] bool held() const { return held_; }
   void start() {
     held_ = false;
@@ -233,7 +233,7 @@ class Server::Connection {
     flush();
   }
 
-  /// Deferred to the next turn, because the caller may be inside of conversation_.
+  /// Deferred to the next turn, because the caller may be inside conversation_.
   void end() {
     if (ending_) return;
     ending_ = true;

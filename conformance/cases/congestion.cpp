@@ -305,7 +305,10 @@ std::span<const Case> all() {
        .run = a_cnp_with_reserved_bytes_slows},
       {.rule = "congestion.reaction-point.rate.recovers", .role = wire, .run = the_rate_recovers},
       {.rule = "congestion.notification-point.cnp.on-loss", .role = wire, .run = a_loss_without_a_mark},
-      {.rule = "congestion.receiver.fecn.no-reaction", .variant = "answer", .role = wire, .run = fecn_is_ignored},
+      {.rule = "congestion.receiver.fecn.no-reaction",
+       .variant = "acknowledgement",
+       .role = wire,
+       .run = fecn_is_ignored},
       {.rule = "congestion.receiver.fecn.no-reaction", .variant = "rate", .role = wire, .run = fecn_slows_nothing},
       {.rule = "congestion.endpoint.counters.as-the-wire", .role = wire, .run = counters_are_true},
   };

@@ -186,7 +186,7 @@ std::span<const Case> all() {
       {.rule = "bth.receiver.icrc.reserved-byte-masked", .variant = "FECN and BECN", .run = congestion_bits},
       {.rule = "bth.receiver.qpn.zero-dropped", .run = queue_pair_0},
       {.rule = "bth.receiver.qpn.unknown-dropped", .variant = "unused", .run = unused_qpn},
-      {.rule = "bth.receiver.qpn.unknown-dropped", .variant = "multicast's", .run = multicast_queue_pair},
+      {.rule = "bth.receiver.qpn.unknown-dropped", .variant = "multicast QPN", .run = multicast_queue_pair},
       {.rule = "bth.receiver.qpn.unknown-dropped", .variant = "destroyed", .run = destroyed_queue_pair},
       {.rule = "bth.receiver.version.unknown-dropped", .variant = "1", .run = version_1},
       {.rule = "bth.receiver.version.unknown-dropped", .variant = "15", .run = version_15},

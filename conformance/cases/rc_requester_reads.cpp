@@ -372,7 +372,7 @@ std::span<const Case> all() {
       {.rule = "rc.requester.read.response-short", .variant = "Only", .role = requester, .run = short_only},
       {.rule = "rc.requester.read.response-short", .variant = "Last", .role = requester, .run = short_last},
       {.rule = "rc.requester.read.response-short",
-       .variant = "a packet less",
+       .variant = "one packet missing",
        .role = requester,
        .run = ends_too_early},
       {.rule = "rc.requester.read.response-long", .variant = "Only", .role = requester, .run = long_only},

@@ -371,7 +371,7 @@ std::span<const Case> all() {
       {.rule = "rc.responder.duplicate.too-old-dropped", .variant = "READ", .run = too_old_read},
       {.rule = "rc.responder.duplicate.earlier-read-first", .variant = "both retransmitted", .run = earlier_read_first},
       {.rule = "rc.responder.duplicate.earlier-read-first",
-       .variant = "while the later one is answered",
+       .variant = "during the later response",
        .run = earlier_read_between_responses},
   };
   return list;

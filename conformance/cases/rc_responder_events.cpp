@@ -263,7 +263,7 @@ std::span<const Case> all() {
       {.rule = "rc.responder.state.not-ready-dropped", .variant = "INIT", .run = in_init},
       {.rule = "rc.responder.state.not-ready-dropped", .variant = "ERR", .run = in_error},
       {.rule = "rc.responder.state.error-uses-one-receive", .variant = "ERR requested", .run = error_among_sends},
-      {.rule = "rc.responder.state.error-uses-one-receive", .variant = "a SEND refused", .run = error_of_a_send},
+      {.rule = "rc.responder.state.error-uses-one-receive", .variant = "SEND rejected", .run = error_of_a_send},
       {.rule = "rc.responder.state.last-wqe-reached",
        .variant = "ERR requested",
        .needs = Need::shared_receive_queues,

@@ -165,7 +165,7 @@ std::span<const Case> all() {
       {.rule = "rc.responder.atomic-write.length", .variant = "9", .needs = Need::atomic_write, .run = of_9},
       {.rule = "rc.responder.atomic-write.length", .variant = "16", .needs = Need::atomic_write, .run = of_16},
       {.rule = "rc.responder.atomic-write.length",
-       .variant = "8 announced, none brought",
+       .variant = "8 in the RETH, no payload",
        .needs = Need::atomic_write,
        .run = announcing_8_bringing_none},
       {.rule = "rc.responder.atomic-write.misaligned", .variant = "+1", .needs = Need::atomic_write, .run = at_1},

@@ -19,7 +19,7 @@ enum class Verdict : std::uint8_t {
   error,            ///< the tester failed, or the transfer that checks the bench
 };
 std::string_view to_string(Verdict verdict);
-/// Whether it is fail, fail_wrong_code or error.
+/// Returns whether the verdict is fail, fail_wrong_code or error.
 constexpr bool is_failure(Verdict verdict) {
   return verdict == Verdict::fail || verdict == Verdict::fail_wrong_code || verdict == Verdict::error;
 }

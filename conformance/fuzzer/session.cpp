@@ -68,7 +68,7 @@ bool same_end(std::string_view a, std::string_view b) {
 }
 
 bool ends_the_device(const Alarm& alarm) { return alarm.oracle == Oracle::gone || alarm.oracle == Oracle::kernel; }
-/// A kernel continues after a warning, and reports many warnings only once.
+/// Returns whether the device continues: a kernel continues after a warning, and reports many warnings only once.
 bool continues(const Alarm& alarm) {
   return alarm.oracle == Oracle::kernel && alarm.signature.find(warning) != std::string::npos;
 }

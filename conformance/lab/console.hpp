@@ -33,7 +33,7 @@ class ConsoleWatch {
   /// All reports so far. The last one may be incomplete.
   [[nodiscard]] const std::vector<KernelReport>& complaints() const { return complaints_; }
   [[nodiscard]] std::uint64_t count() const { return count_; }
-  /// The kernel panicked.
+  /// Returns whether the kernel panicked.
   [[nodiscard]] bool panicked() const { return panicked_; }
   /// The last lines, oldest first, at most 20.
   [[nodiscard]] const std::vector<std::string>& last_lines() const { return last_; }

@@ -48,7 +48,7 @@ struct Place {
 
 /// Human-readable description of a violation.
 struct Statement {
-  std::string expected, actual;
+  std::string expected, actual;        ///< refer to frames as "frame N"
   std::vector<std::uint64_t> related;  ///< other frames as evidence
 };
 

@@ -82,7 +82,7 @@ struct Clause {
   std::string_view title;     ///< paraphrased title of the section or statement. Empty if the number is sufficient
   bool verified = true;       ///< whether the number is verified
 
-  /// Whether the source is a specification, rather than common practice or a requirement of rdmawire.
+  /// Returns whether the source is a specification, rather than common practice or a requirement of rdmawire.
   [[nodiscard]] constexpr bool is_specification() const { return document != "practice" && document != "rdmawire"; }
 };
 

@@ -37,7 +37,8 @@ bool equal(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
 }
 
-/// Matches in time of at most the product of the lengths: only the last * is retried.
+/// Returns whether `text` matches `pattern`. The time is at most the product of the lengths: only the last * is
+/// retried.
 bool fits(std::string_view text, std::string_view pattern) {
   std::size_t t = 0, p = 0, star = std::string_view::npos, from = 0;
   while (t < text.size()) {

@@ -1,7 +1,10 @@
 #include "conformance/runner/observe.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "conformance/monitors/monitors.hpp"
@@ -48,20 +51,58 @@ tracking::PairEvidence evidence_of(const Pairing& pairing) {
 struct Event {
   std::int64_t time;
   const Step* step;
+  std::uint64_t frame;  ///< position of the frame in the written capture, from 1. 0: the step has no frame
 };
 
 /// Returns frames and pairings in order: at the device if the wire has a constant delay, otherwise at the tester.
 std::vector<Event> in_order(const Transcript& transcript, std::int64_t delay) {
   std::vector<Event> events;
+  std::uint64_t frames = 0;
   for (const Step& step : transcript) {
     const std::int64_t shift = step.kind == Step::Kind::sent ? delay : step.kind == Step::Kind::received ? -delay : 0;
-    if (step.pairing || !step.frame.empty()) events.push_back({step.time + shift, &step});
+    const std::uint64_t frame = step.frame.empty() ? 0 : ++frames;
+    if (step.pairing || frame != 0) events.push_back({step.time + shift, &step, frame});
   }
   // A frame that the device sends at the time when another one arrives counts as sent after that arrival.
   const auto order = [](const Event& event) { return std::pair(event.time, event.step->kind == Step::Kind::received); };
   std::stable_sort(events.begin(), events.end(), [&](const Event& x, const Event& y) { return order(x) < order(y); });
   return events;
 }
+
+/// Replaces frame numbers of the evaluation with frame numbers of the written capture. The tracker requires increasing
+/// numbers, and the capture contains the frames in the tester's order.
+class FrameNumbers {
+ public:
+  void add(std::uint64_t written) { written_.push_back(written); }
+
+  void replace(Violation& violation) const {
+    replace(violation.place.frame);
+    replace(violation.last_frame);
+    replace(violation.statement.expected);
+    replace(violation.statement.actual);
+    for (std::uint64_t& frame : violation.statement.related) replace(frame);
+    for (SequenceEntry& entry : violation.sequence) replace(entry.frame);
+  }
+
+ private:
+  void replace(std::uint64_t& frame) const {
+    if (frame != 0 && frame <= written_.size()) frame = written_[frame - 1];
+  }
+  void replace(std::string& text) const {
+    constexpr std::string_view before = "frame ";
+    for (std::size_t at = text.find(before); at != std::string::npos; at = text.find(before, at)) {
+      at += before.size();
+      std::uint64_t frame = 0;
+      const char* const begin = text.data() + at;
+      const auto [end, error] = std::from_chars(begin, text.data() + text.size(), frame);
+      if (error != std::errc()) continue;
+      replace(frame);
+      text.replace(at, static_cast<std::size_t>(end - begin), std::to_string(frame));
+    }
+  }
+
+  std::vector<std::uint64_t> written_;  // by number of the evaluation, from 1
+};
 
 }  // namespace
 
@@ -91,12 +132,14 @@ Observation observe(const Transcript& transcript, const DeviceUnderTest& device)
   tracking::Tracker tracker(monitors, tracker_options);
   tracking::Dissector dissector;
   tracking::Packet packet;
+  FrameNumbers numbers;
   for (const Event& event : in_order(transcript, wire_delay.value_or(0))) {
     if (event.step->pairing) {
       tracker.pair(evidence_of(*event.step->pairing));
       continue;
     }
     ++packet.number;
+    numbers.add(event.frame);
     packet.time_ns = event.time;
     packet.link = LinkType::ethernet;
     dissector.dissect(packet, event.step->frame, static_cast<std::uint32_t>(event.step->frame.size()));
@@ -109,7 +152,7 @@ Observation observe(const Transcript& transcript, const DeviceUnderTest& device)
   for (std::size_t rule = 0; rule < rules.size(); ++rule)
     if (judge.counters()[rule].evaluated() != 0) observation.counters.emplace(rule, judge.counters()[rule]);
   for (const Violation& violation : judge.violations())
-    if (violation.count != 0) observation.violations.push_back(violation);
+    if (violation.count != 0) numbers.replace(observation.violations.emplace_back(violation));
   std::sort(observation.violations.begin(), observation.violations.end(),
             [](const Violation& x, const Violation& y) { return x.place.frame < y.place.frame; });
   return observation;

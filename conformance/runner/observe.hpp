@@ -14,7 +14,8 @@ namespace rdmawire::conformance {
 
 struct Observation {
   std::map<std::size_t, ResultCounters> counters{};  ///< by index of `rules`. Only evaluated rules
-  std::vector<Violation> violations{};               ///< in the order of their first frames. Frames are numbered from 1
+  std::vector<Violation> violations{};               ///< in the order of their first frames. Frame numbers are those of
+                                                     ///< the written capture, from 1
 
   /// Adds the counters of another case.
   void add(const Observation& other);

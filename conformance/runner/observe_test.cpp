@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
+#include <vector>
 
 #include "conformance/monitors/monitored.hpp"
 #include "conformance/monitors/run.hpp"
@@ -81,6 +83,26 @@ TEST(Observe, FaultyDeviceIsReported) {
   EXPECT_EQ(result.observed.violations.front().of().alias, "RSP-003");
   EXPECT_EQ(result.observed.counters.at(RuleId("rc.responder.ack.asked-for-once").index()).violated,
             result.observed.violations.front().count);
+}
+
+// At the device, the first NAK precedes the second SEND. The capture is written in the tester's order: SEND, SEND, NAK,
+// NAK.
+TEST(Observe, FrameNumbersAreThoseOfWrittenCapture) {
+  const CaseResult result = run(find_case("rc.responder.psn.sequence-error"), {"naks-every-packet"});
+  std::vector<std::uint64_t> received;
+  std::uint64_t frames = 0;
+  for (const Step& step : result.transcript) {
+    if (!step.frame.empty()) ++frames;
+    if (step.kind == Step::Kind::received) received.push_back(frames);
+  }
+  EXPECT_EQ(received, (std::vector<std::uint64_t>{3, 4}));
+  ASSERT_EQ(result.observed.violations.size(), 1U);
+  const Violation& violation = result.observed.violations.front();
+  EXPECT_EQ(violation.of().alias, "RSP-009");
+  EXPECT_EQ(violation.place.frame, 4U);
+  EXPECT_EQ(violation.last_frame, 4U);
+  EXPECT_EQ(violation.statement.actual, "a further NAK with the same PSN; the previous one is frame 3");
+  EXPECT_EQ(violation.statement.related, std::vector<std::uint64_t>{3});
 }
 
 TEST(Observe, TesterIsNotChecked) {

@@ -71,7 +71,7 @@ constexpr std::uint32_t psns_of_read(std::uint32_t length, std::uint32_t mtu) {
   return (length - 1) / mtu + 1;
 }
 
-/// Path MTUs: 256, 512, 1024, 2048, 4096 bytes of payload.
+/// Returns whether `bytes` is a path MTU: 256, 512, 1024, 2048 or 4096 bytes of payload.
 constexpr bool is_path_mtu(std::uint32_t bytes) { return bytes >= 256 && bytes <= 4096 && (bytes & (bytes - 1)) == 0; }
 
 }  // namespace rdmawire::machines

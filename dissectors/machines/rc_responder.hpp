@@ -34,8 +34,8 @@ struct RcRequest {
 constexpr bool is_atomic(Operation operation) {
   return operation == Operation::compare_swap || operation == Operation::fetch_add;
 }
-/// Operations whose response the responder keeps for duplicates: READs, atomics, and the operations of A19 with a
-/// READ response.
+/// Returns whether the responder keeps the operation's response for duplicates: READs, atomics, and the operations of
+/// A19 with a READ response.
 constexpr bool keeps_answer(Operation operation) {
   return operation == Operation::rdma_read_request || is_atomic(operation) || operation == Operation::atomic_write ||
          operation == Operation::flush;

@@ -52,7 +52,7 @@ unsigned long hwcap() {
   }();
   return bits;
 }
-// Cortex-A57, Cortex-A72 and Neoverse N1: ISA-L does not use their PMULL.
+// Returns whether the processor is a Cortex-A57, a Cortex-A72 or a Neoverse N1: ISA-L does not use their PMULL.
 bool isal_avoids_pmull() {
 #if defined(__linux__)
   if (!(hwcap() & hwcap_cpuid)) return false;

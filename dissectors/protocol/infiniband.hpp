@@ -265,7 +265,7 @@ struct DcEth {
       field("src_qp", 8, 24, "the sender's queue pair, as observed").hex(),
       field("opaque", 32, 128, "not published").as(Display::bytes),
   };
-  /// In RD, the first byte after the BTH is the reserved (zero) byte of the RDETH. In DC it is the kind of the header.
+  /// In RD, the first byte after the BTH is the reserved (zero) byte of the RDETH. In DC, it is the kind of the header.
   static constexpr bool recognizes(const std::uint8_t* after_bth) { return (after_bth[0] & 0xfe) == 0x10; }
 };
 

@@ -106,7 +106,7 @@ enum class Certainty : std::uint8_t {
 };
 std::string_view to_string(Certainty certainty);
 
-/// What the capture does not show, which would make the cause certain.
+/// Facts that the capture does not show, and that would make the cause certain.
 enum class Unobserved : std::uint8_t {
   nothing,
   send_order,  ///< in which order the sender sent: the IP identifications are constant or random

@@ -71,7 +71,7 @@ struct TcpSegment {
   bool has_acknowledged = false;
   bool anew = false;        ///< the sender's offsets restart with this segment, because it is too far from the stream
   bool keep_alive = false;  ///< RFC 9293, 3.8.4
-  bool fin = false, reset = false;  ///< reset: only inside of the window. RFC 9293, 3.10.7.4
+  bool fin = false, reset = false;  ///< reset: only inside the window. RFC 9293, 3.10.7.4
 };
 
 struct Packet {

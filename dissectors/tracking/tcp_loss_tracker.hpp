@@ -67,7 +67,7 @@ class TcpLossTracker {
   [[nodiscard]] std::uint64_t outstanding() const {
     return started_ && acknowledged_known_ && acknowledged_ < highest_ ? highest_ - acknowledged_ : 0;
   }
-  /// Whether all bytes before `offset` are acknowledged.
+  /// Returns whether all bytes before `offset` are acknowledged.
   [[nodiscard]] bool acknowledged(std::uint64_t offset) const { return acknowledged_known_ && offset <= acknowledged_; }
   [[nodiscard]] std::uint64_t acknowledging_frame() const { return acknowledged_frame_; }
   [[nodiscard]] std::int64_t acknowledging_time() const { return acknowledged_time_; }

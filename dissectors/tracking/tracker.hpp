@@ -76,7 +76,7 @@ class Tracker {
   void fetch_slot(const Prefetcher& packet) const;
   void fetch_connection(const Prefetcher& packet) const;
   void fetch_requests(const Prefetcher& packet) const;
-  /// Whether prefetching is useful: false if the connections fit into the cache.
+  /// Returns whether prefetching is useful: false if the connections fit into the cache.
   [[nodiscard]] bool worth_fetching() const;
 
   /// Connections and waiting packets evicted because a table was full.

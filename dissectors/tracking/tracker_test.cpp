@@ -16,7 +16,7 @@ namespace {
 
 using namespace testing;
 
-/// Packets of InfiniBand's transport except management.
+/// Returns whether the packet belongs to InfiniBand's transport, except management.
 bool counts(const Packet& packet) {
   const auto bth = packet.stack.get<Bth>();
   if (!bth) return false;

@@ -63,8 +63,8 @@ void reject_none(py::detail::function_record* record) {
   }
 }
 
-/// Whether `object` is of a class of the module, and its constructor was not called: cls.__new__(cls). pybind11 passes
-/// uninitialized memory otherwise.
+/// Returns whether `object` is of a class of the module, and its constructor was not called: cls.__new__(cls). pybind11
+/// passes uninitialized memory otherwise.
 bool is_unfinished(PyObject* object) {
   static PyTypeObject* const metaclass = py::detail::get_internals().default_metaclass;
   if (!PyObject_TypeCheck(reinterpret_cast<PyObject*>(Py_TYPE(object)), metaclass)) return false;

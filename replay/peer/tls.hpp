@@ -53,11 +53,11 @@ class TlsChannel {
   /// Bytes for the peer.
   [[nodiscard]] std::string take_output();
 
-  /// The handshake is complete: the peer has the same key.
+  /// Returns whether the handshake is complete: the peer has the same key.
   [[nodiscard]] bool established() const;
-  /// The peer ended the connection in an orderly way.
+  /// Returns whether the peer ended the connection in an orderly way.
   [[nodiscard]] bool closed() const;
-  /// The peer's first byte belongs to no TLS record.
+  /// Returns whether the peer's first byte belongs to no TLS record.
   [[nodiscard]] bool peer_sends_plain_text() const;
   /// ID of the key in use. An agent returns "" until it receives the ID.
   [[nodiscard]] const std::string& key_id() const;

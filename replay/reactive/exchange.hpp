@@ -98,7 +98,7 @@ struct Exchange {
   std::optional<MpaSetup> mpa;          ///< iWARP only. PSNs are unused
 
   [[nodiscard]] bool is_iwarp() const { return connection.service == tracking::Service::iwarp; }
-  /// UC: no acknowledgements and no retransmissions.
+  /// True for UC: no acknowledgements and no retransmissions.
   [[nodiscard]] bool is_unreliable() const { return connection.service == tracking::Service::uc; }
 };
 

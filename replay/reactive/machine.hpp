@@ -78,9 +78,10 @@ class RoceMachine {
   Actions on_received(const ReceivedPacket& packet, std::int64_t now);
   Actions on_timer(std::int64_t now);
 
-  /// All messages are sent and all responses are received.
+  /// Returns whether all messages are sent and all responses are received.
   [[nodiscard]] bool done() const;
-  /// The peer sent the captured fatal NAK. Its QP is in the error state and the connection is over.
+  /// Returns whether the peer sent the captured fatal NAK. Its QP is then in the Error state, and the connection is
+  /// over.
   [[nodiscard]] bool refused() const { return refused_; }
   /// One sentence. Empty if the replay can continue.
   [[nodiscard]] const std::string& failure() const { return failure_; }

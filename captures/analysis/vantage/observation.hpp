@@ -72,7 +72,7 @@ enum class IdentityBy : std::uint8_t {
 /// packets other than RDMA and TCP, for fragments, and for packets truncated before the end of the identity's input.
 bool observe(Observation& observation, const tracking::Packet& packet, IdentityBy by);
 
-/// Whether the packet is RDMA and truncated before the ICRC.
+/// Returns whether the packet is RDMA and truncated before the ICRC.
 bool cut_before_icrc(const tracking::Packet& packet);
 
 }  // namespace rdmawire::captures::vantage

@@ -332,7 +332,7 @@ std::span<const Case> all() {
       {.rule = "ddp.data-sink.length.buffer-too-small",
        .variant = "middle segment",
        .run = too_long_in_a_middle_segment},
-      {.rule = "ddp.data-sink.length.buffer-too-small", .variant = "not by any", .run = as_long_as_the_buffer},
+      {.rule = "ddp.data-sink.length.buffer-too-small", .variant = "equal to the buffer", .run = as_long_as_the_buffer},
       {.rule = "ddp.data-sink.length.zero-delivered", .variant = "at the start", .run = nothing_at_the_begin},
       {.rule = "ddp.data-sink.length.zero-delivered", .variant = "after the buffer", .run = nothing_after_the_buffer},
       {.rule = "ddp.data-sink.length.zero-delivered", .variant = "last segment", .run = nothing_as_the_last},

@@ -243,7 +243,7 @@ std::span<const Case> all() {
        .role = Role::requester,
        .run = its_own_request_back},
       {.rule = "mpa.receiver.frame.never-ends",
-       .variant = "inside of a reply",
+       .variant = "inside a reply",
        .role = Role::requester,
        .run = a_reply_that_stops},
       {.rule = "mpa.receiver.revision.unknown",

@@ -182,7 +182,7 @@ std::span<const Case> all() {
        .needs = Need::atomics,
        .run = device_requests_with_version_1},
       {.rule = "rdmap.endpoint.extension.version",
-       .variant = "not looked at",
+       .variant = "Invalidate STag ignored",
        .needs = Need::atomics,
        .run = invalidate_stag_is_not_looked_at},
   };

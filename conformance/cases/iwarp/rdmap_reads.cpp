@@ -476,7 +476,7 @@ std::span<const Case> all() {
        .run = a_long_write_is_read_back},
       {.rule = "rdmap.responder.order.write-after-read", .run = a_write_after_a_read},
       {.rule = "rdmap.requester.response.where-it-says",
-       .variant = "memory that is not open",
+       .variant = "memory without remote access",
        .role = requester,
        .run = to_memory_that_is_not_open},
       {.rule = "rdmap.requester.response.where-it-says",

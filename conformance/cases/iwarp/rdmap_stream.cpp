@@ -323,7 +323,7 @@ std::span<const Case> all() {
        .run = a_fenced_send},
       {.rule = "rdmap.sender.terminate.then-silence", .variant = "Sends posted", .run = with_sends_posted},
       {.rule = "rdmap.sender.terminate.then-silence",
-       .variant = "RDMA Reads to be answered",
+       .variant = "pending RDMA Read Requests",
        .run = with_reads_to_answer},
       {.rule = "rdmap.sender.terminate.then-silence",
        .variant = "Sends posted after it",

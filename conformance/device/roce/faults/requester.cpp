@@ -31,7 +31,7 @@ void believe_answered(Requester& at, Psn through) {
 
 /// The part of a READ that a response packet belongs to.
 struct ReadPart {
-  std::uint32_t index = 0;   ///< of the packet in the response
+  std::uint32_t index = 0;   ///< the packet's position in the response
   std::uint32_t wanted = 0;  ///< bytes
   bool last = false;
 };
