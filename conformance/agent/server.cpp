@@ -130,7 +130,7 @@ class Server::Connection {
   [[nodiscard]] int descriptor() const { return descriptor_; }
   [[nodiscard]] const std::string& address() const { return from_.address; }
   [[nodiscard]] const std::string& site() const { return from_.site; }
-  /// Returns whether the peer is not authenticated. In plain text: whether it has no session.
+  /// Returns whether the peer is not authenticated. Without TLS: whether it has no session.
   [[nodiscard]] bool stranger() const { return tls_ ? !tls_->established() : conversation_.session() == nullptr; }
   /// Returns whether nothing was read yet, because start() was not called.
   [[nodiscard]] bool held() const { return held_; }

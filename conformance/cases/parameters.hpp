@@ -7,10 +7,10 @@
 /// its own, so that known results, reports, `--only` and `--resume` work without a change. transfers.cpp is the first
 /// file of such cases.
 ///
-/// To add a parameter: add its values to the declaration, its field to the row's structure, and its effect to the steps
-/// that set up the connection. Values that not every device supports belong in separate rows after those in `given`, so
-/// that all other pairs are tested on every device. An expectation that depends on a parameter is computed in the case,
-/// from the clause.
+/// Steps for a new parameter: add its values to the declaration, its field to the row's structure, and its effect to
+/// the steps that set up the connection. Values that not every device supports belong in separate rows after those in
+/// `given`, so that all other pairs are tested on every device. An expectation that depends on a parameter is computed
+/// in the case, from the clause.
 ///
 /// The number of rows increases with the product of the two largest parameters and with the logarithm of their number,
 /// so further parameters of the catalog (access rights, SGEs, max_rd_atomic, history, …) need few further rows.

@@ -85,7 +85,7 @@ TEST(Observe, FaultyDeviceIsReported) {
             result.observed.violations.front().count);
 }
 
-// At the device, the first NAK precedes the second SEND. The capture is written in the tester's order: SEND, SEND, NAK,
+// The first NAK precedes the second SEND at the device. The capture is written in the tester's order: SEND, SEND, NAK,
 // NAK.
 TEST(Observe, FrameNumbersAreThoseOfWrittenCapture) {
   const CaseResult result = run(find_case("rc.responder.psn.sequence-error"), {"naks-every-packet"});

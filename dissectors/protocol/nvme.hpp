@@ -112,7 +112,7 @@ inline constexpr Names nvme_sgl_subtype_names{
 namespace detail {
 constexpr bool nvme_sgl_is_keyed(const std::uint8_t* h) { return h[39] >> 4 == nvme::keyed_data_block; }
 constexpr bool nvme_sgl_is_plain(const std::uint8_t* h) { return !nvme_sgl_is_keyed(h); }
-// True for Connect and the two Authentication commands. In the others, the descriptor's bytes are reserved.
+// True for Connect and the two Authentication commands. The descriptor's bytes are reserved in the others.
 constexpr bool nvme_fabrics_has_data(const std::uint8_t* h) {
   return h[4] == nvme::fabrics_type::connect || h[4] == nvme::fabrics_type::authentication_send ||
          h[4] == nvme::fabrics_type::authentication_receive;
