@@ -251,7 +251,6 @@ void Requester::settle_suspect(bool lost, const TransportPacket* proof, const Re
 bool Requester::answers_retransmission(const TransportPacket& response) const {
   const std::int64_t retransmitted = trouble_->suspect.retransmitted;
   if (retransmitted == 0) return false;
-  constexpr std::uint8_t enough_samples = 8;
   return response_samples_ < enough_samples || response.time - retransmitted >= fastest_response_ / 8 * 7;
 }
 
@@ -302,8 +301,9 @@ void Requester::lost_before_capture(const SentPacket& gap, Psn filled, const Tra
 // requester has received the missing response in between, so that response was late.
 bool Requester::restarts_further(const TransportPacket& packet, const Waiting* read) {
   LossEpisode& t = trouble();
-  const bool further = read && t.implied_time != 0 && packet.psn - t.implied_psn >= 0 &&
-                       t.implied_psn - read->first >= 0 && packet.time - t.implied_time < fastest_response_ / 2;
+  const bool further = read && response_samples_ >= enough_samples && t.implied_time != 0 &&
+                       packet.psn - t.implied_psn >= 0 && t.implied_psn - read->first >= 0 &&
+                       packet.time - t.implied_time < fastest_response_ / 2;
   t.implied_psn = packet.psn;
   t.implied_time = packet.time;
   return further;
