@@ -98,7 +98,7 @@ TEST(Attribution, SeveralImpairmentsAreNamed) {
                                    {Label::duplicated, 72, 42}});
   expect_at_least(score.recoveries, {{Label::lost_before, 65, 55},
                                      {Label::corrupted, 60, 78},
-                                     {Label::reordered_before, 80, 44},
+                                     {Label::reordered_before, 80, 42},
                                      {Label::not_ready, 96, 86},
                                      {Label::timeout, 94, 76}});
 }

@@ -138,7 +138,7 @@ const Command& CmJoin::command() {
         .does =
             "Joins a multicast group. The event `multicast_join` follows, with `ah` (arguments of `create_ah`), "
             "`qp_num` and `qkey`, or `multicast_error`. Destroying the handle leaves the group.",
-        .arguments = {required<&CmJoin::address>("address", "the group"),
+        .arguments = {required<&CmJoin::address>("address", "the address of the multicast group"),
                       optional<&CmJoin::qp>("qp", "a UD QP, which is changed to RTS and attached"),
                       optional<&CmJoin::send_only>("send_only")},
         .result = {required<&Result::cm_id>("cm_id")},
