@@ -10,7 +10,7 @@ namespace rdmawire::tracking {
 namespace {
 
 using Use = MpaModes::Use;
-using Arrival = TcpStream::Arrival;
+using SegmentArrival = TcpStream::Arrival;
 
 // MSS if the SYN has no MSS option. RFC 9293, 3.7.1
 constexpr std::uint16_t default_mss = 536, default_mss_ipv6 = 1220;
@@ -102,19 +102,19 @@ class MpaConnections::LiveAnalysis final : public TcpStream::Sink, public MpaStr
       : all_(all), connection_(connection), from_high_(from_high), packet_(packet), verify_(verify) {}
 
   void segment(std::uint32_t seq, std::uint32_t length, Bytes captured, bool plain) {
-    const Arrival arrival = accept(seq, length, captured, plain);
+    const SegmentArrival arrival = accept(seq, length, captured, plain);
     if (!connection_.info) return;
     packet_.tcp.length = length;
     packet_.tcp.offset = segment_from_;
     packet_.tcp.sender_known = direction().tcp.started();
-    packet_.tcp.keep_alive = arrival == Arrival::keep_alive;
-    packet_.tcp.anew = arrival == Arrival::beyond;
+    packet_.tcp.keep_alive = arrival == SegmentArrival::keep_alive;
+    packet_.tcp.anew = arrival == SegmentArrival::beyond;
     switch (arrival) {
-      case Arrival::keep_alive: note("TCP keep-alive"); break;
-      case Arrival::retransmission: note("TCP retransmission"); break;
-      case Arrival::ahead: note("TCP segment ahead: earlier bytes are missing so far"); break;
-      case Arrival::fills_gap: note("TCP segment fills a gap"); break;
-      case Arrival::beyond: note("TCP segment far from the stream: treated as a new connection"); break;
+      case SegmentArrival::keep_alive: note("TCP keep-alive"); break;
+      case SegmentArrival::retransmission: note("TCP retransmission"); break;
+      case SegmentArrival::ahead: note("TCP segment ahead: earlier bytes are missing so far"); break;
+      case SegmentArrival::fills_gap: note("TCP segment fills a gap"); break;
+      case SegmentArrival::beyond: note("TCP segment far from the stream: treated as a new connection"); break;
       default: break;
     }
     // Complete the PDUs of the packet that identified the connection as iWARP.
@@ -199,7 +199,7 @@ class MpaConnections::LiveAnalysis final : public TcpStream::Sink, public MpaStr
   Direction& direction() { return connection_.directions[from_high_]; }
   Direction& other() { return connection_.directions[!from_high_]; }
 
-  Arrival accept(std::uint32_t seq, std::uint32_t length, Bytes captured, bool plain) {
+  SegmentArrival accept(std::uint32_t seq, std::uint32_t length, Bytes captured, bool plain) {
     TcpStream& tcp = direction().tcp;
     if (!tcp.started() && length) {
       tcp.start(seq);
@@ -208,8 +208,8 @@ class MpaConnections::LiveAnalysis final : public TcpStream::Sink, public MpaStr
     }
     segment_from_ = tcp.offset_of(seq);
     captured_ = captured.size();
-    const Arrival arrival = tcp.accept(seq, length, captured, plain, *this);
-    if (arrival != Arrival::beyond) return arrival;
+    const SegmentArrival arrival = tcp.accept(seq, length, captured, plain, *this);
+    if (arrival != SegmentArrival::beyond) return arrival;
     tcp.start(seq);
     direction().mpa.start(false);
     segment_from_ = tcp.offset_of(seq);
