@@ -9,7 +9,8 @@
 #     TEST_USES target...       additional libraries of the tests
 #     BENCHMARKS file_bench.cpp...  one Google Benchmark program: NAME_bench
 #     BENCHMARK_USES target...  additional libraries of the benchmarks (for comparison)
-#     FUZZERS file_fuzz.cpp...) one libFuzzer program per file
+#     FUZZERS file_fuzz.cpp...  one libFuzzer program per file
+#     FUZZER_USES target...)    additional libraries of the fuzz targets
 #
 # scripts/check-layering checks the #include lines between components.
 
@@ -103,7 +104,7 @@ function(rdmawire_generated name)
 endfunction()
 
 function(rdmawire_component name)
-  cmake_parse_arguments(COMPONENT "COLD;NO_PRECOMPILED" "" "SOURCES;USES;TESTS;TEST_USES;BENCHMARKS;BENCHMARK_USES;FUZZERS" ${ARGN})
+  cmake_parse_arguments(COMPONENT "COLD;NO_PRECOMPILED" "" "SOURCES;USES;TESTS;TEST_USES;BENCHMARKS;BENCHMARK_USES;FUZZERS;FUZZER_USES" ${ARGN})
   set(target rdmawire_${name})
   add_library(${target} STATIC ${COMPONENT_SOURCES})
   add_library(rdmawire::${name} ALIAS ${target})
@@ -146,7 +147,7 @@ function(rdmawire_component name)
     foreach(source IN LISTS COMPONENT_FUZZERS)
       get_filename_component(fuzzer ${source} NAME_WE)
       add_executable(${fuzzer} ${source})
-      target_link_libraries(${fuzzer} PRIVATE ${target} rdmawire_flags)
+      target_link_libraries(${fuzzer} PRIVATE ${target} rdmawire_flags ${COMPONENT_FUZZER_USES})
       target_link_options(${fuzzer} PRIVATE -fsanitize=fuzzer)
       set_property(GLOBAL APPEND PROPERTY RDMAWIRE_FUZZERS ${fuzzer})
       set_property(GLOBAL APPEND_STRING PROPERTY RDMAWIRE_FUZZERS_LIST
