@@ -18,7 +18,7 @@ constexpr std::uint8_t remote_protection = errors::protection_rights.type,
                        remote_operation = errors::rdmap_version.type;
 
 template <std::size_t Size>
-bool names(const Name (&table)[Size], std::uint8_t code) {
+bool has_name_for(const Name (&table)[Size], std::uint8_t code) {
   return std::any_of(std::begin(table), std::end(table), [&](const Name& name) { return name.value == code; });
 }
 
@@ -26,16 +26,16 @@ bool names(const Name (&table)[Size], std::uint8_t code) {
 bool is_defined(IwarpError error) {
   if (error.layer == terminate_layer::rdma) {
     if (error.type == errors::local_catastrophic.type) return true;  // any code
-    if (error.type == remote_protection) return names(terminate_protection_entries, error.code);
-    return error.type == remote_operation && names(terminate_operation_entries, error.code);
+    if (error.type == remote_protection) return has_name_for(terminate_protection_entries, error.code);
+    return error.type == remote_operation && has_name_for(terminate_operation_entries, error.code);
   }
   if (error.layer == terminate_layer::ddp) {
-    if (error.type == errors::ddp_local_catastrophic.type) return names(terminate_ddp_local_entries, error.code);
-    if (error.type == errors::tagged_bounds.type) return names(terminate_tagged_entries, error.code);
-    return error.type == errors::untagged_no_buffer.type && names(terminate_untagged_entries, error.code);
+    if (error.type == errors::ddp_local_catastrophic.type) return has_name_for(terminate_ddp_local_entries, error.code);
+    if (error.type == errors::tagged_bounds.type) return has_name_for(terminate_tagged_entries, error.code);
+    return error.type == errors::untagged_no_buffer.type && has_name_for(terminate_untagged_entries, error.code);
   }
   return error.layer == terminate_layer::llp && error.type == errors::crc.type &&
-         names(terminate_mpa_entries, error.code);
+         has_name_for(terminate_mpa_entries, error.code);
 }
 
 std::string spoken(IwarpError error) {

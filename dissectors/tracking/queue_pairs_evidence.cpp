@@ -165,6 +165,8 @@ void QueuePairs::finish(const Moment& last) {
   std::size_t ended = 0;
   for (Index at : order) {
     if (is_single(at)) {
+      // It may have been evicted since, or restored as a candidate of another direction.
+      if (!singles_[at ^ single_bit]) continue;
       // No other direction refers to it.
       close_reason(expand(at), CloseReason::ended, last_.time);
       if (++ended % often == 0) singles_.shrink();

@@ -57,6 +57,8 @@ struct Vocabulary {
   std::shared_ptr<const Words> events = words_of_enumeration<tracking::EventKind>(tracking::event_kinds);
   std::shared_ptr<const Words> causes = words_of_enumeration<tracking::Cause>(tracking::causes);
   std::shared_ptr<const Words> severities = words_of_enumeration<tracking::Severity>();
+  std::shared_ptr<const Words> certainties = words_of_enumeration<tracking::Certainty>();
+  std::shared_ptr<const Words> unobserved = words_of_enumeration<tracking::Unobserved>(tracking::unobserved_values);
   std::shared_ptr<const Words> services = words_of_enumeration<tracking::Service>();
   std::shared_ptr<const Words> paired_by = words_of_enumeration<tracking::JoinedBy>();
   std::shared_ptr<const Words> confidences = words_of_enumeration<tracking::Confidence>();
@@ -162,6 +164,8 @@ void event_cells(Cells& to, const Event& e) {
   to.word("kind", v.events, to_string(e.kind));
   to.word("cause", v.causes, to_string(e.cause));
   to.word("severity", v.severities, to_string(tracking::event_rows[static_cast<std::size_t>(e.kind)].severity));
+  to.word("confidence", v.certainties, to_string(e.certainty));
+  to.word_if("not_observed", v.unobserved, e.unobserved != tracking::Unobserved::nothing, to_string(e.unobserved));
   to.frame_if("connection", e.connection);
   to.word("end", v.ends, name_of(e.end));
   to.frame_if("frame", e.frame);

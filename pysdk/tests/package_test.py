@@ -28,4 +28,4 @@ def test_missing_library_error_names_library_and_remedy(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", "import rdmawire"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1
-    assert "libssl.so.3" in done.stderr and "install the wheel" in done.stderr
+    assert "libssl.so.3" in done.stderr and "install it, or the wheel" in done.stderr
