@@ -384,7 +384,7 @@ def test_ctrl_c_interrupts_analysis(large, statement):
     code = (
         f"import numpy, rdmawire\nfile = {str(large)!r}\n"
         "from rdmawire import _core\n"
-        "run = _core.AnalysisRun([file] * 20, '', '', '', 0, 1, [], [], 0, True, '')\n"
+        "run = _core.AnalysisRun([file] * 20, '', '', '', 0, 1, [], [], 0, True, '1G')\n"
         f"print(1, flush=True)\nwhile True: {statement}"
     )
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
