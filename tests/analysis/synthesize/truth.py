@@ -11,8 +11,8 @@ retransmission      a PSN at or below an earlier captured PSN is retransmitted, 
   corrupted           the same, but a packet is captured with a bad ICRC
   implied_nak         a captured READ response or ACK skips a READ response, and the request for the remaining part
                       follows within microseconds
-  spurious            all retransmitted packets were acknowledged before, at the capture point. `timeout` is accepted too
-                      for partly acknowledged packets and READs
+  spurious            all retransmitted packets were acknowledged before, at the capture point. `timeout` is accepted
+                      too: the ACK may have been lost after the capture point
 lost_in_network     missing PSNs, or captured ones that were not received. A NAK or a READ request for the rest
                     indicates the first. before_capture: the first transmissions were not captured, and the event has
                     the size of the gap. after_capture: they were captured, and at least the indicated one was lost.
@@ -225,7 +225,7 @@ class _Deriver:
         acknowledged = self.acknowledged[first]
         causes = ["timeout"]
         if acknowledged >= last.seq + last.span - 1:
-            causes = ["spurious"]
+            causes = ["spurious", "timeout"]  # timeout: the ACK was lost after the capture point
         elif acknowledged >= first.seq:
             causes = ["timeout", "spurious"]
         # The receiver had everything, and its response was later than the timer: both causes are accepted.
