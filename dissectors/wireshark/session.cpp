@@ -786,10 +786,14 @@ void Session::event(const Connection* connection, const Event& event) {
   const std::size_t index = events_.end();
   events_.add(event);
   link(event.frame, What::event, index);
-  if (event.kind == tracking::EventKind::retransmission || event.kind == tracking::EventKind::tcp_retransmission)
-    requests_of(event.connection, event.end)
-        .rounds.push_back({static_cast<std::uint32_t>(event.frame), static_cast<std::uint32_t>(event.last_frame),
-                           static_cast<std::uint32_t>(index)});
+  if (event.kind == tracking::EventKind::retransmission || event.kind == tracking::EventKind::tcp_retransmission) {
+    auto& rounds = requests_of(event.connection, event.end).rounds;
+    // A recovery that waited for evidence is reported after later ones.
+    const auto place = std::upper_bound(rounds.begin(), rounds.end(), event.frame,
+                                        [](std::uint64_t one, const RoundPlace& round) { return one < round.frame; });
+    rounds.insert(place, {static_cast<std::uint32_t>(event.frame), static_cast<std::uint32_t>(event.last_frame),
+                          static_cast<std::uint32_t>(index)});
+  }
   if (event.kind == tracking::EventKind::retransmission || event.kind == tracking::EventKind::tcp_retransmission ||
       event.kind == tracking::EventKind::duplicate)
     requests_of(event.connection, event.end).open_round.frame = 0;
