@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -20,6 +21,29 @@ namespace rdmawire::cli {
 
 namespace {
 bool colors_are_used = false;
+
+/// Memory that is released when an allocation fails. Destructors of JSON values and error messages allocate while the
+/// exception is handled, and a second failure would terminate the program.
+class MemoryReserve {
+ public:
+  MemoryReserve() : earlier_(std::set_new_handler(release)) { kept = std::malloc(size); }
+  MemoryReserve(const MemoryReserve&) = delete;
+  MemoryReserve& operator=(const MemoryReserve&) = delete;
+  ~MemoryReserve() {
+    std::set_new_handler(earlier_);
+    std::free(kept.exchange(nullptr));
+  }
+
+ private:
+  static constexpr std::size_t size = std::size_t{32} << 20;
+  /// Called by operator new in any thread.
+  static void release() {
+    std::free(kept.exchange(nullptr));
+    throw std::bad_alloc();
+  }
+  static inline std::atomic<void*> kept = nullptr;
+  std::new_handler earlier_;
+};
 }  // namespace
 
 void report_error(std::string_view message) { fmt::print(stderr, "rdmawire: {}\n", output::printable_lines(message)); }
@@ -55,6 +79,7 @@ Exit with_less_memory(std::uint64_t memory, const std::vector<std::string>& file
                       const std::function<Exit(std::uint64_t)>& work) {
   for (bool again = false;; again = true) {
     try {
+      const MemoryReserve reserve;
       const Exit exit = work(memory);
       return again ? Exit::error : exit;
     } catch (const std::bad_alloc&) {
@@ -62,10 +87,9 @@ Exit with_less_memory(std::uint64_t memory, const std::vector<std::string>& file
         std::error_code error;
         return std::filesystem::is_regular_file(file, error);
       });
-      if (!repeats || memory <= captures::analysis::least_memory / 4) throw;
+      if (!repeats || memory <= captures::analysis::smallest_attempt) throw;
     }
-    report_error(fmt::format("out of memory with a limit of {}: the capture was analyzed again with a quarter of it",
-                             captures::analysis::memory_text(memory)));
+    report_error(captures::analysis::retry_text(memory));
     memory /= 4;
   }
 }

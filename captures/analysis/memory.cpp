@@ -51,6 +51,14 @@ std::string memory_text(std::uint64_t bytes) {
   return fmt::format("{} {}", bytes, names[unit]);
 }
 
+std::string out_of_memory_text(std::uint64_t limit) {
+  return fmt::format("out of memory with a limit of {}", memory_text(limit));
+}
+
+std::string retry_text(std::uint64_t limit) {
+  return out_of_memory_text(limit) + ": the captures are read again with a quarter of this limit";
+}
+
 // Measured with tests/memory/flood.py. The sum of all parts at their limits is about 80 % of `memory`: the rest is for
 // the program, for tables that grow (old and new exist at the same time), and for the allocator.
 void limit_memory(std::uint64_t memory, tracking::TrackerOptions& tracker, tracking::DissectorOptions& dissector) {

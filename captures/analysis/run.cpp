@@ -11,8 +11,6 @@
 namespace rdmawire::captures::analysis {
 namespace {
 
-constexpr std::uint64_t smallest_attempt = least_memory / 4;
-
 // run() passes the addresses of all frames to every shard, so that the number of shards does not affect the result.
 tracking::TrackerOptions tracker_options(const RunOptions& options) {
   tracking::TrackerOptions result = options.tracker;
@@ -225,7 +223,8 @@ bool Pipeline::gives_up() {
   append_levels(levels);
   return state_->shares->publish(state_->shard, levels, dropped());
 }
-// The tracker's state can be inconsistent. What it reported before is in the analysis.
+// The tracker's state can be inconsistent, so its open connections are dropped. Its earlier reports are in the
+// analysis.
 void Pipeline::out_of_memory() {
   State& s = *state_;
   s.enqueued = s.processed;
@@ -368,12 +367,10 @@ RunResult run(const RunOptions& given) {
     }
     if (options.memory <= smallest_attempt) {
       result.errors = errors;
-      result.errors.push_back(fmt::format("out of memory with a limit of {}", memory_text(options.memory)));
+      result.errors.push_back(out_of_memory_text(options.memory));
       return result;
     }
-    errors.push_back(
-        fmt::format("out of memory with a limit of {}: the capture was analyzed again with a quarter of it",
-                    memory_text(options.memory)));
+    errors.push_back(retry_text(options.memory));
     options.memory /= 4;
     options = within_memory(options);
   }

@@ -67,7 +67,7 @@ class Shard final : public analysis::FrameConsumer {
     append_levels(levels);
     return shares_->publish(shard_, levels, dropped());
   }
-  // The tracker's state can be inconsistent. What it reported before is evaluated.
+  // The tracker's state can be inconsistent, so its open connections are dropped. Its earlier reports are evaluated.
   void out_of_memory() override {
     tracker_.reset();
     if (shares_) shares_->set_exceeded();
@@ -233,14 +233,12 @@ CheckResult check(const CheckOptions& given) {
       shards = 1;
       continue;
     }
-    if (options.memory <= analysis::least_memory / 4) {
+    if (options.memory <= analysis::smallest_attempt) {
       result = empty;
-      result.troubles.push_back(fmt::format("out of memory with a limit of {}", analysis::memory_text(options.memory)));
+      result.troubles.push_back(analysis::out_of_memory_text(options.memory));
       return result;
     }
-    empty.troubles.push_back(
-        fmt::format("out of memory with a limit of {}: the capture was checked again with a quarter of it",
-                    analysis::memory_text(options.memory)));
+    empty.troubles.push_back(analysis::retry_text(options.memory));
     options.memory /= 4;
     options = within_memory(options);
     empty.input.memory = options.memory;
