@@ -38,7 +38,7 @@ void require(bool holds, const char* what, std::uint64_t record) {
   std::abort();
 }
 
-/// Whether the times are equal, except for what the readers do on purpose: libpcap takes a pcap file's seconds as a
+/// Returns whether the times are equal, except for known differences: libpcap treats a pcap file's seconds as a
 /// signed number, and its fraction of a second overflows. Reader limits the time to ±farthest_time. Both round binary
 /// units of pcapng differently.
 bool same_time(std::int64_t ours, const timeval& theirs, Format format) {

@@ -594,7 +594,7 @@ Result<rpc::CmListen::Result> listen(Session& session, const rpc::CmListen& requ
   return rpc::CmListen::Result{{(*id)->handle()}, ntohs(rdma_get_src_port((*id)->get()))};
 }
 
-/// What cm_connect and cm_join start with.
+/// Common first step of cm_connect and cm_join.
 struct Start {
   CmId::Role role;
   std::string address;

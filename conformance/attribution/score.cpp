@@ -89,7 +89,7 @@ class Truth {
   }
 
   /// The reason why the responder had not accepted the request with this PSN when it sent a NAK at `time`. A packet
-  /// that it dropped behind a missing one has the reason of the missing one.
+  /// that it dropped after a missing one has the reason of the missing one.
   [[nodiscard]] std::pair<Label, std::size_t> root_of_nak(unsigned requester, Psn psn, std::int64_t time) const {
     std::optional<std::size_t> last;
     for (const std::size_t i : transmissions_of(requester, false, psn)) {
@@ -153,7 +153,7 @@ class Truth {
   };
 
   /// The reason why the requester had not accepted the response with the PSN from which it retransmits. It drops the
-  /// responses behind a missing one.
+  /// responses after a missing one.
   [[nodiscard]] std::pair<Label, std::size_t> root_of_implied_nak(const Transmission& again) const {
     constexpr unsigned most = 256;
     Psn psn = again.psn;
@@ -163,7 +163,7 @@ class Truth {
         const Transmission& response = traffic_.transmissions[sent[k]];
         if (response.sent > again.decided) continue;
         if (response.arrived >= 0 && response.arrived <= again.decided && !response.late_before && !response.late_after)
-          break;  // dropped behind an earlier one
+          break;  // dropped after a missing one
         return {response.arrived < 0 && !response.passed_damaged ? Label::response_missing : label_of(response),
                 sent[k]};
       }

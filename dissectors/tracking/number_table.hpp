@@ -7,7 +7,8 @@
 
 namespace rdmawire::tracking {
 
-/// Values by 64-bit key, several per key if wanted. The low bits of keys must be well mixed. At most 3/4 full.
+/// Hash table of values by 64-bit key. A key can have several values. The low bits of keys must be well mixed. The
+/// table grows when it is 3/4 full.
 class NumberTable {
  public:
   using Value = std::uint32_t;

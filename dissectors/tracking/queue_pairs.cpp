@@ -301,7 +301,7 @@ QueuePairs::Index QueuePairs::begin(const TransportPacket& packet) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Connections with one packet
 
-// Each new connection takes the place of an earlier one, which is reduced if it still has one packet.
+// Replaces the oldest entry of recent_. If the connection of that entry still has one packet, reduces it to the packet.
 void QueuePairs::note_recent(Index at, const TransportPacket& first) {
   if (recent_.empty()) return;
   Recent& place = recent_[recent_at_++ % recent_.size()];

@@ -70,7 +70,7 @@ class QueuePairs final : public PairSink {
   [[nodiscard]] std::size_t most_used() const { return most_used_; }
   [[nodiscard]] std::size_t most_connections() const { return most_connections_; }
   [[nodiscard]] std::size_t most_waiting() const { return most_waiting_; }
-  /// Connections, and those of them that have one packet and no further state.
+  /// Number of connections, and number of connections that are reduced to their single packet.
   [[nodiscard]] std::size_t connections() const { return alive_ + singles_alive_; }
   [[nodiscard]] std::size_t singles() const { return singles_alive_; }
 

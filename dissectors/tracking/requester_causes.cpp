@@ -50,7 +50,7 @@ void Requester::accepted_through(Psn through) {
   if (accepted_ - window_.next >= 0) disordered_ = false;
 }
 
-// The responder receives a request behind the missing one. It sends one NAK for each missing PSN.
+// Called if the responder receives a request after a missing one. It sends one NAK for each missing PSN.
 void Requester::expect_nak(std::int64_t time) {
   LossEpisode& t = trouble();
   if (t.refusing) return;

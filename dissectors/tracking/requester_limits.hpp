@@ -37,7 +37,7 @@ inline constexpr std::int64_t response_patience_ns = 1'000'000'000;
 inline constexpr std::size_t response_patience = 64;
 /// Maximum reaction time to a NAK.
 inline constexpr std::int64_t obeyed_ns = 1'000'000;
-/// Maximum time from a request that is captured behind a missing one to the NAK for the missing one.
+/// Maximum time from a request that is captured after a missing one to the NAK for the missing one.
 inline constexpr std::int64_t expected_nak_ns = 10'000'000;
 /// Maximum delay of acknowledgements of retransmitted packets.
 inline constexpr std::int64_t again_ns = 5'000'000;

@@ -83,7 +83,7 @@ class Tracker {
   [[nodiscard]] std::uint64_t evicted() const;
   /// Memory in use, approximately, in bytes.
   [[nodiscard]] std::size_t memory() const;
-  /// Connections between QPs that are open, and those of them that are reduced to their single packet.
+  /// Number of open connections between QPs, and number of these connections that are reduced to their single packet.
   [[nodiscard]] std::size_t connections() const;
   [[nodiscard]] std::size_t singles() const;
   /// The levels of tables that trackers of other packets share, always in the same order.

@@ -43,7 +43,7 @@ class UndecidedLosses {
   void settle(const Reporter& to);
 
  private:
-  /// Later packets than these decide nothing.
+  /// Time for which a loss waits for evidence, nanoseconds, and number of waiting losses.
   static constexpr std::int64_t patience_ns = 1'000'000'000;
   static constexpr std::size_t most = 64;
   static constexpr std::uint32_t several = 4;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /// The built-in heuristic dissector of RPC-over-RDMA accepts SENDs that are too short for its header, and fails. It
-/// remains in its lists, behind a check of the message's first bytes.
+/// remains in its lists, after a check of the message's first bytes.
 
 #include "dissectors/wireshark/plugin.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
-/// A small simulated host that owns addresses and answers ARP, neighbor discovery and ping. With it, a device can
-/// exchange packets with a tester that does not use a kernel's stack.
+/// A small simulated host that owns addresses and answers ARP, neighbor discovery and ping. A device can exchange
+/// packets with a tester that uses this host instead of a kernel's stack.
 
 #include <array>
 #include <cstdint>

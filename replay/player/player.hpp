@@ -76,7 +76,7 @@ struct PlayerOptions {
   bool allow_groups = true;  ///< send frames to group addresses
   bool preload = false;      ///< prepare all frames before the first one is sent
 
-  FaultProgram faults;  ///< sides a and b: with several wires, the first and the second wire. With one wire, the
+  FaultProgram faults;  ///< sides a and b: the first and the second wire if there are several, otherwise the
                         ///< endpoints a and b
   std::uint64_t fault_seed = 0;
 

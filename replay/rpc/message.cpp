@@ -11,7 +11,7 @@ namespace {
 struct KindName {
   std::string_view name, description;
 };
-/// In the order of Kind.
+/// Ordered like Kind.
 constexpr KindName kinds[] = {
     {"object", "an object"},
     {"device", "an opened device"},

@@ -72,7 +72,7 @@ enum class Kind : std::uint8_t {
 };
 /// The name of a kind in the protocol: "mr".
 std::string_view name_of(Kind kind);
-/// In words: "a memory region".
+/// Returns the words for an object of this kind: "a memory region".
 std::string_view description_of(Kind kind);
 
 /// The number of an object. 0: none.
@@ -95,7 +95,8 @@ using QpHandle = Handle<Kind::qp>;
 using CmHandle = Handle<Kind::cm_id>;
 using ProcessHandle = Handle<Kind::process>;
 
-/// One name of a table. Checked in requests. In results, any text is valid: an agent may know more names.
+/// One name of a table. Requests with another name are rejected. Results may contain any text, because an agent may
+/// know more names.
 template <const Names& table>
 struct Choice {
   std::string name;
@@ -219,10 +220,10 @@ class Reader {
   /// Checks the handle of an object of this kind. nullopt: valid.
   using CheckHandle = std::function<std::optional<Error>(Kind, std::uint64_t)>;
 
-  /// Of requests: everything is checked, unknown members are errors.
+  /// Reads requests: checks everything. Unknown members are errors.
   explicit Reader(CheckHandle check, bool extensions = false)
       : check_(std::move(check)), strict_(true), extensions_(extensions) {}
-  /// Of results and events: unknown members and names are accepted, because the other side may be newer.
+  /// Reads results and events: accepts unknown members and names, because the other side may be newer.
   Reader() = default;
 
   void read(void* message, const Received& object, const Fields& fields);

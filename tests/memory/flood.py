@@ -62,7 +62,7 @@ def hosts(i, _):
 
 
 def twice(i, _):
-    """Two packets per connection, far apart, with an acknowledgement that pairs nothing."""
+    """Two packets per connection, far apart, with an acknowledgement that is no evidence for pairing."""
     return roce(i // 2 * 2 % 0xFFFFF0 + 16, i & 1, port=0xC000 | i // 2 & 0x3FFF, source=HOST_A + i // 2 % 5)
 
 

@@ -73,7 +73,7 @@ void revision_255(IwarpBench& bench) {
 void private_data_of_513_bytes(IwarpBench& bench) {
   is_closed_on(bench, mpa_request(mpa_flag::crc, 1, pattern_bytes(513)), "a request with 513 bytes of private data");
 }
-// The length alone is a reason to reject, so the device need not wait for the announced data.
+// The length is a sufficient reason to reject, so the device need not wait for the announced data.
 void a_private_data_length_of_65535(IwarpBench& bench) {
   is_closed_on(bench, mpa_request(mpa_flag::crc, 1, pattern_bytes(512), 65535), "a request with a PD_Length of 65535");
 }

@@ -91,7 +91,7 @@ const std::map<std::string_view, std::set<std::string>> related{
     {"takes-enhanced-for-plain", {"MPA-024"}},
     // If the device requests markers, only the other direction may have them.
     {"sends-markers-unasked", {"FPD-020"}},
-    // The device goes on instead of sending the Terminate.
+    // The device continues instead of sending the Terminate.
     {"ignores-missing-rtr", {"MPA-033"}},
     // A response that ends with its first segment is shorter than requested.
     {"last-flag-everywhere", {"RDM-004"}},
