@@ -101,6 +101,11 @@ tl::expected<ExpectedResults, std::string> ExpectedResults::parse(const std::str
     const std::size_t colon = what.find(": ");
     return wrong(fmt::format("{}: invalid JSON: {}", line_at(text, error.byte ? error.byte - 1 : 0),
                              colon == std::string::npos ? what : what.substr(colon + 2)));
+  } catch (const Json::out_of_range& error) {
+    // "[json.exception.out_of_range.406] number overflow parsing '1e999'", without a position
+    const std::string_view what = error.what();
+    const std::size_t end = what.find("] ");
+    return wrong(fmt::format("invalid JSON: {}", end == std::string_view::npos ? what : what.substr(end + 2)));
   }
   if (!json.is_object() || json.value("format", Json()) != 1) return wrong("missing \"format\": 1");
   const auto list = json.find("cases");

@@ -124,6 +124,7 @@ TEST(ExpectedResults, MalformedFileIsReported) {
     return parsed ? std::string() : parsed.error();
   };
   EXPECT_THAT(error("{\n  5"), MatchesRegex("known.json: line 2: invalid JSON: .*object key.*"));
+  EXPECT_EQ(error("[1e999]"), "known.json: invalid JSON: number overflow parsing '1e999'");
   EXPECT_EQ(error("[]"), "known.json: missing \"format\": 1");
   EXPECT_EQ(error(R"({"format":1})"), "known.json: missing object \"cases\"");
   EXPECT_EQ(error("{\"format\":1,\n\"cases\":{\n\"RSP-0009\":{}}}"),
