@@ -3,7 +3,7 @@
 namespace rdmawire::rpc {
 
 const Command& CreateChannel::command() {
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "create_channel",
       .does = "Creates a completion channel. Its events are reported as `{\"event\":\"completion\",\"cq\":6}`.",
       .arguments = {required<&CreateChannel::device>("device")},
@@ -14,31 +14,33 @@ const Command& CreateChannel::command() {
 }
 
 const Command& CreateCq::command() {
-  static const Command it = {.name = "create_cq",
-                             .does = "Creates a completion queue.",
-                             .arguments = {required<&CreateCq::device>("device"),
-                                           required<&CreateCq::cqe>("cqe", "minimum capacity", {.most = most_int}),
-                                           optional<&CreateCq::channel>("channel"),
-                                           optional<&CreateCq::comp_vector>("comp_vector", {}, {.most = most_int})},
-                             .result = {required<&Result::cq>("cq"), required<&Result::cqe>("cqe", "capacity")},
-                             .example = R"({"device":1,"cqe":16,"channel":5})",
-                             .answers = R"({"cq":6,"cqe":63})"};
+  static const Command& it =
+      *new Command{.name = "create_cq",
+                   .does = "Creates a completion queue.",
+                   .arguments = {required<&CreateCq::device>("device"),
+                                 required<&CreateCq::cqe>("cqe", "minimum capacity", {.most = most_int}),
+                                 optional<&CreateCq::channel>("channel"),
+                                 optional<&CreateCq::comp_vector>("comp_vector", {}, {.most = most_int})},
+                   .result = {required<&Result::cq>("cq"), required<&Result::cqe>("cqe", "capacity")},
+                   .example = R"({"device":1,"cqe":16,"channel":5})",
+                   .answers = R"({"cq":6,"cqe":63})"};
   return it;
 }
 
 const Command& ResizeCq::command() {
-  static const Command it = {.name = "resize_cq",
-                             .does = "Changes the capacity of a completion queue.",
-                             .arguments = {required<&ResizeCq::cq>("cq"),
-                                           required<&ResizeCq::cqe>("cqe", "minimum capacity", {.most = most_int})},
-                             .result = {required<&Result::cqe>("cqe", "capacity")},
-                             .example = R"({"cq":6,"cqe":100})",
-                             .answers = R"({"cqe":127})"};
+  static const Command& it =
+      *new Command{.name = "resize_cq",
+                   .does = "Changes the capacity of a completion queue.",
+                   .arguments = {required<&ResizeCq::cq>("cq"),
+                                 required<&ResizeCq::cqe>("cqe", "minimum capacity", {.most = most_int})},
+                   .result = {required<&Result::cqe>("cqe", "capacity")},
+                   .example = R"({"cq":6,"cqe":100})",
+                   .answers = R"({"cqe":127})"};
   return it;
 }
 
 const Command& Notify::command() {
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "notify",
       .does = "Requests one event for the next completion. The queue must have a completion channel.",
       .arguments = {required<&Notify::cq>("cq"),
@@ -50,7 +52,7 @@ const Command& Notify::command() {
 
 const Structure& Completion::structure() {
   using C = Completion;
-  static const Structure it = {
+  static const Structure& it = *new Structure{
       "Completion",
       "A work completion. Failed ones have only the first five members.",
       {required<&C::wr_id>("wr_id"), required<&C::status>("status"),
@@ -67,7 +69,7 @@ const Structure& Completion::structure() {
 }
 
 const Command& Poll::command() {
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "poll",
       .does =
           "Polls a completion queue and waits up to `timeout_ms`. Returns the completions until then, possibly an "

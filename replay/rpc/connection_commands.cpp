@@ -44,7 +44,7 @@ void add_resolution(Fields& fields, std::string_view port_spaces) {
 }  // namespace
 
 const Command& CmListen::command() {
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "cm_listen",
       .does =
           "Listens for connections. Requests are reported as events `cm` of type `connect_request`, each with a new "
@@ -60,7 +60,7 @@ const Command& CmListen::command() {
 }
 
 const Command& CmConnect::command() {
-  static const Command it = [] {
+  static const Command& it = *new Command([] {
     Command made = {
         .name = "cm_connect",
         .does =
@@ -80,12 +80,12 @@ const Command& CmConnect::command() {
         "establish", "if false, the peer's response is reported as `connect_response` and requires `cm_establish`"));
     add_resolution<CmConnect>(fields, "(default `tcp`)");
     return made;
-  }();
+  }());
   return it;
 }
 
 const Command& CmAccept::command() {
-  static const Command it = [] {
+  static const Command& it = *new Command([] {
     Command made = {.name = "cm_accept",
                     .does = "Accepts a request. The event `established` follows the peer's response.",
                     .arguments = {required<&CmAccept::cm_id>("cm_id", "from a `connect_request`")},
@@ -93,12 +93,12 @@ const Command& CmAccept::command() {
                     .answers = "{}"};
     add_parameters<CmAccept>(made.arguments);
     return made;
-  }();
+  }());
   return it;
 }
 
 const Command& CmEstablish::command() {
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "cm_establish",
       .does =
           "Answers a `connect_response`: changes the QP to RTR and RTS and sends a ready-to-use message to the peer.",
@@ -109,7 +109,7 @@ const Command& CmEstablish::command() {
 }
 
 const Command& CmReject::command() {
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "cm_reject",
       .does =
           "Rejects a request or a response. The peer gets `rejected` with reason 28 (iWARP: errno ECONNRESET) and "
@@ -122,7 +122,7 @@ const Command& CmReject::command() {
 }
 
 const Command& CmDisconnect::command() {
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "cm_disconnect",
       .does = "Ends a connection. Its QP changes to ERR. Both endpoints get `disconnected`, and later `timewait_exit`.",
       .arguments = {required<&CmDisconnect::cm_id>("cm_id")},
@@ -132,7 +132,7 @@ const Command& CmDisconnect::command() {
 }
 
 const Command& CmJoin::command() {
-  static const Command it = [] {
+  static const Command& it = *new Command([] {
     Command made = {
         .name = "cm_join",
         .does =
@@ -146,7 +146,7 @@ const Command& CmJoin::command() {
         .answers = R"({"cm_id":8})"};
     add_resolution<CmJoin>(made.arguments, "(default `udp`)");
     return made;
-  }();
+  }());
   return it;
 }
 

@@ -9,7 +9,7 @@ constexpr Limits port_number{.least = 1};
 }  // namespace
 
 const Structure& GidEntry::structure() {
-  static const Structure it = {
+  static const Structure& it = *new Structure{
       "GidEntry",
       "An entry of a port's GID table.",
       {required<&GidEntry::index>("index"), required<&GidEntry::gid>("gid", "in IPv6 notation"),
@@ -19,38 +19,38 @@ const Structure& GidEntry::structure() {
 
 const Structure& PortAttributes::structure() {
   using P = PortAttributes;
-  static const Structure it = {
-      "PortAttributes",
-      "The state and the tables of a port.",
-      {required<&P::port>("port"),
-       required<&P::state>("state"),
-       optional<&P::phys_state>("phys_state"),
-       required<&P::link_layer>("link_layer"),
-       optional<&P::netdev>("netdev", "name of its network interface, or null", {.null = true}),
-       required<&P::max_mtu>("max_mtu", "bytes"),
-       required<&P::active_mtu>("active_mtu", "bytes"),
-       optional<&P::max_msg_size>("max_msg_size", "bytes"),
-       required<&P::lid>("lid", "LIDs, and numbers of the PortInfo attribute"),
-       optional<&P::lmc>("lmc", same),
-       optional<&P::sm_lid>("sm_lid", same),
-       optional<&P::sm_sl>("sm_sl", same),
-       optional<&P::max_vl>("max_vl", same),
-       optional<&P::subnet_timeout>("subnet_timeout", same),
-       optional<&P::active_width>("active_width", same),
-       optional<&P::active_speed>("active_speed", same),
-       optional<&P::grh_required>("grh_required"),
-       optional<&P::bad_pkey_counter>("bad_pkey_counter"),
-       optional<&P::qkey_violations>("qkey_violations"),
-       optional<&P::capabilities>("capabilities"),
-       optional<&P::gid_table_length>("gid_table_length", "entries, including empty ones"),
-       required<&P::gids>("gids"),
-       optional<&P::pkeys>("pkeys")}};
+  static const Structure& it =
+      *new Structure{"PortAttributes",
+                     "The state and the tables of a port.",
+                     {required<&P::port>("port"),
+                      required<&P::state>("state"),
+                      optional<&P::phys_state>("phys_state"),
+                      required<&P::link_layer>("link_layer"),
+                      optional<&P::netdev>("netdev", "name of its network interface, or null", {.null = true}),
+                      required<&P::max_mtu>("max_mtu", "bytes"),
+                      required<&P::active_mtu>("active_mtu", "bytes"),
+                      optional<&P::max_msg_size>("max_msg_size", "bytes"),
+                      required<&P::lid>("lid", "LIDs, and numbers of the PortInfo attribute"),
+                      optional<&P::lmc>("lmc", same),
+                      optional<&P::sm_lid>("sm_lid", same),
+                      optional<&P::sm_sl>("sm_sl", same),
+                      optional<&P::max_vl>("max_vl", same),
+                      optional<&P::subnet_timeout>("subnet_timeout", same),
+                      optional<&P::active_width>("active_width", same),
+                      optional<&P::active_speed>("active_speed", same),
+                      optional<&P::grh_required>("grh_required"),
+                      optional<&P::bad_pkey_counter>("bad_pkey_counter"),
+                      optional<&P::qkey_violations>("qkey_violations"),
+                      optional<&P::capabilities>("capabilities"),
+                      optional<&P::gid_table_length>("gid_table_length", "entries, including empty ones"),
+                      required<&P::gids>("gids"),
+                      optional<&P::pkeys>("pkeys")}};
   return it;
 }
 
 const Structure& DeviceEntry::structure() {
   using D = DeviceEntry;
-  static const Structure it = {
+  static const Structure& it = *new Structure{
       "DeviceEntry",
       "A device of the host.",
       {required<&D::name>("name"), optional<&D::node_type>("node_type"), optional<&D::transport>("transport"),
@@ -60,7 +60,7 @@ const Structure& DeviceEntry::structure() {
 }
 
 const Command& Devices::command() {
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "devices",
       .does =
           "Lists the RDMA devices of the host with their ports. Each device is opened and closed. A device that "
@@ -74,21 +74,22 @@ const Command& Devices::command() {
 }
 
 const Command& Open::command() {
-  static const Command it = {.name = "open",
-                             .does =
-                                 "Opens a device. Its asynchronous events are reported as "
-                                 "`{\"event\":\"async\",\"type\":\"port_active\",\"device\":1,\"port\":1}`.",
-                             .arguments = {required<&Open::name>("name", "as in `devices`")},
-                             .result = {required<&Result::device>("device"),
-                                        optional<&Result::comp_vectors>("comp_vectors", "completion vectors")},
-                             .example = R"({"name":"rxe0"})",
-                             .answers = R"({"device":1,"comp_vectors":2})"};
+  static const Command& it =
+      *new Command{.name = "open",
+                   .does =
+                       "Opens a device. Its asynchronous events are reported as "
+                       "`{\"event\":\"async\",\"type\":\"port_active\",\"device\":1,\"port\":1}`.",
+                   .arguments = {required<&Open::name>("name", "as in `devices`")},
+                   .result = {required<&Result::device>("device"),
+                              optional<&Result::comp_vectors>("comp_vectors", "completion vectors")},
+                   .example = R"({"name":"rxe0"})",
+                   .answers = R"({"device":1,"comp_vectors":2})"};
   return it;
 }
 
 const Structure& PciAtomics::structure() {
   using P = PciAtomics;
-  static const Structure it = {
+  static const Structure& it = *new Structure{
       "PciAtomics",
       "Sizes of atomic operations on PCI, as bits.",
       {required<&P::fetch_add>("fetch_add"), required<&P::swap>("swap"), required<&P::compare_swap>("compare_swap")}};
@@ -97,17 +98,17 @@ const Structure& PciAtomics::structure() {
 
 const Structure& OnDemandPaging::structure() {
   using O = OnDemandPaging;
-  static const Structure it = {
-      "OnDemandPaging",
-      "Support of on-demand paging: in general, and by transport service.",
-      {required<&O::general>("general"), required<&O::rc>("rc", "operations"), required<&O::uc>("uc", same),
-       required<&O::ud>("ud", same), required<&O::xrc>("xrc", same)}};
+  static const Structure& it =
+      *new Structure{"OnDemandPaging",
+                     "Support of on-demand paging: in general, and by transport service.",
+                     {required<&O::general>("general"), required<&O::rc>("rc", "operations"),
+                      required<&O::uc>("uc", same), required<&O::ud>("ud", same), required<&O::xrc>("xrc", same)}};
   return it;
 }
 
 const Structure& CqModeration::structure() {
   using C = CqModeration;
-  static const Structure it = {
+  static const Structure& it = *new Structure{
       "CqModeration",
       "Limits of the moderation of completion events.",
       {required<&C::max_count>("max_count", "completions"), required<&C::max_period_us>("max_period_us", "µs")}};
@@ -116,16 +117,17 @@ const Structure& CqModeration::structure() {
 
 const Structure& CongestionBehavior::structure() {
   using C = CongestionBehavior;
-  static const Structure it = {"CongestionBehavior",
-                               "Documented congestion behavior of a device.",
-                               {required<&C::pacing>("pacing", "`queue_pair`: the device sends CNPs for each QP"),
-                                required<&C::interval_ns>("interval_ns", "minimum time between CNPs"),
-                                required<&C::on_loss>("on_loss", "whether a lost packet causes CNPs")}};
+  static const Structure& it =
+      *new Structure{"CongestionBehavior",
+                     "Documented congestion behavior of a device.",
+                     {required<&C::pacing>("pacing", "`queue_pair`: the device sends CNPs for each QP"),
+                      required<&C::interval_ns>("interval_ns", "minimum time between CNPs"),
+                      required<&C::on_loss>("on_loss", "whether a lost packet causes CNPs")}};
   return it;
 }
 
 const Command& Describe::command() {
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "describe",
       .does = "Returns the attributes and capabilities of a device.",
       .arguments = {required<&Describe::device>("device")},
@@ -161,7 +163,7 @@ const Command& Describe::command() {
 }
 
 const Command& QueryPort::command() {
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "port",
       .does = "Returns the state and the tables of a port.",
       .arguments = {required<&QueryPort::device>("device"), optional<&QueryPort::port>("port", {}, port_number)},
@@ -174,7 +176,7 @@ const Command& QueryPort::command() {
 }
 
 const Command& Counters::command() {
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "counters",
       .does = "Returns counters of a port and of the device from sysfs. The set of counters depends on the driver.",
       .arguments = {required<&Counters::device>("device"), optional<&Counters::port>("port", {}, port_number)},
@@ -187,22 +189,22 @@ const Command& Counters::command() {
 }
 
 const Command& AllocPd::command() {
-  static const Command it = {.name = "alloc_pd",
-                             .does = "Allocates a protection domain.",
-                             .arguments = {required<&AllocPd::device>("device")},
-                             .result = {required<&Result::pd>("pd")},
-                             .example = R"({"device":1})",
-                             .answers = R"({"pd":2})"};
+  static const Command& it = *new Command{.name = "alloc_pd",
+                                          .does = "Allocates a protection domain.",
+                                          .arguments = {required<&AllocPd::device>("device")},
+                                          .result = {required<&Result::pd>("pd")},
+                                          .example = R"({"device":1})",
+                                          .answers = R"({"pd":2})"};
   return it;
 }
 
 const Command& OpenXrcd::command() {
-  static const Command it = {.name = "open_xrcd",
-                             .does = "Opens an XRC domain that is not shared.",
-                             .arguments = {required<&OpenXrcd::device>("device")},
-                             .result = {required<&Result::xrcd>("xrcd")},
-                             .example = R"({"device":1})",
-                             .answers = R"({"xrcd":3})"};
+  static const Command& it = *new Command{.name = "open_xrcd",
+                                          .does = "Opens an XRC domain that is not shared.",
+                                          .arguments = {required<&OpenXrcd::device>("device")},
+                                          .result = {required<&Result::xrcd>("xrcd")},
+                                          .example = R"({"device":1})",
+                                          .answers = R"({"xrcd":3})"};
   return it;
 }
 

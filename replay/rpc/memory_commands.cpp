@@ -41,7 +41,7 @@ void fill(std::span<std::uint8_t> bytes, const Choice<names::pattern>& pattern, 
 }
 
 const Structure& Filling::structure() {
-  static const Structure it = {
+  static const Structure& it = *new Structure{
       "Filling",
       "A pattern that fills memory.",
       {required<&Filling::pattern>("pattern", patterns), optional<&Filling::value>("value", pattern_value)}};
@@ -49,7 +49,7 @@ const Structure& Filling::structure() {
 }
 
 const Command& Register::command() {
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "register",
       .does =
           "Registers newly allocated memory: whole pages, initialized with zeros. Other memory of the agent is never "
@@ -72,7 +72,7 @@ const Command& Register::command() {
 }
 
 const Command& Reregister::command() {
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "reregister",
       .does = "Changes the protection domain or the access rights of a region.",
       .arguments = {required<&Reregister::mr>("mr"), optional<&Reregister::pd>("pd"),
@@ -84,7 +84,7 @@ const Command& Reregister::command() {
 }
 
 const Command& AllocMr::command() {
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "alloc_mr",
       .does = "Allocates memory for fast registration by the opcode `reg_mr` of `post_send`.",
       .arguments = {required<&AllocMr::pd>("pd"), required<&AllocMr::length>("length", "bytes", {.least = 1})},
@@ -97,54 +97,56 @@ const Command& AllocMr::command() {
 }
 
 const Command& Write::command() {
-  static const Command it = {.name = "write",
-                             .does = "Writes bytes into a region.",
-                             .arguments = {required<&Write::mr>("mr"), optional<&Write::offset>("offset", start),
-                                           required<&Write::bytes>("bytes", {}, {.most = most_bytes})},
-                             .result = {required<&Result::length>("length", "bytes")},
-                             .example = R"({"mr":4,"offset":16,"bytes":"c0ffee"})",
-                             .answers = R"({"length":3})"};
+  static const Command& it =
+      *new Command{.name = "write",
+                   .does = "Writes bytes into a region.",
+                   .arguments = {required<&Write::mr>("mr"), optional<&Write::offset>("offset", start),
+                                 required<&Write::bytes>("bytes", {}, {.most = most_bytes})},
+                   .result = {required<&Result::length>("length", "bytes")},
+                   .example = R"({"mr":4,"offset":16,"bytes":"c0ffee"})",
+                   .answers = R"({"length":3})"};
   return it;
 }
 
 const Command& Read::command() {
-  static const Command it = {.name = "read",
-                             .does = "Returns bytes of a region, at most 1900000. EMSGSIZE: more are requested.",
-                             .arguments = {required<&Read::mr>("mr"), optional<&Read::offset>("offset", start),
-                                           optional<&Read::length>("length", rest)},
-                             .result = {required<&Result::bytes>("bytes")},
-                             .example = R"({"mr":4,"offset":16,"length":4})",
-                             .answers = R"({"bytes":"c0ffee00"})"};
+  static const Command& it =
+      *new Command{.name = "read",
+                   .does = "Returns bytes of a region, at most 1900000. EMSGSIZE: more are requested.",
+                   .arguments = {required<&Read::mr>("mr"), optional<&Read::offset>("offset", start),
+                                 optional<&Read::length>("length", rest)},
+                   .result = {required<&Result::bytes>("bytes")},
+                   .example = R"({"mr":4,"offset":16,"length":4})",
+                   .answers = R"({"bytes":"c0ffee00"})"};
   return it;
 }
 
 const Command& Fill::command() {
-  static const Command it = {
-      .name = "fill",
-      .does = "Writes a pattern into a region.",
-      .arguments = {required<&Fill::mr>("mr"), optional<&Fill::offset>("offset", start),
-                    optional<&Fill::length>("length", rest), required<&Fill::pattern>("pattern", patterns),
-                    optional<&Fill::value>("value", pattern_value)},
-      .result = {required<&Result::length>("length", "bytes")},
-      .example = R"({"mr":4,"pattern":"random","value":7})",
-      .answers = R"({"length":4096})"};
+  static const Command& it =
+      *new Command{.name = "fill",
+                   .does = "Writes a pattern into a region.",
+                   .arguments = {required<&Fill::mr>("mr"), optional<&Fill::offset>("offset", start),
+                                 optional<&Fill::length>("length", rest), required<&Fill::pattern>("pattern", patterns),
+                                 optional<&Fill::value>("value", pattern_value)},
+                   .result = {required<&Result::length>("length", "bytes")},
+                   .example = R"({"mr":4,"pattern":"random","value":7})",
+                   .answers = R"({"length":4096})"};
   return it;
 }
 
 const Command& Checksum::command() {
-  static const Command it = {
-      .name = "checksum",
-      .does = "Returns the CRC-32 of a region, as in zlib and IEEE 802.3.",
-      .arguments = {required<&Checksum::mr>("mr"), optional<&Checksum::offset>("offset", start),
-                    optional<&Checksum::length>("length", rest)},
-      .result = {required<&Result::crc32>("crc32"), optional<&Result::length>("length", "bytes")},
-      .example = R"({"mr":4})",
-      .answers = R"({"crc32":3335331722,"length":4096})"};
+  static const Command& it =
+      *new Command{.name = "checksum",
+                   .does = "Returns the CRC-32 of a region, as in zlib and IEEE 802.3.",
+                   .arguments = {required<&Checksum::mr>("mr"), optional<&Checksum::offset>("offset", start),
+                                 optional<&Checksum::length>("length", rest)},
+                   .result = {required<&Result::crc32>("crc32"), optional<&Result::length>("length", "bytes")},
+                   .example = R"({"mr":4})",
+                   .answers = R"({"crc32":3335331722,"length":4096})"};
   return it;
 }
 
 const Command& AllocMw::command() {
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "alloc_mw",
       .does = "Allocates a memory window.",
       .arguments = {required<&AllocMw::pd>("pd"), optional<&AllocMw::type>("type", {}, {.least = 1, .most = 2})},
@@ -155,7 +157,7 @@ const Command& AllocMw::command() {
 }
 
 const Command& BindMw::command() {
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "bind_mw",
       .does =
           "Binds a type 1 window with a QP, or unbinds it if `mr` is absent. Type 2 windows are bound with "

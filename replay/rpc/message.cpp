@@ -147,7 +147,7 @@ void Reader::read_bytes(ByteVector& into, const Received& value, const Field& fi
 }
 
 void Reader::read_handle(std::uint64_t& into, Kind kind, const Received& value, std::string_view name) {
-  static const Field unlimited{};
+  static const Field& unlimited = *new Field{};
   read_number(into, value, unlimited, name);
   if (error_ || !check_) return;
   if (const auto wrong = check_(kind, into)) report_error(name, wrong->number, wrong->message);

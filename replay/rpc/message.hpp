@@ -1,7 +1,8 @@
 #pragma once
 /// Messages of the agent protocol as data. A message is a struct. Its table of fields names each member of the struct
 /// with its meaning and limits. The agent and the reference devices check and read requests with it, clients write
-/// requests and read results, and the reference page and the JSON schema are generated from it.
+/// requests and read results, and the reference page and the JSON schema are generated from it. The tables are never
+/// destroyed, because destructors of static objects send messages.
 ///
 ///     struct ResizeCq {
 ///       CqHandle cq;
@@ -12,7 +13,7 @@
 ///       static const Command& command();
 ///     };
 ///     const Command& ResizeCq::command() {
-///       static const Command it = {
+///       static const Command& it = *new Command{
 ///           .name = "resize_cq",
 ///           .does = "Changes the capacity of a completion queue.",
 ///           .arguments = {required<&ResizeCq::cq>("cq"), required<&ResizeCq::cqe>("cqe", "minimum capacity")},

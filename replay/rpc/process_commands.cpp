@@ -3,7 +3,7 @@
 namespace rdmawire::rpc {
 
 const Command& Run::command() {
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "run",
       .does =
           "Starts a program. EPERM unless the agent was started with `--allow-run`. It has its own process group, "
@@ -25,16 +25,17 @@ const Command& Run::command() {
 }
 
 const Command& Kill::command() {
-  static const Command it = {.name = "kill",
-                             .does = "Sends a signal to the process group.",
-                             .arguments = {required<&Kill::process>("process"), optional<&Kill::signal>("signal")},
-                             .example = R"({"process":5,"signal":"kill"})",
-                             .answers = "{}"};
+  static const Command& it =
+      *new Command{.name = "kill",
+                   .does = "Sends a signal to the process group.",
+                   .arguments = {required<&Kill::process>("process"), optional<&Kill::signal>("signal")},
+                   .example = R"({"process":5,"signal":"kill"})",
+                   .answers = "{}"};
   return it;
 }
 
 const Command& Stdin::command() {
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "stdin",
       .does =
           "Sends more input to a process. ENOBUFS: more than 1 MiB is waiting. EPIPE: closed by the controller or "

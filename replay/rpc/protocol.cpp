@@ -1,5 +1,7 @@
 #include "replay/rpc/protocol.hpp"
 
+#include <array>
+
 #include "replay/rpc/completion_commands.hpp"
 #include "replay/rpc/connection_commands.hpp"
 #include "replay/rpc/device_commands.hpp"
@@ -21,7 +23,7 @@ Family family(std::string_view title) {
 }  // namespace
 
 std::span<const Family> families() {
-  static const Family all[] = {
+  static const auto& all = *new std::array{
       family<Hello, Ping, ListObjects, Destroy, Reset, Bye>("The session"),
       family<Devices, Open, Describe, QueryPort, Counters, AllocPd, OpenXrcd>("Devices"),
       family<Register, Reregister, AllocMr, Write, Read, Fill, Checksum, AllocMw, BindMw>("Memory"),

@@ -21,7 +21,7 @@ Fields address_fields(std::string_view port_meaning) {
 
 const Structure& GlobalRoute::structure() {
   using G = GlobalRoute;
-  static const Structure it = {
+  static const Structure& it = *new Structure{
       "GlobalRoute",
       "The route of packets on Ethernet, and of packets with a GRH.",
       {required<&G::dgid>("dgid", a_gid), required<&G::sgid_index>("sgid_index", "index of the source GID"),
@@ -31,14 +31,14 @@ const Structure& GlobalRoute::structure() {
 }
 
 const Structure& AddressVector::structure() {
-  static const Structure it = {"AddressVector", "The address of a peer.",
-                               address_fields<AddressVector>("(default: port of the QP)")};
+  static const Structure& it = *new Structure{"AddressVector", "The address of a peer.",
+                                              address_fields<AddressVector>("(default: port of the QP)")};
   return it;
 }
 
 const Structure& Capacity::structure() {
   using C = Capacity;
-  static const Structure it = {
+  static const Structure& it = *new Structure{
       "Capacity",
       "The capacity of a queue pair.",
       {required<&C::max_send_wr>("max_send_wr", "work requests of a queue, SGEs of a request, inline bytes"),
@@ -49,7 +49,7 @@ const Structure& Capacity::structure() {
 
 const Structure& AlternatePath::structure() {
   using A = AlternatePath;
-  static const Structure it = {
+  static const Structure& it = *new Structure{
       "AlternatePath",
       "The path after a migration.",
       {required<&A::ah_attr>("ah_attr"), optional<&A::pkey_index>("pkey_index"),
@@ -59,7 +59,7 @@ const Structure& AlternatePath::structure() {
 
 const Command& CreateSrq::command() {
   const Condition only_xrc = when<&CreateSrq::is_xrc>("only with `xrc`");
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "create_srq",
       .does =
           "Creates a shared receive queue. If fewer requests than `limit` remain, `srq_limit_reached` is reported "
@@ -79,7 +79,7 @@ const Command& CreateSrq::command() {
 }
 
 const Command& ModifySrq::command() {
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "modify_srq",
       .does = "Changes a shared receive queue.",
       .arguments = {required<&ModifySrq::srq>("srq"), optional<&ModifySrq::max_wr>("max_wr", "minimum capacity"),
@@ -90,19 +90,19 @@ const Command& ModifySrq::command() {
 }
 
 const Command& QuerySrq::command() {
-  static const Command it = {
-      .name = "query_srq",
-      .does = "Returns the attributes of a shared receive queue.",
-      .arguments = {required<&QuerySrq::srq>("srq")},
-      .result = {required<&Result::max_wr>("max_wr", "as in `create_srq`"), required<&Result::max_sge>("max_sge", same),
-                 required<&Result::limit>("limit", same)},
-      .example = R"({"srq":7})",
-      .answers = R"({"max_wr":31,"max_sge":1,"limit":4})"};
+  static const Command& it =
+      *new Command{.name = "query_srq",
+                   .does = "Returns the attributes of a shared receive queue.",
+                   .arguments = {required<&QuerySrq::srq>("srq")},
+                   .result = {required<&Result::max_wr>("max_wr", "as in `create_srq`"),
+                              required<&Result::max_sge>("max_sge", same), required<&Result::limit>("limit", same)},
+                   .example = R"({"srq":7})",
+                   .answers = R"({"max_wr":31,"max_sge":1,"limit":4})"};
   return it;
 }
 
 const Command& CreateAh::command() {
-  static const Command it = [] {
+  static const Command& it = *new Command([] {
     Command made = {
         .name = "create_ah",
         .does =
@@ -114,7 +114,7 @@ const Command& CreateAh::command() {
         .answers = R"({"ah":8})"};
     for (const Field& field : address_fields<CreateAh>("(default 1)")) made.arguments.push_back(field);
     return made;
-  }();
+  }());
   return it;
 }
 
@@ -141,7 +141,7 @@ const Command& CreateQp::command() {
   const Condition initiator = when<&Q::is_initiator>("not with `xrc_recv`");
   const Condition not_xrc = when<&Q::is_not_xrc>("not with `xrc_send` and `xrc_recv`");
   const Condition target = when<&Q::is_xrc_target>("only with `xrc_recv`");
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "create_qp",
       .does = "Creates a queue pair, in the state `reset`.",
       .arguments = {required<&Q::type>("type"), required<&Q::pd>("pd", {}, {.condition = initiator}),
@@ -174,7 +174,7 @@ const Command& CreateQp::command() {
 
 const Command& ModifyQp::command() {
   using Q = ModifyQp;
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "modify_qp",
       .does =
           "Changes attributes of a queue pair. The mask of ibv_modify_qp contains exactly the specified attributes.",
@@ -209,7 +209,7 @@ const Command& ModifyQp::command() {
 
 const Command& QueryQp::command() {
   constexpr std::string_view attribute = "attributes, as in `modify_qp`";
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "query_qp",
       .does = "Returns the attributes of a queue pair.",
       .arguments = {required<&QueryQp::qp>("qp")},
@@ -244,24 +244,24 @@ const Command& QueryQp::command() {
 }
 
 const Command& AttachMulticast::command() {
-  static const Command it = {
-      .name = "attach_multicast",
-      .does = "Attaches a UD queue pair to a multicast group.",
-      .arguments = {required<&AttachMulticast::qp>("qp"), required<&AttachMulticast::gid>("gid", a_gid),
-                    optional<&AttachMulticast::lid>("lid")},
-      .example = R"({"qp":9,"gid":"ff0e::ffff:e000:1"})",
-      .answers = "{}"};
+  static const Command& it =
+      *new Command{.name = "attach_multicast",
+                   .does = "Attaches a UD queue pair to a multicast group.",
+                   .arguments = {required<&AttachMulticast::qp>("qp"), required<&AttachMulticast::gid>("gid", a_gid),
+                                 optional<&AttachMulticast::lid>("lid")},
+                   .example = R"({"qp":9,"gid":"ff0e::ffff:e000:1"})",
+                   .answers = "{}"};
   return it;
 }
 
 const Command& DetachMulticast::command() {
-  static const Command it = {
-      .name = "detach_multicast",
-      .does = "Detaches a queue pair from a multicast group.",
-      .arguments = {required<&DetachMulticast::qp>("qp"), required<&DetachMulticast::gid>("gid", a_gid),
-                    optional<&DetachMulticast::lid>("lid")},
-      .example = R"({"qp":9,"gid":"ff0e::ffff:e000:1"})",
-      .answers = "{}"};
+  static const Command& it =
+      *new Command{.name = "detach_multicast",
+                   .does = "Detaches a queue pair from a multicast group.",
+                   .arguments = {required<&DetachMulticast::qp>("qp"), required<&DetachMulticast::gid>("gid", a_gid),
+                                 optional<&DetachMulticast::lid>("lid")},
+                   .example = R"({"qp":9,"gid":"ff0e::ffff:e000:1"})",
+                   .answers = "{}"};
   return it;
 }
 

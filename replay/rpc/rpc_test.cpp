@@ -1,8 +1,10 @@
 /// Declarations of the agent protocol.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <fstream>
 #include <set>
 
@@ -207,6 +209,38 @@ TEST(Event, IsWrittenAndRead) {
   const Json json = event_of(event);
   EXPECT_EQ(json.dump(), R"({"event":"cm","cm_id":3,"type":"rejected","reason":28,"private_data":"cafe"})");
   EXPECT_EQ(read_event<CmEvent>(Received(json))->private_data, event.private_data);
+}
+
+/// Names of all commands and their arguments.
+std::vector<std::string> all_names() {
+  std::vector<std::string> names;
+  for (const Family& family : families())
+    for (const Command* command : family.commands) {
+      names.emplace_back(command->name);
+      for (const Field& argument : command->arguments) names.emplace_back(argument.name);
+    }
+  return names;
+}
+
+/// Its destructor ends the program with status 0 if the tables are unchanged.
+struct UsesTablesWhenDestroyed {
+  std::vector<std::string> names;
+
+  UsesTablesWhenDestroyed() = default;
+  UsesTablesWhenDestroyed(const UsesTablesWhenDestroyed&) = delete;
+  UsesTablesWhenDestroyed& operator=(const UsesTablesWhenDestroyed&) = delete;
+  ~UsesTablesWhenDestroyed() { _exit(names == all_names() ? 0 : 1); }
+};
+
+TEST(Tables, OutliveStaticObjects) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // The new process has no tables yet.
+  EXPECT_EXIT(
+      {
+        static UsesTablesWhenDestroyed earlier;
+        earlier.names = all_names();
+        std::exit(1);
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 namespace rdmawire::rpc {
 
 const Command& Hello::command() {
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "hello",
       .does = "Starts a session, and ends the previous one on this channel.",
       .arguments = {required<&Hello::protocol>("protocol", "1, the version of this protocol"),
@@ -24,18 +24,18 @@ const Command& Hello::command() {
 }
 
 const Command& Ping::command() {
-  static const Command it = {
-      .name = "ping",
-      .does = "Keeps the session alive.",
-      .result = {required<&Result::objects>("objects", "objects in the session"),
-                 required<&Result::time_ns>("time_ns", "the agent's monotonic clock, nanoseconds")},
-      .example = "{}",
-      .answers = R"({"objects":4,"time_ns":81370914226})"};
+  static const Command& it =
+      *new Command{.name = "ping",
+                   .does = "Keeps the session alive.",
+                   .result = {required<&Result::objects>("objects", "objects in the session"),
+                              required<&Result::time_ns>("time_ns", "the agent's monotonic clock, nanoseconds")},
+                   .example = "{}",
+                   .answers = R"({"objects":4,"time_ns":81370914226})"};
   return it;
 }
 
 const Command& ListObjects::command() {
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "objects",
       .does = "Lists the objects of the session, oldest first.",
       .result = {required<&Result::objects>(
@@ -47,30 +47,32 @@ const Command& ListObjects::command() {
 }
 
 const Command& Destroy::command() {
-  static const Command it = {.name = "destroy",
-                             .does = "Releases an object. EBUSY: other objects use it. Handles are not reused.",
-                             .arguments = {required<&Destroy::object>("object")},
-                             .example = R"({"object":2})",
-                             .answers = "{}"};
+  static const Command& it =
+      *new Command{.name = "destroy",
+                   .does = "Releases an object. EBUSY: other objects use it. Handles are not reused.",
+                   .arguments = {required<&Destroy::object>("object")},
+                   .example = R"({"object":2})",
+                   .answers = "{}"};
   return it;
 }
 
 const Command& Reset::command() {
-  static const Command it = {
-      .name = "reset",
-      .does = "Releases all objects, newest first. Waiting commands are canceled without a response.",
-      .result = {required<&Result::released>("released", "released objects")},
-      .example = "{}",
-      .answers = R"({"released":4})"};
+  static const Command& it =
+      *new Command{.name = "reset",
+                   .does = "Releases all objects, newest first. Waiting commands are canceled without a response.",
+                   .result = {required<&Result::released>("released", "released objects")},
+                   .example = "{}",
+                   .answers = R"({"released":4})"};
   return it;
 }
 
 const Command& Bye::command() {
-  static const Command it = {.name = "bye",
-                             .does = "Ends the session as `reset` does. The next `hello` starts a new one.",
-                             .result = {required<&Result::released>("released", "released objects")},
-                             .example = "{}",
-                             .answers = R"({"released":0})"};
+  static const Command& it =
+      *new Command{.name = "bye",
+                   .does = "Ends the session as `reset` does. The next `hello` starts a new one.",
+                   .result = {required<&Result::released>("released", "released objects")},
+                   .example = "{}",
+                   .answers = R"({"released":0})"};
   return it;
 }
 

@@ -17,7 +17,7 @@ constexpr Limits list_of_requests{.least = 1, .most = most_requests};
 
 const Structure& Sge::structure() {
   const Condition range = when<&Sge::is_range>("only with `mr`"), address = when<&Sge::is_address>("not with `mr`");
-  static const Structure it = {
+  static const Structure& it = *new Structure{
       "Sge",
       "A scatter/gather element: a range of a region, or any address with any key.",
       {optional<&Sge::mr>("mr"), optional<&Sge::offset>("offset", "start of the range", {.condition = range}),
@@ -46,7 +46,7 @@ const Structure& SendRequest::structure() {
       key{.condition = when<&R::creates_key>("only with `bind_mw`")},
       reg_mr{.condition = when<&R::is_reg_mr>("only with `reg_mr`"), .extension = true},
       flush{.condition = when<&R::is_flush>("only with `flush`")};
-  static const Structure it = {
+  static const Structure& it = *new Structure{
       "SendRequest",
       "A request for a send queue. The opcode determines its members.",
       {required<&R::opcode>("opcode"),
@@ -86,14 +86,15 @@ const Structure& SendRequest::structure() {
 
 const Structure& ReceiveRequest::structure() {
   using R = ReceiveRequest;
-  static const Structure it = {"ReceiveRequest",
-                               "A request for a receive queue.",
-                               {optional<&R::wr_id>("wr_id"), optional<&R::sges>("sges", {}, list_of_sges)}};
+  static const Structure& it =
+      *new Structure{"ReceiveRequest",
+                     "A request for a receive queue.",
+                     {optional<&R::wr_id>("wr_id"), optional<&R::sges>("sges", {}, list_of_sges)}};
   return it;
 }
 
 const Command& PostSend::command() {
-  static const Command it = {
+  static const Command& it = *new Command{
       .name = "post_send",
       .does =
           "Posts send requests. If a request is rejected, the preceding ones are posted: the message contains "
@@ -108,15 +109,15 @@ const Command& PostSend::command() {
 }
 
 const Command& PostRecv::command() {
-  static const Command it = {
-      .name = "post_recv",
-      .does = "Posts receive requests to a queue pair or a shared receive queue.",
-      .arguments = {optional<&PostRecv::qp>("qp", "either `qp` or `srq` is mandatory"),
-                    optional<&PostRecv::srq>("srq", "either `qp` or `srq` is mandatory"),
-                    required<&PostRecv::requests>("requests", {}, list_of_requests)},
-      .result = {required<&Result::posted>("posted", "posted requests")},
-      .example = R"({"qp":9,"requests":[{"wr_id":1,"sges":[{"mr":4,"offset":1024,"length":64}]}]})",
-      .answers = R"({"posted":1})"};
+  static const Command& it =
+      *new Command{.name = "post_recv",
+                   .does = "Posts receive requests to a queue pair or a shared receive queue.",
+                   .arguments = {optional<&PostRecv::qp>("qp", "either `qp` or `srq` is mandatory"),
+                                 optional<&PostRecv::srq>("srq", "either `qp` or `srq` is mandatory"),
+                                 required<&PostRecv::requests>("requests", {}, list_of_requests)},
+                   .result = {required<&Result::posted>("posted", "posted requests")},
+                   .example = R"({"qp":9,"requests":[{"wr_id":1,"sges":[{"mr":4,"offset":1024,"length":64}]}]})",
+                   .answers = R"({"posted":1})"};
   return it;
 }
 
