@@ -138,6 +138,7 @@ struct PacketNote {
   Arrival arrival = Arrival::in_order;
   Cause cause = Cause::none;      ///< of a retransmission, as known when it arrives
   std::uint64_t cause_frame = 0;  ///< the NAK, RNR NAK or response that caused it (0: none, or unknown)
+  std::uint64_t burst_frame = 0;  ///< first frame of its retransmission burst, as known when it arrives. 0: iWARP
   // Only for InfiniBand's reliable services:
   Answered answered = Answered::nothing;  ///< relation of a response to the requests
   std::uint32_t acknowledged =

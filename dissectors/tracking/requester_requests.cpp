@@ -384,6 +384,7 @@ void Requester::note_arrival(const TransportPacket& packet, PacketNote& note) co
     note.arrival = Arrival::retransmission;
     note.cause = round_.event.cause;
     note.cause_frame = round_.event.cause_frame;
+    note.burst_frame = round_.event.frame;
   } else if (filler_.active && contains(filler_.event)) {
     // The first packets of a burst fill a gap, like late packets. Its time, or a NAK for it, decides for now.
     const bool requested = refusal_.active && !refusal_.rnr && packet.psn - refusal_.psn >= 0;
@@ -391,6 +392,7 @@ void Requester::note_arrival(const TransportPacket& packet, PacketNote& note) co
       note.arrival = Arrival::retransmission;
       note.cause = requested ? Cause::sequence_error_nak : Cause::timeout;
       note.cause_frame = requested ? refusal_.frame : 0;
+      note.burst_frame = filler_.event.frame;
     } else {
       note.arrival = Arrival::out_of_order;
     }

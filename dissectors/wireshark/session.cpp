@@ -554,18 +554,7 @@ void Session::note_early(const Connection& connection, std::uint64_t frame, cons
     case retransmission: {
       result.kind = connection.service == tracking::Service::iwarp ? tracking::EventKind::tcp_retransmission
                                                                    : tracking::EventKind::retransmission;
-      Event& round = requests_of(note.connection, note.end).open_round;
-      if (round.frame == 0) {
-        round = {};
-        round.kind = result.kind;
-        round.frame = frame;
-        round.origin_frame = note.related_frame;
-        round.duration = note.related_delay;
-        round.time = packet_.time_ns;
-        round.packets = 0;
-      }
-      round.cause = note.cause;
-      round.cause_frame = note.cause_frame;
+      if (note.burst_frame != 0) note_open_burst(requests_of(note.connection, note.end), frame, note);
       break;
     }
   }
@@ -591,14 +580,37 @@ void Session::early_of(std::uint64_t frame, FrameFacts& facts) const {
   };
   std::erase_if(facts.early, is_known);
   if (!facts.note) return;
-  const auto again = std::find_if(facts.early.begin(), facts.early.end(),
-                                  [](const EarlyResult& result) { return result.kind == retransmission; });
-  const Requests* requests = find_requests(facts.note->connection, facts.note->end);
-  if (again == facts.early.end() || !requests || requests->open_round.frame == 0 || requests->open_round.frame > frame)
-    return;
-  facts.early_round = requests->open_round;
-  facts.round = static_cast<std::uint32_t>(requests->rounds.size() + 1);
-  facts.reaction = reaction_of(*facts.early_round);
+  const bool again = std::any_of(facts.early.begin(), facts.early.end(),
+                                 [](const EarlyResult& result) { return result.kind == retransmission; });
+  const Requests* requests = again ? find_requests(facts.note->connection, facts.note->end) : nullptr;
+  if (!requests) return;
+  const auto& open = requests->open_bursts;
+  const auto next = std::upper_bound(open.begin(), open.end(), frame,
+                                     [](std::uint64_t one, const OpenBurst& burst) { return one < burst.event.frame; });
+  if (next == open.begin()) return;
+  const OpenBurst& burst = *(next - 1);
+  facts.early_round = burst.event;
+  facts.round = burst.number;
+  facts.reaction = reaction_of(burst.event);
+}
+
+void Session::note_open_burst(Requests& requests, std::uint64_t frame, const PacketNote& note) const {
+  constexpr std::size_t most = 64;  // A burst that turns out to consist of duplicates is never reported.
+  auto& open = requests.open_bursts;
+  if (open.empty() || open.back().event.frame < note.burst_frame) {
+    if (open.size() >= most) open.erase(open.begin());
+    OpenBurst& burst = open.emplace_back();
+    burst.number = ++requests.bursts;
+    burst.event.kind = tracking::EventKind::retransmission;
+    burst.event.frame = note.burst_frame;
+    burst.event.origin_frame = note.related_frame;
+    burst.event.duration = note.related_delay;
+    burst.event.time = packet_.time_ns;
+    burst.event.packets = 0;
+  }
+  if (open.back().event.frame != note.burst_frame) return;
+  open.back().event.cause = note.cause;
+  open.back().event.cause_frame = note.cause_frame;
 }
 
 bool Session::is_iwarp(std::uint64_t frame) const {
@@ -794,9 +806,9 @@ void Session::event(const Connection* connection, const Event& event) {
     rounds.insert(place, {static_cast<std::uint32_t>(event.frame), static_cast<std::uint32_t>(event.last_frame),
                           static_cast<std::uint32_t>(index)});
   }
-  if (event.kind == tracking::EventKind::retransmission || event.kind == tracking::EventKind::tcp_retransmission ||
-      event.kind == tracking::EventKind::duplicate)
-    requests_of(event.connection, event.end).open_round.frame = 0;
+  if (event.kind == tracking::EventKind::retransmission)
+    std::erase_if(requests_of(event.connection, event.end).open_bursts,
+                  [&](const OpenBurst& burst) { return burst.event.frame == event.frame; });
   if (event.kind == tracking::EventKind::rejected || event.kind == tracking::EventKind::tcp_reset ||
       event.kind == tracking::EventKind::terminate)
     if (const auto found = connections_.find(event.connection); found != connections_.end())

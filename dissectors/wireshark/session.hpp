@@ -267,12 +267,18 @@ class Session final : public tracking::Sink {
   struct RoundPlace {
     std::uint32_t frame, last_frame, index;  ///< in events_
   };
+  /// A retransmission burst that was not reported yet.
+  struct OpenBurst {
+    Event event;               ///< as far as known
+    std::uint32_t number = 0;  ///< among the bursts of the requester
+  };
   /// State of one requester. Its messages are indexed by their number - 1.
   struct Requests {
     Kept<std::uint32_t, std::vector<std::uint32_t>> messages;  ///< index of a finished message in messages_
     Kept<std::uint32_t, std::vector<std::uint32_t>> segments;  ///< frame of the message's last segment
     std::vector<RoundPlace> rounds;
-    Event open_round;  ///< the burst in progress, as far as known (frame 0: none)
+    std::vector<OpenBurst> open_bursts;  ///< in order of their first frames
+    std::uint32_t bursts = 0;
     /// ECN-marked frames, and frames with notifications: frame and time.
     std::vector<std::pair<std::uint32_t, std::int64_t>> marks, notifications;
   };
@@ -340,6 +346,7 @@ class Session final : public tracking::Sink {
   void note_early_of_packet();
   void add_early(std::uint64_t frame, const EarlyResult& result);
   void early_of(std::uint64_t frame, FrameFacts& facts) const;
+  void note_open_burst(Requests& requests, std::uint64_t frame, const PacketNote& note) const;
   void note_rpc(Row& row);
   void note_stack();
   void number_streams();
