@@ -554,7 +554,7 @@ void Session::note_early(const Connection& connection, std::uint64_t frame, cons
     case retransmission: {
       result.kind = connection.service == tracking::Service::iwarp ? tracking::EventKind::tcp_retransmission
                                                                    : tracking::EventKind::retransmission;
-      if (note.burst_frame != 0) note_open_burst(requests_of(note.connection, note.end), frame, note);
+      if (note.burst_frame != 0) note_open_burst(requests_of(note.connection, note.end), note);
       break;
     }
   }
@@ -594,7 +594,7 @@ void Session::early_of(std::uint64_t frame, FrameFacts& facts) const {
   facts.reaction = reaction_of(burst.event);
 }
 
-void Session::note_open_burst(Requests& requests, std::uint64_t frame, const PacketNote& note) const {
+void Session::note_open_burst(Requests& requests, const PacketNote& note) const {
   constexpr std::size_t most = 64;  // A burst that turns out to consist of duplicates is never reported.
   auto& open = requests.open_bursts;
   if (open.empty() || open.back().event.frame < note.burst_frame) {

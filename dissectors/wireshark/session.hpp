@@ -346,7 +346,7 @@ class Session final : public tracking::Sink {
   void note_early_of_packet();
   void add_early(std::uint64_t frame, const EarlyResult& result);
   void early_of(std::uint64_t frame, FrameFacts& facts) const;
-  void note_open_burst(Requests& requests, std::uint64_t frame, const PacketNote& note) const;
+  void note_open_burst(Requests& requests, const PacketNote& note) const;
   void note_rpc(Row& row);
   void note_stack();
   void number_streams();
