@@ -10,10 +10,12 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <future>
 #include <numeric>
+#include <set>
 #include <thread>
 
 #include "dissectors/protocol/decode.hpp"
@@ -109,24 +111,41 @@ class Socket {
   bool v6_;
 };
 
-/// Drops every seventh frame in each direction.
+/// Drops three TCP segments with data and three without data in each direction: every seventh, but no sequence number
+/// twice. With each loss of a retransmission the peer doubles its timer, so more losses could take minutes.
 class LossyWire final : public ForwardingWire {
  public:
   explicit LossyWire(std::unique_ptr<Wire> wire) : ForwardingWire(*wire), wire_(std::move(wire)) {}
   using Wire::send;
   WireResult<std::size_t> send(std::span<const Outgoing> frames) override {
-    if (++sent_ % 7 == 0 && !frames.empty()) return 1;
+    if (!frames.empty() && loses(frames.front().frame, sent_)) return 1;
     return ForwardingWire::send(frames.first(std::min<std::size_t>(1, frames.size())));
   }
   WireResult<std::optional<Received>> receive(std::int64_t deadline) override {
     auto received = ForwardingWire::receive(deadline);
-    if (received && *received && ++received_ % 7 == 0) return std::nullopt;
+    if (received && *received && loses((*received)->frame, received_)) return std::nullopt;
     return received;
   }
 
  private:
+  struct Losses {
+    std::size_t segments = 0;
+    std::set<std::pair<std::uint64_t, std::uint64_t>> lost;  ///< sequence and acknowledgement numbers
+  };
+  /// Losses in one direction: of segments without data, and with data.
+  using Direction = std::array<Losses, 2>;
+
+  static bool loses(Bytes frame, Direction& direction) {
+    const HeaderStack stack = decode(frame);
+    const auto tcp = stack.get<Tcp>();
+    if (!tcp || tcp->get<"syn">() != 0) return false;
+    Losses& losses = direction[stack.payload.length > 0 ? 1 : 0];
+    return ++losses.segments % 7 == 0 && losses.lost.size() < 3 &&
+           losses.lost.emplace(tcp->get<"seq">(), tcp->get<"ack_number">()).second;
+  }
+
   std::unique_ptr<Wire> wire_;
-  std::size_t sent_ = 0, received_ = 0;
+  Direction sent_, received_;
 };
 
 /// Sizes of the nonempty TCP payloads sent by one side.
