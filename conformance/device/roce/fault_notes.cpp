@@ -41,6 +41,9 @@ constexpr Note reasons[] = {
     {reset_keeps_psns, "packets do not show calls of verbs"},
     {never_notifies, "a device without congestion management sends no CNP either"},
     {sends_after_error, "packets do not show calls of verbs"},
+    {swaps_unequal, memory},
+    {ack_completes_oldest, "packets do not show completions"},
+    {wrong_ids_in_cm_messages, "packets do not show the IDs that the application uses"},
 };
 
 constexpr Note relations[] = {
@@ -158,6 +161,15 @@ constexpr Note relations[] = {
      "HDR-031 QPS-024 QPS-025 QPS-026 QPS-027 QPS-028 QPS-029 QPS-030 UD-006 UD-007 "
      "cm.endpoint.messages.over-the-same-network cm.endpoint.reject.no-lid-reasons"},
     {sends_other_pkey, "CNP-002"},
+    {only_ipv6, "*"},
+    {always_roce_v1, "*"},
+    {refuses_migrated, "*"},
+    {deaf_after_malformed, "HDR-020 HDR-021 HDR-022 HDR-023 UD-007"},
+    {writes_use_receives, "RSP-008"},
+    {believes_stale_responses, "REQ-024"},
+    {ack_completes_oldest, "XRC-001"},
+    {fences_everything, "REQ-022"},
+    {empty_read_takes_two_psns, "REQ-001"},
 };
 
 std::string_view find(std::span<const Note> notes, Fault fault) {
