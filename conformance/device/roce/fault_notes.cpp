@@ -173,8 +173,8 @@ constexpr Note relations[] = {
     {deaf_after_malformed, "HDR-020 HDR-021 HDR-022 HDR-023 UD-007"},
     {writes_use_receives, "RSP-003 RSP-006 RSP-008 RSP-015 RSP-049 RSP-055"},
     {believes_stale_responses, "REQ-024"},
-    {ack_completes_oldest, "XRC-001"},
-    {fences_everything, "REQ-022"},
+    {ack_completes_oldest, "QPS-011 REQ-001 REQ-021 REQ-038 XRC-001"},
+    {fences_everything, "REQ-002 REQ-005 REQ-013 REQ-022 REQ-032"},
     {empty_read_takes_two_psns, "REQ-001"},
 };
 
