@@ -115,8 +115,13 @@ std::string coverage_page() {
   fmt::format_to(to, "\nCases that the reference devices do not pass:\n\n");
   for (const NotPassed& one : not_passed())
     fmt::format_to(to, "- `{}` ({}): {}\n", one.id, to_string(one.verdict), one.reason);
+  fmt::format_to(to, "\nCases that fail under no fault of their rule:\n\n");
+  for (const UndetectingCase& one : undetecting_cases()) fmt::format_to(to, "- `{}`: {}\n", one.id, reason_of(one));
   fmt::format_to(to, "\nMonitors that can only confirm their rule:\n\n");
   for (const UndetectingMonitor& one : undetecting_monitors())
+    fmt::format_to(to, "- `{}`: {}\n", one.rule->id, one.reason);
+  fmt::format_to(to, "\nMonitors that report no fault of the reference devices:\n\n");
+  for (const MonitorWithoutFault& one : monitors_without_fault())
     fmt::format_to(to, "- `{}`: {}\n", one.rule->id, one.reason);
   fmt::format_to(to, "\n");
   std::vector<std::string> faultless;

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "captures/analysis/workers.hpp"
+#include "conformance/coverage/exceptions.hpp"
 #include "conformance/monitors/monitored.hpp"
 #include "conformance/runner/run.hpp"
 #include "conformance/runner/target.hpp"
@@ -59,6 +60,36 @@ std::string by_rule(std::span<const std::string> ids) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+/// The names of faults in one cell of the table of cases: the first of them, and the number of the others.
+std::string some_of(std::span<const std::string_view> faults) {
+  constexpr std::size_t most = 3;
+  std::string text;
+  for (const std::string_view fault : faults.first(std::min(faults.size(), most)))
+    text += fmt::format("{}`{}`", text.empty() ? "" : ", ", fault);
+  if (faults.size() > most) text += fmt::format(" and {} more", faults.size() - most);
+  return text.empty() ? "—" : text;
+}
+
+/// The table of the cases and the faults under which they fail.
+std::string table_of_cases(std::span<const Mutation> mutations) {
+  std::string text =
+      "\n## Cases\n\n"
+      "- **faults of its rule**: faults that violate the rule of the case, and under which the case fails\n"
+      "- **other faults**: faults of other rules under which the case fails\n\n"
+      "| case | faults of its rule | other faults |\n"
+      "|---|---|---|\n";
+  for (const Case& which : cases()) {
+    const std::string id = which.id();
+    std::vector<std::string_view> own, others;
+    for (const Mutation& m : mutations)
+      if (m.failed.contains(id)) (contains(m.fault->broken, which.rule->id) ? own : others).push_back(m.fault->name);
+    text += fmt::format("| `{}` | {} | {} |\n", id, some_of(own), some_of(others));
+  }
+  text += "\n## Cases that fail under no fault of their rule\n\n| case | reason |\n|---|---|\n";
+  for (const UndetectingCase& one : undetecting_cases()) text += fmt::format("| `{}` | {} |\n", one.id, reason_of(one));
+  return text;
+}
+
 }  // namespace
 
 std::set<std::string> Mutation::unrelated() const {
@@ -106,6 +137,7 @@ Mutation mutate(const SeededFault& fault, Breadth breadth, std::uint64_t seed, c
     // Frames can violate a rule other than that of the case.
     const Rule& violated = result.judgment.rule ? *result.judgment.rule : *which.rule;
     if (is_failure(verdict) || reports) {
+      mutation.failed.insert(which.id());
       if (meant && &violated == &*which.rule)
         mutation.caught.push_back(which.id());
       else if (!contains(broken, violated.id))
@@ -187,7 +219,7 @@ std::string document_of(std::span<const Mutation> mutations) {
                         fmt::join(broken, ", "), m.caught.size(), m.meant.size(), monitors,
                         m.accused.empty() && !unseen.empty() ? fmt::format(": {}", unseen) : "", also);
   }
-  return text;
+  return text + table_of_cases(mutations);
 }
 
 }  // namespace rdmawire::conformance

@@ -24,6 +24,7 @@ struct Mutation {
   std::set<std::string> watched;       ///< violated rules with a monitor that can detect violations
   std::set<std::string> accused;       ///< those of them that monitors report as violated
   std::vector<std::string> noticed;    ///< other cases that fail, or the rules that frames violate in them
+  std::set<std::string> failed;        ///< all cases that fail
   std::set<std::string> suspected;     ///< other rules that monitors report as violated
 
   [[nodiscard]] bool missed() const { return caught.empty() && accused.empty(); }

@@ -62,6 +62,8 @@ std::optional<machines::MpaSetupFrame> reject_request(const machines::MpaSetting
 /// Return the initiator's reaction to a complete reply. RFC 5044, 7.1.2 rule 3, RFC 6581, 9 and 10.
 machines::MpaReplyVerdict judge_reply(const machines::MpaSettings& own, const machines::MpaSetupFrame& request,
                                       const machines::MpaSetupFrame& reply);
+/// Return the private data that the application gets: all. RFC 5044, 7.1.1.
+std::vector<std::uint8_t> private_data(Bytes received);
 /// Return the bytes after the reply that belong to FPDUs: all. RFC 5044, 7.1.2 rule 3.
 std::vector<std::uint8_t> bytes_after_reply(std::vector<std::uint8_t> following);
 /// True if the first FPDU of the initiator is the RTR indication, because one was negotiated. RFC 6581, 9.2.
@@ -238,6 +240,7 @@ struct SetupDecisions {
   Overridable<machines::MpaReplyVerdict(const machines::MpaSettings&, const machines::MpaSetupFrame&,
                                         const machines::MpaSetupFrame&)>
       judge_reply = conforming::judge_reply;
+  Overridable<std::vector<std::uint8_t>(Bytes)> private_data = conforming::private_data;
   Overridable<std::vector<std::uint8_t>(std::vector<std::uint8_t>)> bytes_after_reply = conforming::bytes_after_reply;
   Overridable<bool(const machines::MpaAgreement&)> sends_rtr = conforming::sends_rtr;
 };

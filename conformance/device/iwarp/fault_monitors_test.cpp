@@ -110,6 +110,10 @@ const std::map<std::string_view, std::set<std::string>> related{
     {"terminate-quotes-zeros", {"TRM-003"}},
     // Figure 10 has no Read Request Header for an atomic either.
     {"atomic-error-quotes", {"TRM-004"}},
+    // The device uses the depth that its reply should have contained.
+    {"replies-lower-ord", {"EXT-015", "RDM-018"}},
+    // The MSN does not count the messages of the queue.
+    {"terminates-anywhere", {"DDP-009"}},
 };
 
 TEST(EndpointMonitors, NoViolationsForConformingEndpoints) {

@@ -21,6 +21,8 @@ using enum Fault;
 constexpr Note reasons[] = {
     {sends_no_rtr, "the initiator sends nothing while its application posts nothing"},
     {solicited_as_plain, "packets do not show which kind of Send the application posted"},
+    {plain_as_solicited, "packets do not show which kind of Send the application posted"},
+    {replies_lower_ord, "the monitor checks only the ORD of a reply"},
 };
 
 constexpr Note relations[] = {
@@ -118,6 +120,9 @@ constexpr Note relations[] = {
     {atomics_write_back_late, "EXT-015"},
     {extensions_of_version_0, "RDM-006"},
     {no_compare_swap, "EXT-011 EXT-013"},
+    {bounds_as_invalid_stag, "TRM-001"},
+    {replies_lower_ord, "EXT-015 RDM-018"},
+    {terminates_anywhere, "*"},
 };
 
 }  // namespace

@@ -323,6 +323,18 @@ constexpr std::array<FaultRow, fault_count> rows{{
      "The sender uses RDMAP version 0 for the messages of RFC 7306."},
     {no_compare_swap, "no-compare-swap", "EXT-019", bytes,
      "The responder rejects CmpSwap as an unexpected operation."},
+    {miscounts_private_data, "miscounts-private-data", "MPA-012", verbs,
+     "The endpoint passes one byte too few of the private data to the application, or one byte if there is none."},
+    {replies_lower_ord, "replies-lower-ord", "MPA-028", bytes,
+     "The responder replies with an ORD and an IRD that are one below the negotiated values."},
+    {bounds_as_invalid_stag, "bounds-as-invalid-stag", "DDP-015", bytes,
+     "The receiver reports an invalid STag for a segment outside the bounds of its buffer."},
+    {plain_as_solicited, "plain-as-solicited", "RDM-001", bytes,
+     "The sender uses the opcode of a Send with Solicited Event for a plain Send."},
+    {terminates_anywhere, "terminates-anywhere", "RDM-005", bytes,
+     "The sender sends a Terminate with MSN 2."},
+    {inverts_compare_swap, "inverts-compare-swap", "EXT-011", verbs,
+     "The responder writes the inverted result of CmpSwap."},
 }};
 // clang-format on
 

@@ -170,8 +170,15 @@ enum class Fault : std::uint16_t {
   atomics_write_back_late,
   extensions_of_version_0,
   no_compare_swap,
+  // Variants and limits of the rules
+  miscounts_private_data,
+  replies_lower_ord,
+  bounds_as_invalid_stag,
+  plain_as_solicited,
+  terminates_anywhere,
+  inverts_compare_swap,
 };
-inline constexpr std::size_t fault_count = static_cast<std::size_t>(Fault::no_compare_swap) + 1;
+inline constexpr std::size_t fault_count = static_cast<std::size_t>(Fault::inverts_compare_swap) + 1;
 
 using Faults = device::FaultSet<Fault, fault_count>;
 

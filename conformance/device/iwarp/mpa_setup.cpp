@@ -31,7 +31,7 @@ void receive_request(Stream& stream, const machines::MpaSetupArrival& arrival) {
                         .ird = stream.request.data.ird,
                         .ord = stream.request.data.ord,
                         .revision = stream.request.revision};
-  event.private_data.assign(stream.pending.begin() + arrival.private_at, stream.pending.begin() + arrival.bytes);
+  event.private_data = decisions.private_data(Bytes(stream.pending).first(arrival.bytes).subspan(arrival.private_at));
   stream.pending.clear();
   if (!decisions.asks_application(stream.request)) return reject_setup(stream, {});
   stream.events.push_back(std::move(event));
@@ -45,7 +45,7 @@ void receive_reply(Stream& stream, const machines::MpaSetupArrival& arrival) {
                         .ird = arrival.frame.data.ird,
                         .ord = arrival.frame.data.ord,
                         .revision = arrival.frame.revision};
-  event.private_data.assign(stream.pending.begin() + arrival.private_at, stream.pending.begin() + arrival.bytes);
+  event.private_data = decisions.private_data(Bytes(stream.pending).first(arrival.bytes).subspan(arrival.private_at));
   stream.pending.erase(stream.pending.begin(), stream.pending.begin() + arrival.bytes);
   stream.pending = decisions.bytes_after_reply(std::move(stream.pending));
   if (verdict.kind == Kind::close) return end_setup(stream, arrival.frame.revision != 0);
@@ -168,6 +168,8 @@ machines::MpaReplyVerdict judge_reply(const machines::MpaSettings& own, const ma
                                       const machines::MpaSetupFrame& reply) {
   return machines::judge_reply(own, request, reply);
 }
+
+std::vector<std::uint8_t> private_data(Bytes received) { return {received.begin(), received.end()}; }
 
 std::vector<std::uint8_t> bytes_after_reply(std::vector<std::uint8_t> following) { return following; }
 

@@ -41,6 +41,9 @@ constexpr Note reasons[] = {
     {reset_keeps_psns, "packets do not show calls of verbs"},
     {never_notifies, "a device without congestion management sends no CNP either"},
     {sends_after_error, "packets do not show calls of verbs"},
+    {swaps_unequal, memory},
+    {ack_completes_oldest, "packets do not show completions"},
+    {wrong_ids_in_cm_messages, "packets do not show the IDs that the application uses"},
 };
 
 constexpr Note relations[] = {
@@ -158,6 +161,21 @@ constexpr Note relations[] = {
      "HDR-031 QPS-024 QPS-025 QPS-026 QPS-027 QPS-028 QPS-029 QPS-030 UD-006 UD-007 "
      "cm.endpoint.messages.over-the-same-network cm.endpoint.reject.no-lid-reasons"},
     {sends_other_pkey, "CNP-002"},
+    {only_ipv6, "*"},
+    {executes_duplicate_sends, "RSP-012"},
+    {solicits_every_message, "QPS-013"},
+    {swaps_unequal, "XRC-006"},
+    {refuses_last_byte, "RSP-042 RSP-044 RSP-056 RSP-061 RSP-070 RSP-071"},
+    {known_key_invalid_request, "QPS-017 QPS-018 QPS-020 REQ-034 RSP-038 RSP-049 RSP-066 RSP-067 RSP-072 XRC-006"},
+    {refuses_windows, "QPS-017 QPS-020 REQ-034 RSP-049"},
+    {always_roce_v1, "*"},
+    {refuses_migrated, "*"},
+    {deaf_after_malformed, "HDR-020 HDR-021 HDR-022 HDR-023 UD-007"},
+    {writes_use_receives, "RSP-003 RSP-006 RSP-008 RSP-015 RSP-049 RSP-055"},
+    {believes_stale_responses, "REQ-024"},
+    {ack_completes_oldest, "QPS-011 REQ-001 REQ-021 REQ-038 XRC-001"},
+    {fences_everything, "REQ-002 REQ-005 REQ-013 REQ-022 REQ-032"},
+    {empty_read_takes_two_psns, "REQ-001"},
 };
 
 std::string_view find(std::span<const Note> notes, Fault fault) {

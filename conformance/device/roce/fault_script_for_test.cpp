@@ -447,6 +447,7 @@ void play(Script& s) {
   parts::datagrams(s);
   parts::xrc(s);
   parts::congestion(s);
+  parts::variants(s);
   parts::states(s);
   parts::invalidate_locally(s);
   parts::counters(s);

@@ -39,5 +39,6 @@ void states(Script& s);
 void invalidate_locally(Script& s);
 void counters(Script& s);
 void tables(Script& s);
+void variants(Script& s);
 
 }  // namespace rdmawire::device::testing::parts

@@ -277,8 +277,41 @@ enum class Fault : std::uint16_t {
   sends_reserved_extension_bits,
   addresses_next_queue_pair,
   sends_other_pkey,
+  // Variants and limits of the rules
+  accepts_fragments,
+  ignores_ip_version,
+  ignores_trailing_bytes,
+  deaf_after_malformed,
+  decrements_hop_limit,
+  vlan_priority_inverted,
+  only_ipv6,
+  always_roce_v1,
+  refuses_limited_members,
+  refuses_migrated,
+  answers_multicast_qpn,
+  executes_duplicate_sends,
+  writes_use_receives,
+  solicits_every_message,
+  swaps_unequal,
+  refuses_last_byte,
+  known_key_invalid_request,
+  answers_before_rtr,
+  invalidates_unknown_keys,
+  refuses_windows,
+  believes_stale_responses,
+  ignores_response_positions,
+  takes_any_response,
+  ack_completes_oldest,
+  completes_unsignaled,
+  fences_everything,
+  empty_read_takes_two_psns,
+  always_own_qkey,
+  discards_datagrams_of_mtu,
+  cnp_for_duplicates,
+  deaf_when_draining,
+  wrong_ids_in_cm_messages,
 };
-inline constexpr std::size_t fault_count = static_cast<std::size_t>(Fault::sends_other_pkey) + 1;
+inline constexpr std::size_t fault_count = static_cast<std::size_t>(Fault::wrong_ids_in_cm_messages) + 1;
 
 /// Set of enabled faults.
 using Faults = FaultSet<Fault, fault_count>;

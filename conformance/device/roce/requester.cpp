@@ -41,7 +41,7 @@ bool may_start(const Core& core, const QueuePair& qp, const SendWork& work) {
   const RequesterDecisions& decisions = core.decisions.requester;
   const Requester& at = qp.requester;
   if (decisions.sending(qp) != machines::Sending::everything) return false;
-  if (work.request.fence && decisions.waits_at_fence(at, work.request)) return false;
+  if (decisions.waits_at_fence(at, work.request)) return false;
   const auto wire = wire_operation(work.request.opcode);
   if (!wire) return true;
   if (machines::keeps_answer(wire->operation) && qp.attributes.max_rd_atomic != 0 &&
@@ -245,6 +245,7 @@ bool has_credit(const Requester& at, const WireOperation& operation) {
 }
 
 bool waits_at_fence(const Requester& at, const SendRequest& request) {
+  if (!request.fence) return false;
   return is_local(request.opcode) ? at.at != 0 : answers_outstanding(at) != 0;
 }
 

@@ -108,6 +108,13 @@ constexpr FaultOverride ddp_rows[] = {
          return opened.address ? verdict : machines::ddp_refused(errors::tagged_invalid_stag);
        });
      }},
+    {Fault::bounds_as_invalid_stag,
+     [](Decisions& d) {
+       d.segments.judge_tagged.override_with([](const auto& next, const Stream& stream, const DdpSegment& segment) {
+         const DdpVerdict verdict = next(stream, segment);
+         return verdict.error == errors::tagged_bounds ? machines::ddp_refused(errors::tagged_invalid_stag) : verdict;
+       });
+     }},
     {Fault::silent_invalid_stag,
      [](Decisions& d) { d.segments.reject.override_with(drop_silently<is_write_to_invalid_stag>); }},
     // Received untagged segments

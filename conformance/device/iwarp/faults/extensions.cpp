@@ -174,6 +174,12 @@ constexpr FaultOverride extension_rows[] = {
          return next(is_compare_swap(header) ? header : Bytes(with_mask(header, add_mask_at, 0)), original);
        });
      }},
+    {Fault::inverts_compare_swap,
+     [](Decisions& d) {
+       d.responder.operate.override_with([](const auto& next, Bytes header, std::uint64_t original) {
+         return is_compare_swap(header) ? ~next(header, original) : next(header, original);
+       });
+     }},
     {Fault::ignores_compare_mask,
      [](Decisions& d) {
        d.responder.operate.override_with([](const auto& next, Bytes header, std::uint64_t original) {

@@ -151,6 +151,14 @@ constexpr FaultOverride setup_rows[] = {
        });
        d.setup.judge_request.override_with(ignore_more);
      }},
+    {Fault::miscounts_private_data,
+     [](Decisions& d) {
+       d.setup.private_data.override_with([](const auto& next, Bytes received) {
+         std::vector<std::uint8_t> passed = next(received);
+         passed.resize(passed.empty() ? 1 : passed.size() - 1);
+         return passed;
+       });
+     }},
     // Revisions
     {Fault::refuses_revision_1,
      [](Decisions& d) {
@@ -291,6 +299,16 @@ constexpr FaultOverride setup_rows[] = {
        d.setup.accept_request.override_with([](const auto& next, const MpaSettings& own, const MpaSetupFrame& request) {
          MpaAnswer answer = next(own, request);
          if (answer.reply.enhanced) answer.reply.data.ord = answer.agreement.ord = own.ord;
+         return answer;
+       });
+     }},
+    {Fault::replies_lower_ord,
+     [](Decisions& d) {
+       d.setup.accept_request.override_with([](const auto& next, const MpaSettings& own, const MpaSetupFrame& request) {
+         MpaAnswer answer = next(own, request);
+         if (!answer.reply.enhanced) return answer;
+         if (answer.reply.data.ord != 0) --answer.reply.data.ord;
+         if (answer.reply.data.ird != 0) --answer.reply.data.ird;
          return answer;
        });
      }},

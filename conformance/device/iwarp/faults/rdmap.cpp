@@ -212,6 +212,15 @@ constexpr FaultOverride rdmap_rows[] = {
          return operation;
        });
      }},
+    {Fault::plain_as_solicited,
+     [](Decisions& d) {
+       d.requester.operation_of.override_with([](const auto& next, const device::SendRequest& request) {
+         const RdmapOperation operation = next(request);
+         if (operation == RdmapOperation::send) return RdmapOperation::send_se;
+         if (operation == RdmapOperation::send_invalidate) return RdmapOperation::send_se_invalidate;
+         return operation;
+       });
+     }},
     {Fault::read_request_goes_on,
      [](Decisions& d) {
        d.transmit.header.override_with([](const auto& next, const Stream& stream, const machines::DdpPiece& piece) {

@@ -177,6 +177,15 @@ constexpr FaultOverride terminate_rows[] = {
          return operation == RdmapOperation::terminate ? 0 : next(operation);
        });
      }},
+    {Fault::terminates_anywhere,
+     [](Decisions& d) {
+       d.transmit.header.override_with([](const auto& next, const Stream& stream, const machines::DdpPiece& piece) {
+         constexpr std::size_t msn_end = 13;
+         std::vector<std::uint8_t> header = next(stream, piece);
+         if (stream.outgoing->operation == RdmapOperation::terminate) ++header[msn_end];
+         return header;
+       });
+     }},
     {Fault::terminate_inside_message,
      [](Decisions& d) {
        d.transmit.send_segment.override_with([](const auto& next, Stream& stream) {

@@ -15,6 +15,12 @@ constexpr FaultOverride congestion_rows[] = {
          if (packet.fields.fecn) slow_down(core, qp);
        });
      }},
+    {Fault::cnp_for_duplicates,
+     [](Decisions& d) {
+       d.congestion.observe.override_with([](const auto& /*next*/, Core& core, QueuePair& qp, const Packet& packet) {
+         if (packet.congestion_experienced()) notice_mark(core, qp, packet);
+       });
+     }},
     {Fault::never_notifies,
      [](Decisions& d) {
        d.congestion.notices_marks.override_with([](const auto& /*next*/, const Core& /*core*/) { return false; });

@@ -40,6 +40,7 @@ void no_dscp(OutgoingPacket& packet) { packet.path.traffic_class = 0; }
 void capable(OutgoingPacket& packet) { packet.ecn = packet.ecn == 0 ? 2 : packet.ecn; }
 void marked(OutgoingPacket& packet) { packet.ecn = 3; }
 void highest_hop_limit(OutgoingPacket& packet) { packet.path.hop_limit = 255; }
+void one_hop_less(OutgoingPacket& packet) { --packet.path.hop_limit; }
 
 /// Set a field of the UDP header.
 template <FixedString field, std::uint16_t value>
@@ -130,10 +131,11 @@ Refusal read_changed(const Read& next, const Core& core, Packet& packet, Bytes f
 
 unsigned version_of(Bytes frame) { return frame[Ethernet::size] >> 4; }
 
-/// Treat First, Middle and Last packets of UD as Only.
+/// Treat packets of UD whose opcode is not defined as SEND Only.
 void unfragment(MutableBytes frame) {
   std::uint8_t& opcode = frame[Ethernet::size + Ipv4::size + Udp::size];
-  if (version_of(frame) == 4 && opcode >= 0x60 && opcode < 0x64) opcode = 0x64;
+  const bool datagram = opcode >= 0x60 && opcode < 0x80;
+  if (version_of(frame) == 4 && datagram && opcode != 0x64 && opcode != 0x65) opcode = 0x64;
 }
 
 void adopt_version(MutableBytes frame) {
@@ -142,14 +144,46 @@ void adopt_version(MutableBytes frame) {
     store_be(frame.data() + Ethernet::size - 2, 2, version == 4 ? ethertype::ipv4 : ethertype::ipv6);
 }
 
+void correct_checksum(std::uint8_t* ip) {
+  store_be(ip + 10, 2, 0);
+  store_be(ip + 10, 2, internet_checksum(Bytes(ip, Ipv4::size)));
+}
+
 void correct_lengths(MutableBytes frame) {
   if (version_of(frame) != 4) return;
   std::uint8_t* ip = frame.data() + Ethernet::size;
   const std::size_t datagram = frame.size() - Ethernet::size;
   store_be(ip + 2, 2, datagram);
   store_be(ip + Ipv4::size + 4, 2, datagram - Ipv4::size);
-  store_be(ip + 10, 2, 0);
-  store_be(ip + 10, 2, internet_checksum(Bytes(ip, Ipv4::size)));
+  correct_checksum(ip);
+}
+
+/// End the IP datagram where the UDP datagram ends.
+void cut_trailing_bytes(MutableBytes frame) {
+  if (version_of(frame) != 4) return;
+  std::uint8_t* ip = frame.data() + Ethernet::size;
+  const std::uint64_t end = Ipv4::size + load_be<2>(ip + Ipv4::size + 4);
+  if (load_be<2>(ip + 2) <= end) return;
+  store_be(ip + 2, 2, end);
+  correct_checksum(ip);
+}
+
+/// Clear MF and the fragment offset, and set DF.
+void defragment(MutableBytes frame) {
+  constexpr std::uint64_t only_df = 0x4000;
+  if (version_of(frame) != 4) return;
+  std::uint8_t* ip = frame.data() + Ethernet::size;
+  constexpr std::uint64_t fragment = 0x3fff;
+  if ((load_be<2>(ip + 6) & fragment) == 0) return;
+  store_be(ip + 6, 2, only_df);
+  correct_checksum(ip);
+}
+
+void adopt_ethertype(MutableBytes frame) {
+  if (load_be<2>(frame.data() + Ethernet::size - 2) != ethertype::ipv4 || version_of(frame) == 4) return;
+  std::uint8_t* ip = frame.data() + Ethernet::size;
+  ip[0] = static_cast<std::uint8_t>(0x40 | (ip[0] & 0xf));
+  correct_checksum(ip);
 }
 
 bool matches_icrc(const Packet& packet, const HeaderStack& stack, Bytes frame, const IcrcMasks& masks) {
@@ -178,6 +212,21 @@ constexpr FaultOverride frame_rows[] = {
          return tag;
        });
      }},
+    {Fault::vlan_priority_inverted,
+     [](Decisions& d) {
+       d.encoding.vlan_tag.override_with([](const auto& next, const OutgoingPacket& packet, const GidEntry& source) {
+         HeaderValue tag = next(packet, source);
+         set_field<Vlan>(tag, "priority", ~packet.path.sl & 7U);
+         return tag;
+       });
+     }},
+    {Fault::always_roce_v1,
+     [](Decisions& d) {
+       d.encoding.version_of.override_with(
+           [](const auto& /*next*/, const GidEntry& /*source*/) { return GidType::roce_v1; });
+     }},
+    {Fault::decrements_hop_limit,
+     [](Decisions& d) { d.encoding.network_header.override_with(network_header_of<one_hop_less>); }},
     {Fault::sends_ip_options,
      [](Decisions& d) {
        d.encoding.network_header.override_with(
@@ -355,6 +404,21 @@ constexpr FaultOverride frame_rows[] = {
     {Fault::accepts_wrong_lengths,
      [](Decisions& d) {
        d.decoding.read.override_with(read_changed<correct_lengths>);
+       d.decoding.has_valid_icrc.override_with(check_received);
+     }},
+    {Fault::accepts_fragments,
+     [](Decisions& d) {
+       d.decoding.read.override_with(read_changed<defragment>);
+       d.decoding.has_valid_icrc.override_with(check_received);
+     }},
+    {Fault::ignores_ip_version,
+     [](Decisions& d) {
+       d.decoding.read.override_with(read_changed<adopt_ethertype>);
+       d.decoding.has_valid_icrc.override_with(check_received);
+     }},
+    {Fault::ignores_trailing_bytes,
+     [](Decisions& d) {
+       d.decoding.read.override_with(read_changed<cut_trailing_bytes>);
        d.decoding.has_valid_icrc.override_with(check_received);
      }},
     {Fault::takes_ud_fragments,

@@ -29,6 +29,12 @@ AccessDecision judge_access_of(const decltype(MemoryDecisions::judge_access)::Ne
 void same_domain(MemoryObject& object, RemoteAccess& access) { access.domain = object.domain; }
 void same_queue_pair(MemoryObject& object, RemoteAccess& access) { access.queue_pair = object.queue_pair; }
 void needed_rights(MemoryObject& object, RemoteAccess& access) { object.rights = access.needed; }
+void one_byte_shorter(MemoryObject& object, RemoteAccess& /*access*/) {
+  if (object.length != 0) --object.length;
+}
+void other_queue_pair(MemoryObject& object, RemoteAccess& access) {
+  if (object.queue_pair != 0) access.queue_pair = object.queue_pair + 1;
+}
 void one_byte_longer(MemoryObject& object, RemoteAccess& /*access*/) { ++object.length; }
 void ends_after_wrap(MemoryObject& object, RemoteAccess& access) {
   if (access.address + access.length < access.address) access.address = object.base;
@@ -51,6 +57,10 @@ constexpr FaultOverride memory_rows[] = {
      [](Decisions& d) { d.memory.judge_access.override_with(judge_access_of<needed_rights>); }},
     {Fault::bounds_off_by_one,
      [](Decisions& d) { d.memory.judge_access.override_with(judge_access_of<one_byte_longer>); }},
+    {Fault::refuses_last_byte,
+     [](Decisions& d) { d.memory.judge_access.override_with(judge_access_of<one_byte_shorter>); }},
+    {Fault::refuses_windows,
+     [](Decisions& d) { d.memory.judge_access.override_with(judge_access_of<other_queue_pair>); }},
     {Fault::bounds_wrap, [](Decisions& d) { d.memory.judge_access.override_with(judge_access_of<ends_after_wrap>); }},
     {Fault::windows_grant_their_regions_rights,
      [](Decisions& d) {
@@ -88,6 +98,8 @@ constexpr FaultOverride memory_rows[] = {
      [](Decisions& d) {
        d.memory.judge_invalidate.override_with(accept_invalidate<InvalidateAnswer::region_of_user>);
      }},
+    {Fault::invalidates_unknown_keys,
+     [](Decisions& d) { d.memory.judge_invalidate.override_with(accept_invalidate<InvalidateAnswer::unknown_key>); }},
     {Fault::local_invalidate_does_nothing,
      [](Decisions& d) {
        d.memory.invalidate_local.override_with([](const auto& /*next*/, Memory& /*memory*/, std::uint32_t /*key*/) {});

@@ -129,6 +129,11 @@ constexpr FaultOverride queue_pair_rows[] = {
        d.completions.reports.override_with([](const auto& next, const QueuePair& qp, const SendRequest& request,
                                               Status /*status*/) { return next(qp, request, Status::success); });
      }},
+    {Fault::completes_unsignaled,
+     [](Decisions& d) {
+       d.completions.reports.override_with([](const auto& /*next*/, const QueuePair& /*qp*/,
+                                              const SendRequest& /*request*/, Status /*status*/) { return true; });
+     }},
     // Verbs calls
     {Fault::cnp_counters_stand,
      [](Decisions& d) {

@@ -97,6 +97,21 @@ void take_long(QueuePair& /*qp*/, SendWork& /*read*/, const ReadPart& part, RcRe
     response.payload = std::min(response.payload, part.wanted);
 }
 
+/// True if a packet ends a READ response before its last packet.
+bool is_early_end(const ReadPart& part, const Opcode& op) { return op.ends_message() && !part.last; }
+
+void ignore_position(QueuePair& qp, SendWork& read, const ReadPart& part, RcResponse& response) {
+  const Opcode& op = *response.op;
+  if (op.operation != Operation::rdma_read_response) return;
+  if (part.last && !op.ends_message())
+    response.op = find_opcode(qp.transport(), op.operation, read.psns == 1 ? Position::only : Position::last);
+  if (!is_early_end(part, op)) return;
+  read.answered = read.psns - 1;
+  response.psn = read.first + read.answered;
+  response.op = find_opcode(qp.transport(), op.operation, Position::last);
+  response.payload = part_of(qp, read, response.psn).wanted;
+}
+
 void ignore_gap(QueuePair& /*qp*/, SendWork& read, const ReadPart& part, RcResponse& response) {
   if (response.op->operation == Operation::rdma_read_response) read.answered = std::max(read.answered, part.index);
 }
@@ -150,6 +165,14 @@ constexpr FaultOverride requester_rows[] = {
        d.requester.has_credit.override_with(
            [](const auto& /*next*/, const Requester& /*at*/, const WireOperation& /*operation*/) { return true; });
      }},
+    {Fault::fences_everything,
+     [](Decisions& d) {
+       d.requester.waits_at_fence.override_with([](const auto& next, const Requester& at, const SendRequest& request) {
+         SendRequest fenced = request;
+         fenced.fence = true;
+         return next(at, fenced);
+       });
+     }},
     {Fault::ignores_fence,
      [](Decisions& d) {
        d.requester.waits_at_fence.override_with([](const auto& next, const Requester& at, const SendRequest& request) {
@@ -176,6 +199,13 @@ constexpr FaultOverride requester_rows[] = {
        d.requester.psns_of.override_with(
            [](const auto& next, const Core& core, const QueuePair& qp, Operation operation, std::uint32_t bytes) {
              return operation == Operation::rdma_read_request ? 1 : next(core, qp, operation, bytes);
+           });
+     }},
+    {Fault::empty_read_takes_two_psns,
+     [](Decisions& d) {
+       d.requester.psns_of.override_with(
+           [](const auto& next, const Core& core, const QueuePair& qp, Operation operation, std::uint32_t bytes) {
+             return operation == Operation::rdma_read_request && bytes == 0 ? 2 : next(core, qp, operation, bytes);
            });
      }},
     {Fault::asks_whole_read_again,
@@ -247,6 +277,16 @@ constexpr FaultOverride requester_rows[] = {
        d.requester.discards_datagram.override_with(
            [](const auto& /*next*/, const Port& /*port*/, std::uint64_t /*bytes*/) { return false; });
      }},
+    {Fault::discards_datagrams_of_mtu,
+     [](Decisions& d) {
+       d.requester.discards_datagram.override_with(
+           [](const auto& next, const Port& port, std::uint64_t bytes) { return next(port, bytes + 1); });
+     }},
+    {Fault::always_own_qkey,
+     [](Decisions& d) {
+       d.requester.datagram_qkey.override_with([](const auto& /*next*/, const QueuePair& qp,
+                                                  const SendRequest& /*request*/) { return qp.attributes.qkey; });
+     }},
     {Fault::sends_privileged_qkey,
      [](Decisions& d) {
        d.requester.datagram_qkey.override_with([](const auto& /*next*/, const QueuePair& /*qp*/,
@@ -263,6 +303,50 @@ constexpr FaultOverride requester_rows[] = {
          if (further < at.queue.size()) progress.through = outstanding_of(at.queue[further]).last() + 1;
          believe_answered(at, progress.through - 1);
          return progress;
+       });
+     }},
+    {Fault::ack_completes_oldest,
+     [](Decisions& d) {
+       d.requester.judge_response.override_with([](const auto& next, QueuePair& qp, const RcResponse& response) {
+         RcProgress progress = next(qp, response);
+         if (!is_acknowledge(*response.op) || progress.step != RcStep::progress) return progress;
+         for (const SendWork& work : qp.requester.queue) {
+           if (!work.started || work.done || work.psns == 0) continue;
+           const Psn end = outstanding_of(work).last() + 1;
+           if (progress.through - end > 0) progress.through = end;
+           break;
+         }
+         return progress;
+       });
+     }},
+    {Fault::believes_stale_responses,
+     [](Decisions& d) {
+       d.requester.judge_response.override_with([](const auto& next, QueuePair& qp, const RcResponse& response) {
+         const machines::RequesterWindow& window = qp.requester.window;
+         RcResponse believed = response;
+         if (is_acknowledge(*response.op) && window.outstanding() != 0 &&
+             window.place(response.psn) == ResponsePlace::acknowledged)
+           believed.psn = window.oldest;
+         return next(qp, believed);
+       });
+     }},
+    {Fault::takes_any_response,
+     [](Decisions& d) {
+       d.requester.judge_response.override_with([](const auto& next, QueuePair& qp, const RcResponse& response) {
+         RcResponse accepted = response;
+         const std::size_t index = index_of(qp.requester, response.psn);
+         if (index == qp.requester.queue.size() || is_acknowledge(*response.op)) return next(qp, accepted);
+         const Operation asked = outstanding_of(qp.requester.queue[index]).operation;
+         if (asked == Operation::send || asked == Operation::rdma_write)
+           accepted.op = find_opcode(qp.transport(), Operation::acknowledge);
+         else if (machines::is_atomic(asked))
+           accepted.op = find_opcode(qp.transport(), Operation::atomic_acknowledge);
+         else
+           return next(qp, accepted);
+         accepted.syndrome = Syndrome::ack().bits();
+         accepted.has_aeth = true;
+         accepted.payload = 0;
+         return next(qp, accepted);
        });
      }},
     {Fault::ack_completes_reads,
@@ -294,7 +378,7 @@ constexpr FaultOverride requester_rows[] = {
      [](Decisions& d) {
        d.requester.judge_response.override_with([](const auto& next, QueuePair& qp, const RcResponse& response) {
          RcResponse accepted = response;
-         if (is_acknowledge(*response.op) && Syndrome(response.syndrome).kind() == syndrome_kind::reserved)
+         if (response.has_aeth && Syndrome(response.syndrome).kind() == syndrome_kind::reserved)
            accepted.syndrome = Syndrome::ack().bits();
          return next(qp, accepted);
        });
@@ -304,6 +388,18 @@ constexpr FaultOverride requester_rows[] = {
      [](Decisions& d) { d.requester.judge_response.override_with(judge_changed<take_wrong_answer>); }},
     {Fault::takes_middle_first,
      [](Decisions& d) { d.requester.judge_response.override_with(judge_changed<take_middle_first>); }},
+    {Fault::ignores_response_positions,
+     [](Decisions& d) {
+       d.requester.judge_response.override_with(judge_changed<ignore_position>);
+       d.requester.take_payload.override_with(
+           [](const auto& next, Core& core, QueuePair& qp, SendWork& work, const Packet& packet) {
+             const bool early = is_read(work) && packet.op->operation == Operation::rdma_read_response &&
+                                is_early_end(part_of(qp, work, packet.fields.psn), *packet.op);
+             const Status status = next(core, qp, work, packet);
+             if (early) work.answered = work.psns;
+             return status;
+           });
+     }},
     {Fault::takes_short_responses,
      [](Decisions& d) {
        d.requester.judge_response.override_with(judge_changed<take_short>);
@@ -380,7 +476,9 @@ constexpr FaultOverride requester_rows[] = {
     {Fault::wrong_status_of_nak,
      [](Decisions& d) {
        d.requester.failure_status.override_with([](const auto& next, const Packet& packet, RcFailure failure) {
-         return is_acknowledge(*packet.op) ? Status::remote_operation : next(packet, failure);
+         const Status status = next(packet, failure);
+         if (!is_acknowledge(*packet.op)) return status;
+         return status == Status::remote_operation ? Status::remote_access : Status::remote_operation;
        });
      }},
     // Recoveries

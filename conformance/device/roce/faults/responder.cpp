@@ -188,8 +188,9 @@ constexpr FaultOverride responder_rows[] = {
        d.responder.judge.override_with(
            [](const auto& next, Core& core, QueuePair& qp, const Packet& packet, const RcRequest& request) {
              Decision decision = next(core, qp, packet, request);
+             const std::uint32_t rights = core.decisions.responder.rights_for(request);
              if (decision.rc.reaction == RcReaction::execute && is_empty_reth(request) &&
-                 !core.memory.knows(request.rkey)) {
+                 !core.memory.remote({qp.responder.pd, qp.qpn}, request.rkey, request.va, 1, rights)) {
                decision.rc.reaction = RcReaction::nak_access;
                decision.nak = nak_code::remote_access_error;
              }
@@ -202,6 +203,16 @@ constexpr FaultOverride responder_rows[] = {
            [](const auto& next, Core& core, QueuePair& qp, const Packet& packet, const RcRequest& request) {
              Decision decision = next(core, qp, packet, request);
              if (decision.rc.reaction == RcReaction::nak_access && !core.memory.knows(request.rkey))
+               decision.nak = nak_code::invalid_request;
+             return decision;
+           });
+     }},
+    {Fault::known_key_invalid_request,
+     [](Decisions& d) {
+       d.responder.judge.override_with(
+           [](const auto& next, Core& core, QueuePair& qp, const Packet& packet, const RcRequest& request) {
+             Decision decision = next(core, qp, packet, request);
+             if (decision.rc.reaction == RcReaction::nak_access && core.memory.knows(request.rkey))
                decision.nak = nak_code::invalid_request;
              return decision;
            });
@@ -320,6 +331,19 @@ constexpr FaultOverride responder_rows[] = {
     {Fault::ignores_solicited,
      [](Decisions& d) {
        d.responder.is_solicited.override_with([](const auto& /*next*/, const Packet& /*packet*/) { return false; });
+     }},
+    {Fault::solicits_every_message,
+     [](Decisions& d) {
+       d.responder.is_solicited.override_with([](const auto& /*next*/, const Packet& /*packet*/) { return true; });
+     }},
+    {Fault::writes_use_receives,
+     [](Decisions& d) {
+       d.responder.advance.override_with(
+           [](const auto& next, QueuePair& qp, const RcRequest& request, std::uint64_t original) {
+             next(qp, request, original);
+             const bool takes_none = request.op->ends_message() && !machines::takes_receive(*request.op);
+             if (takes_none && !qp.receives.empty()) qp.receives.pop_front();
+           });
      }},
     {Fault::credits_come_and_go,
      [](Decisions& d) {
@@ -448,6 +472,21 @@ constexpr FaultOverride responder_rows[] = {
            change_memory(core, qp, packet, request);
        });
      }},
+    {Fault::executes_duplicate_sends,
+     [](Decisions& d) {
+       d.responder.apply_duplicate.override_with([](const auto& next, Core& core, QueuePair& qp, const Packet& packet,
+                                                    const RcRequest& request, machines::RcAnswer* kept) {
+         next(core, qp, packet, request, kept);
+         if (request.op->operation != Operation::send) return;
+         Responder& at = qp.responder;
+         if (!request.op->begins_message() && at.receive) at.written += request.payload;
+         if (!request.op->begins_message() || !request.op->ends_message() || qp.receives.empty()) return;
+         const ReceiveRequest receive = std::move(qp.receives.front());
+         qp.receives.pop_front();
+         complete_receive(core, qp, receive, core.decisions.responder.receive_completion(qp, packet, request.payload),
+                          false);
+       });
+     }},
     {Fault::acknowledges_duplicates_psn,
      [](Decisions& d) {
        d.responder.duplicate_psn.override_with(
@@ -548,6 +587,14 @@ constexpr FaultOverride responder_rows[] = {
        d.responder.operate.override_with([](const auto& next, MutableBytes bytes, const RcRequest& request) {
          next(bytes, request);
          return load_le(bytes.data(), 8);
+       });
+     }},
+    {Fault::swaps_unequal,
+     [](Decisions& d) {
+       d.responder.operate.override_with([](const auto& next, MutableBytes bytes, const RcRequest& request) {
+         const std::uint64_t original = next(bytes, request);
+         if (request.op->operation == Operation::compare_swap) store_le(bytes.data(), 8, request.swap_or_add);
+         return original;
        });
      }},
     {Fault::serves_atomics_at_depth_zero,

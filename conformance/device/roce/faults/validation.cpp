@@ -2,6 +2,7 @@
 
 #include "conformance/device/roce/core.hpp"
 #include "conformance/device/roce/faults/overrides.hpp"
+#include "conformance/device/roce/responder.hpp"
 #include "dissectors/protocol/mad.hpp"
 
 namespace rdmawire::device {
@@ -84,6 +85,35 @@ constexpr FaultOverride validation_rows[] = {
          return packet.fields.migrated && next(core, packet);
        });
      }},
+    {Fault::refuses_migrated,
+     [](Decisions& d) {
+       d.validation.accepts_headers.override_with([](const auto& next, const Core& core, const Packet& packet) {
+         return !packet.fields.migrated && next(core, packet);
+       });
+     }},
+    {Fault::only_ipv6,
+     [](Decisions& d) {
+       d.validation.accepts_headers.override_with([](const auto& next, const Core& core, const Packet& packet) {
+         return !packet.is_ipv4 && next(core, packet);
+       });
+     }},
+    {Fault::deaf_after_malformed,
+     [](Decisions& d) {
+       d.validation.accepts_headers.override_with([](const auto& next, const Core& core, const Packet& packet) {
+         return core.counters.malformed == 0 && next(core, packet);
+       });
+     }},
+    {Fault::answers_multicast_qpn,
+     [](Decisions& d) {
+       d.validation.accepts_destination_qpn.override_with([](const auto& next, const Packet& packet) {
+         return (!packet.dgid.is_multicast() && packet.fields.dest_qpn == 0xffffff) || next(packet);
+       });
+       d.validation.drop_unknown.override_with([](const auto& next, Core& core, const Packet& packet) {
+         next(core, packet);
+         if (packet.fields.dest_qpn == 0xffffff)
+           answer_dropped(core, packet, packet.fields.dest_qpn, Syndrome::nak(nak_code::invalid_request));
+       });
+     }},
     {Fault::multicast_to_any_qpn,
      [](Decisions& d) {
        d.validation.accepts_destination_qpn.override_with(
@@ -112,6 +142,8 @@ constexpr FaultOverride validation_rows[] = {
      }},
     {Fault::deaf_until_rts,
      [](Decisions& d) { d.validation.accepts_packets.override_with(accepts_except_in<QpState::rtr>); }},
+    {Fault::deaf_when_draining,
+     [](Decisions& d) { d.validation.accepts_packets.override_with(accepts_except_in<QpState::sqd>); }},
     {Fault::send_error_ends_receiving,
      [](Decisions& d) { d.validation.accepts_packets.override_with(accepts_except_in<QpState::sqe>); }},
     {Fault::receives_in_init,
@@ -130,6 +162,18 @@ constexpr FaultOverride validation_rows[] = {
        d.validation.drop_in_state.override_with([](const auto& next, Core& core, QueuePair& qp, const Packet& packet) {
          if (qp.state == QpState::err && qp.is_reliable())
            answer_dropped(core, packet, qp.attributes.dest_qpn, Syndrome::ack());
+         next(core, qp, packet);
+       });
+     }},
+    {Fault::answers_before_rtr,
+     [](Decisions& d) {
+       d.validation.drop_in_state.override_with([](const auto& next, Core& core, QueuePair& qp, const Packet& packet) {
+         const bool before = qp.state == QpState::reset || qp.state == QpState::init;
+         if (before && qp.is_reliable() && packet.op->known && packet.op->operation == Operation::rdma_write) {
+           qp.responder.pd = qp.options.pd;
+           change_memory(core, qp, packet, request_of(packet));
+           answer_dropped(core, packet, qp.attributes.dest_qpn, Syndrome::ack());
+         }
          next(core, qp, packet);
        });
      }},
@@ -160,6 +204,14 @@ constexpr FaultOverride validation_rows[] = {
                                                   std::uint16_t /*pkey*/) { return true; });
        d.management.accepts_pkey.override_with(
            [](const auto& /*next*/, const Core& /*core*/, std::uint16_t /*pkey*/) { return true; });
+     }},
+    {Fault::refuses_limited_members,
+     [](Decisions& d) {
+       d.validation.accepts_pkey.override_with(
+           [](const auto& next, const Core& core, const QueuePair& qp, std::uint16_t pkey) {
+             constexpr std::uint16_t full_member = 0x8000;
+             return (pkey & full_member) != 0 && next(core, qp, pkey);
+           });
      }},
     {Fault::qp1_pkey_of_entry_0,
      [](Decisions& d) {
@@ -198,6 +250,18 @@ constexpr FaultOverride validation_rows[] = {
        d.management.datagram.override_with(
            [](const auto& next, Core& core, const CmPath& way, std::vector<std::uint8_t> mad) {
              while (mad.size() > Mad::size && mad.back() == 0) mad.pop_back();
+             return next(core, way, std::move(mad));
+           });
+     }},
+    {Fault::wrong_ids_in_cm_messages,
+     [](Decisions& d) {
+       d.management.datagram.override_with(
+           [](const auto& next, Core& core, const CmPath& way, std::vector<std::uint8_t> mad) {
+             constexpr std::size_t attribute_at = 16, local_id_end = 3, service_id_end = 15;
+             constexpr std::uint64_t req = 0x0010, rtu = 0x0014;
+             const std::uint64_t attribute = load_be<2>(mad.data() + attribute_at);
+             if (attribute == req) mad[Mad::size + service_id_end] ^= 1;
+             if (attribute == rtu) mad[Mad::size + local_id_end] ^= 1;
              return next(core, way, std::move(mad));
            });
      }},
