@@ -210,6 +210,30 @@ TEST(Icrc, IcrcOfChangeBeforeLongPayload) {
   }
 }
 
+// The table of shift factors ends at 4224 bytes. Longer packets are computed without it.
+TEST(Icrc, LengthsAroundTheEndOfTheTable) {
+  Frame frame = Value<Ethernet>() / Value<Ipv4>() / Value<Udp>() / Value<Bth>().set<"opcode">(0x04);
+  for (std::size_t byte_count = 4160; byte_count <= 4232; byte_count += 4) {
+    frame.payload.assign(byte_count, 0x5a);
+    for (std::size_t i = 0; i < byte_count; i += 7) frame.payload[i] = static_cast<std::uint8_t>(i);
+    const auto bytes = frame.encode();
+    for (std::uint32_t more = 0; more < 4; ++more) {
+      const HeaderStack stack = decode(bytes);
+      const std::uint32_t end = stack.icrc.offset + more;
+      EXPECT_EQ(compute_icrc(stack, end), plain::compute_icrc(stack, end)) << byte_count << " + " << more;
+    }
+    const HeaderStack stack = decode(bytes);
+    auto after = bytes;
+    after[26] ^= 0x81;  // an address
+    constexpr std::uint32_t changed_end = 30;
+    EXPECT_EQ(icrc_of_change(stack, after, changed_end), plain::icrc_of_change(stack, after, changed_end))
+        << byte_count;
+    after[14 + byte_count] ^= 0x01;
+    const auto end = static_cast<std::uint32_t>(15 + byte_count);
+    EXPECT_EQ(icrc_of_change(stack, after, end), plain::icrc_of_change(stack, after, end)) << byte_count;
+  }
+}
+
 TEST(Icrc, OverwrittenSourcePortIsFound) {
   for (const Vector& v : {vectors[0], vectors[3]}) {
     auto frame = from_hex(v.frame);

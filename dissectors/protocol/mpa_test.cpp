@@ -113,6 +113,24 @@ TEST(DecodeFpdu, TruncationAtEveryByteIsNotMalformed) {
   }
 }
 
+// The pad belongs to the FPDU if all its bytes are captured, with or without the CRC.
+TEST(DecodeFpdu, TruncationAroundThePad) {
+  Frame frame = Value<Fpdu>() / Value<Ddp>() / Value<Rdmap>() / Value<DdpUntagged>();
+  for (std::size_t payload = 1; payload <= 4; ++payload) {
+    frame.payload.assign(payload, 0x5a);
+    const auto bytes = frame.encode();
+    const std::size_t crc_at = bytes.size() - mpa::crc_bytes, pad = crc_at - (Fpdu::size + 18 + payload);
+    ASSERT_EQ(pad, mpa::pad_bytes(static_cast<std::uint32_t>(18 + payload)));
+    for (std::size_t captured = crc_at - 1; captured <= bytes.size(); ++captured) {
+      HeaderStack stack;
+      decode_fpdu(stack, Bytes(bytes).first(captured), static_cast<std::uint32_t>(bytes.size()));
+      EXPECT_EQ(stack.pad.length, captured >= crc_at ? pad : 0U) << payload << " at " << captured;
+      EXPECT_EQ(stack.mpa_crc.length, captured == bytes.size() ? 4U : 0U) << payload << " at " << captured;
+      EXPECT_EQ(stack.cut, captured < bytes.size()) << payload << " at " << captured;
+    }
+  }
+}
+
 TEST(DecodeFpdu, LengthBeyondThePacketIsAFinding) {
   auto bytes = std::vector<std::uint8_t>(figure5.begin() + 4, figure5.end());
   bytes[0] = 0xff;
@@ -293,6 +311,25 @@ TEST(Mpa, InvalidPrivateDataLengths) {
   ASSERT_FALSE(stack.findings().empty());
   EXPECT_EQ(stack.findings()[0].kind, ParseError::Kind::malformed);
   for (std::size_t cut = 0; cut < bytes.size(); ++cut) decode_mpa_frame(stack, Bytes(bytes).first(cut));
+}
+
+// RFC 5044, 7.1: at most 512 bytes.
+TEST(Mpa, LongestPrivateData) {
+  for (const std::size_t length : {std::size_t{511}, std::size_t{512}, std::size_t{513}}) {
+    HeaderValue request = Value<MpaFrame>();
+    request.set_tail(std::vector<std::uint8_t>(length, 0x5a));
+    Frame frame;
+    frame /= request;
+    const auto bytes = frame.encode();
+    HeaderStack stack;
+    decode_mpa_frame(stack, bytes);
+    ASSERT_EQ(stack.findings().size(), length > 512 ? 1U : 0U) << length;
+    if (length > 512) {
+      EXPECT_EQ(stack.findings()[0].kind, ParseError::Kind::malformed);
+      EXPECT_EQ(stack.findings()[0].needed, 512U);
+      EXPECT_EQ(stack.findings()[0].had, 513U);
+    }
+  }
 }
 
 TEST(Mpa, MulpduFollowsTheFormulas) {
