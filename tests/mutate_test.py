@@ -72,6 +72,12 @@ def test_equal_changes_in_different_places_are_different_mutants():
     assert len({mutant.id for mutant in mutants}) == len(mutants) == 2
 
 
+def test_slow_tests_of_a_report():
+    suites = [{"name": "A/B", "testsuite": [{"name": "c/1", "time": "0.5s"}, {"name": "d", "time": "0s"}]},
+              {"name": "E", "testsuite": [{"name": "f", "time": "2.25s"}]}]
+    assert mutate.slow_tests({"testsuites": suites}) == {"A/B.c/1": 0.5, "E.f": 2.25}
+
+
 def test_score_omits_mutants_that_did_not_compile_or_are_equivalent():
     assert mutate.score(["killed", "timed out", "survived", "killed", "did not compile", "equivalent"]) == 75
     assert mutate.score([]) == 100
@@ -184,12 +190,27 @@ def test_mutant_that_does_not_compile_is_not_counted(project):
         "result"] == "did not compile"
 
 
-def test_entry_of_an_equivalent_mutant_that_does_not_exist_is_an_error(project):
+def test_unknown_entry_of_the_list_of_equivalents_is_an_error(project):
     (project.root / "scripts" / "mutate.toml").write_text(
         '[[equivalent]]\nfile = "part/small.cpp"\nline = "x"\nmutant = "y"\nreason = "z"\n')
     done = project.run("--list")
     assert done.returncode == 2
     assert "part/small.cpp has no mutant 'x'" in done.stderr
+
+
+def test_lines_of_a_file_are_selected(project):
+    done = project.run("part/small.cpp:1-2", "part/small.cpp:8", "--list")
+    assert {line.split()[0] for line in done.stdout.splitlines() if line.startswith("part/")} == {"part/small.cpp:2"}
+    done = project.run("part/small.cpp:7", "--list")
+    assert done.stdout.startswith("4 of 4 mutants")
+
+
+def test_source_that_does_not_compile_in_a_copy_is_an_error(project):
+    commands = (project.build / "compile_commands.json").read_text()
+    (project.build / "compile_commands.json").write_text(commands.replace("-Wall", "-Wall -include none.hpp"))
+    done = project.run()
+    assert done.returncode != 0
+    assert "part/small.cpp does not compile without a mutant" in done.stderr
 
 
 def test_failing_test_without_a_mutant_is_an_error(project):
