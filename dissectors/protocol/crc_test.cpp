@@ -231,6 +231,12 @@ TEST(Icrc, LengthsAroundTheEndOfTheTable) {
     after[14 + byte_count] ^= 0x01;
     const auto end = static_cast<std::uint32_t>(15 + byte_count);
     EXPECT_EQ(icrc_of_change(stack, after, end), plain::icrc_of_change(stack, after, end)) << byte_count;
+    // From the first word on, which contains the IPv4 total length.
+    after[17] ^= 0x01;
+    for (std::uint32_t last = 14 + 4220; last <= 14 + 4228 && last <= stack.icrc.offset; last += 4) {
+      after[last - 1] ^= 0x01;
+      EXPECT_EQ(icrc_of_change(stack, after, last), plain::icrc_of_change(stack, after, last)) << byte_count;
+    }
   }
 }
 
