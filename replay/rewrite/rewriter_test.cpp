@@ -243,12 +243,15 @@ TEST(Rewriter, UdpChecksumIsUpdatedForEverySourcePort) {
   for (std::uint32_t value = 1; value < 0x10000 && !transport_checksum_is_valid(frame); ++value)
     store_be(frame.data() + 40, 2, value);
   ASSERT_TRUE(transport_checksum_is_valid(frame));
-  MappedConnection c = connection();
-  Rewriter rewriter(map_of(c));
   std::size_t wrong = 0;
-  for (std::uint32_t port = 0; port < 0x10000; ++port) {
-    rewriter.map().connections[0].at(Side::a).source_port.live = static_cast<std::uint16_t>(port);
-    wrong += !transport_checksum_is_valid(rewrite(rewriter, frame).frame);
+  for (std::uint32_t psn = 0; psn < 4; ++psn) {
+    Rewriter rewriter(map_of(connection()));
+    MappedEnd& sender = rewriter.map().connections[0].at(Side::a);
+    sender.psn.live = psn;
+    for (std::uint32_t port = 0; port < 0x10000; ++port) {
+      sender.source_port.live = static_cast<std::uint16_t>(port);
+      wrong += !transport_checksum_is_valid(rewrite(rewriter, frame).frame);
+    }
   }
   EXPECT_EQ(wrong, 0U);
 }
