@@ -181,6 +181,12 @@ def test_survivors_are_reported_and_run_again_after_a_new_test(project):
     assert (float(row.split()[-4]) < float(row.split()[-2])), row
 
 
+def test_mutant_without_effect_on_the_code_is_equivalent(project):
+    (project.root / "part" / "small.cpp").write_text(SOURCE + "#if 0\nint unused() { return 7; }\n#endif\n")
+    project.run("part/small.cpp:11-13")
+    assert project.results()[("int unused() { return 7; }", "int unused() { return 8; }")]["result"] == "equivalent"
+
+
 def test_mutant_that_does_not_compile_is_not_counted(project):
     source = "constexpr int square(int x) { return x * x; }\nconst int table[square(2)] = {1, 2, 3, 4};\n"
     (project.root / "part" / "small.cpp").write_text(SOURCE + source)
