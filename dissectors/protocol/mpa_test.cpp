@@ -180,18 +180,25 @@ TEST(DecodeUlpdu, LaterSegmentHasNoRdmapHeader) {
 }
 
 TEST(RdmapOpcodes, OpcodesMatchTheFigures) {
-  // RFC 5040, figure 4, and RFC 7306, figure 2: tagged flag and queue number.
+  // RFC 5040, figure 4, and RFC 7306, figure 2: tagged flag, queue number, solicited event, invalidate STag.
   const struct {
     RdmapOperation operation;
     bool tagged;
     unsigned queue;
+    bool solicited_event = false, invalidate = false;
   } rows[] = {
-      {RdmapOperation::rdma_write, true, 0},          {RdmapOperation::read_request, false, 1},
-      {RdmapOperation::read_response, true, 0},       {RdmapOperation::send, false, 0},
-      {RdmapOperation::send_invalidate, false, 0},    {RdmapOperation::send_se, false, 0},
-      {RdmapOperation::send_se_invalidate, false, 0}, {RdmapOperation::terminate, false, 2},
-      {RdmapOperation::immediate_data, false, 0},     {RdmapOperation::immediate_data_se, false, 0},
-      {RdmapOperation::atomic_request, false, 1},     {RdmapOperation::atomic_response, false, 3},
+      {RdmapOperation::rdma_write, true, 0},
+      {RdmapOperation::read_request, false, 1},
+      {RdmapOperation::read_response, true, 0},
+      {RdmapOperation::send, false, 0},
+      {RdmapOperation::send_invalidate, false, 0, false, true},
+      {RdmapOperation::send_se, false, 0, true},
+      {RdmapOperation::send_se_invalidate, false, 0, true, true},
+      {RdmapOperation::terminate, false, 2},
+      {RdmapOperation::immediate_data, false, 0},
+      {RdmapOperation::immediate_data_se, false, 0, true},
+      {RdmapOperation::atomic_request, false, 1},
+      {RdmapOperation::atomic_response, false, 3},
   };
   for (const auto& row : rows) {
     const RdmapOpcode& op = rdmap_opcode(row.operation);
@@ -199,6 +206,8 @@ TEST(RdmapOpcodes, OpcodesMatchTheFigures) {
     EXPECT_EQ(op.value, static_cast<unsigned>(row.operation));
     EXPECT_EQ(op.tagged, row.tagged) << op.name;
     EXPECT_EQ(op.queue, row.queue) << op.name;
+    EXPECT_EQ(op.solicited_event, row.solicited_event) << op.name;
+    EXPECT_EQ(op.invalidate, row.invalidate) << op.name;
     EXPECT_EQ(op.header == nullptr, op.payload) << op.name;
   }
   for (unsigned reserved = 12; reserved < 16; ++reserved)
