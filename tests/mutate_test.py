@@ -63,6 +63,8 @@ def test_draw_depends_on_the_seed_and_not_on_other_lines():
     assert len(first) == 20
     assert first == mutate.drawn(mutate.mutants_of("a.cpp", source), 20, 1)
     assert first != mutate.drawn(mutate.mutants_of("a.cpp", source), 20, 2)
+    smaller = mutate.drawn(mutate.mutants_of("a.cpp", source), 5, 1)
+    assert len(smaller) == 5 and set(smaller) <= set(first)
     moved = mutate.drawn(mutate.mutants_of("a.cpp", "// a comment\n" + source), 20, 1)
     assert [mutant.id for mutant in moved] == [mutant.id for mutant in first]
 
