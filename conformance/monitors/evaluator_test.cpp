@@ -57,6 +57,22 @@ TEST(Evaluator, DoubtMakesOnlyViolationsInconclusive) {
   EXPECT_EQ(RuleResult::pass().unless(true, Reason::truncated).kind(), RuleResult::Kind::pass);
 }
 
+TEST(EvaluatedPacket, ConcernsRulesOfCheckedActors) {
+  constexpr RuleId of_requester = "rc.requester.psn.increments", of_responder = "rc.responder.psn.sequence-error",
+                   of_receiver = "ud.receiver.psn.unchecked", of_sender = "roce.sender.udp.length";
+  for (const Side from : {Side::a, Side::b})
+    for (const bool response : {false, true}) {
+      const Side requester = response ? tracking::other(from) : from, responder = tracking::other(requester);
+      for (const Side checked : {Side::a, Side::b}) {
+        EvaluatedPacket packet{{checked == Side::a, checked == Side::b}, from, response};
+        EXPECT_EQ(packet.concerns(of_requester), checked == requester) << response;
+        EXPECT_EQ(packet.concerns(of_responder), checked == responder) << response;
+        EXPECT_EQ(packet.concerns(of_receiver), checked == responder) << response;
+        EXPECT_EQ(packet.concerns(of_sender), checked == from) << response;
+      }
+    }
+}
+
 TEST(RuleSet, ChoosesAndExcludesByPattern) {
   RuleSet set;
   EXPECT_EQ(set.choose({"rc.responder.*", "!RSP-009"}), "");

@@ -380,6 +380,31 @@ TEST(RequesterMonitor, PayloadChangeOnRetransmissionIsInconclusive) {
   EXPECT_THAT(link.violated(), ::testing::IsEmpty());
 }
 
+// Without the CM exchange, the first packet indicates the path MTU, which can be wrong. Only some lengths are
+// violations with every path MTU.
+TEST(RequesterMonitor, LengthsWithoutNegotiatedPathMtu) {
+  struct {
+    const char* name;
+    std::uint8_t second;
+    std::uint32_t payload, dma_length;
+    std::uint32_t violated, inconclusive;
+  } rows[] = {{"a Middle packet of the same length", rc::write_middle, 1024, 4096, 0, 0},
+              {"a Middle packet as long as another path MTU", rc::write_middle, 512, 4096, 0, 1},
+              {"a Middle packet that no path MTU permits", rc::write_middle, 1000, 4096, 1, 0},
+              {"a Last packet longer than the first", rc::write_last, 1028, 1500, 0, 1},
+              {"a Last packet that exceeds the DMA length", rc::write_last, 1024, 1500, 1, 0},
+              {"a Last packet that ends at the DMA length", rc::write_last, 476, 1500, 0, 0}};
+  for (const auto& row : rows) {
+    Watched link({.paired = false});
+    link.writes(rc::write_first, 0, 1024, row.dma_length);
+    link.writes(row.second, 1, row.payload);
+    const ResultCounters& counts = link.counts("rc.requester.length.packets-filled");
+    EXPECT_EQ(counts.violated, row.violated) << row.name;
+    EXPECT_EQ(counts.inconclusive(), row.inconclusive) << row.name;
+    EXPECT_EQ(counts.passed, 2 - row.violated - row.inconclusive) << row.name;
+  }
+}
+
 // Credits of code 0 (none): one further message is permitted.
 TEST(RequesterMonitor, TwoMessagesBeyondCreditsAreAViolation) {
   for (const bool bench : {true, false}) {

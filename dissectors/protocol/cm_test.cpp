@@ -325,6 +325,28 @@ TEST(Cm, AlternatePath) {
   EXPECT_EQ(answer.payload.length, 148U);
 }
 
+// An IPv4 address is in the last four bytes of its field.
+TEST(Cm, IpVersionFollowsFromTheAddresses) {
+  constexpr std::size_t source = 4, destination = 20;
+  for (const auto& [byte, version] : {std::pair{source + 12, 4},
+                                      {destination + 15, 4},
+                                      {source, 6},
+                                      {source + 7, 6},
+                                      {source + 8, 6},
+                                      {source + 11, 6},
+                                      {destination, 6},
+                                      {destination + 7, 6},
+                                      {destination + 8, 6},
+                                      {destination + 11, 6}}) {
+    HeaderValue addresses = Value<RdmaCm>();
+    addresses.mutable_bytes()[byte] = 1;
+    Frame frame = Value<Bth>().set<"opcode">(0x64).set<"dest_qp">(1) / Value<Deth>() / Value<Mad>() /
+                  Value<CmReq>().set<"service_id">(0x0000000001061c06) / addresses;
+    const auto bytes = frame.encode();
+    EXPECT_EQ(decode_transport(bytes).get<RdmaCm>()->get<"ip_version">(), version) << byte;
+  }
+}
+
 TEST(Cm, ServiceIdResolution) {
   const auto asks = cm("0017",
                        "00000005 ffff 0000 0000000001111c06"

@@ -4,12 +4,14 @@
 
 #include <random>
 
+#include "dissectors/protocol/arp.hpp"
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/encode.hpp"
 #include "dissectors/protocol/ethernet.hpp"
 #include "dissectors/protocol/icrc_cause.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/mac_control.hpp"
 #include "dissectors/protocol/testing.hpp"
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/protocol/tunnel.hpp"
@@ -275,6 +277,67 @@ TEST(Decode, FirstFragmentHasNeitherPadNorIcrc) {
   EXPECT_EQ(stack.payload.end(), bytes.size());
   EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::unverifiable);
   EXPECT_EQ(Frame::of(stack).encode(), bytes);
+}
+
+TEST(Decode, Ipv6Fragments) {
+  struct {
+    std::uint16_t offset;
+    bool more, fragment;
+  } rows[] = {{0, false, false}, {0, true, true}, {8, false, true}, {8, true, true}};
+  for (const auto& row : rows) {
+    Frame frame =
+        roce(Value<Ethernet>() / Value<Ipv6>() / Value<Ipv6Fragment>().set<"offset">(row.offset).set<"more">(row.more));
+    const auto bytes = frame.encode();
+    const HeaderStack stack = decode(bytes);
+    EXPECT_TRUE(stack.findings().empty());
+    EXPECT_EQ(stack.fragment, row.fragment) << row.offset << row.more;
+    EXPECT_EQ(stack.find(info<Bth>) != nullptr, row.offset == 0) << row.offset << row.more;
+    EXPECT_EQ(stack.icrc.length, row.fragment ? 0U : 4U) << row.offset << row.more;
+  }
+}
+
+// RFC 826: addresses are decoded for IPv4 over Ethernet or InfiniBand, with the lengths of their addresses.
+TEST(Decode, ArpAddresses) {
+  struct {
+    std::uint16_t hardware, protocol;
+    std::uint8_t hardware_length, protocol_length;
+    const HeaderInfo* addresses;
+  } rows[] = {{1, 0x0800, 6, 4, &info<ArpEthernet>},
+              {32, 0x0800, 20, 4, &info<ArpInfiniband>},
+              {1, 0x86dd, 6, 4, nullptr},
+              {1, 0x0800, 6, 16, nullptr},
+              {1, 0x0800, 20, 4, nullptr},
+              {6, 0x0800, 6, 4, nullptr},
+              {32, 0x86dd, 20, 4, nullptr},
+              {32, 0x0800, 6, 4, nullptr},
+              {6, 0x0800, 20, 4, nullptr}};
+  for (const auto& row : rows) {
+    Frame frame = Value<Ethernet>().set<"type">(ethertype::arp) / Value<Arp>()
+                                                                      .set<"hardware">(row.hardware)
+                                                                      .set<"protocol">(row.protocol)
+                                                                      .set<"hardware_length">(row.hardware_length)
+                                                                      .set<"protocol_length">(row.protocol_length);
+    frame.payload.assign(48, 0);
+    const auto bytes = frame.encode();
+    const HeaderStack stack = decode(bytes);
+    const HeaderInfo* last = stack.layers().back().header;
+    EXPECT_EQ(last, row.addresses ? row.addresses : &info<Arp>) << row.hardware << " " << int{row.hardware_length};
+    EXPECT_EQ(stack.payload.end(), bytes.size());
+  }
+}
+
+TEST(Decode, PauseFramesArePadded) {
+  for (const bool by_priority : {false, true}) {
+    Frame frame = Value<Ethernet>() / Value<MacControl>() /
+                  (by_priority ? HeaderValue(Value<PriorityPause>()) : HeaderValue(Value<Pause>()));
+    frame.payload.assign(by_priority ? 26 : 42, 0);
+    const auto bytes = frame.encode();
+    ASSERT_EQ(bytes.size(), 60U);
+    const HeaderStack stack = decode(bytes);
+    EXPECT_TRUE(stack.findings().empty());
+    EXPECT_EQ(stack.layers().size(), 3U);
+    EXPECT_EQ(stack.payload.length, by_priority ? 26U : 42U);
+  }
 }
 
 // `wire` is the format of the inner packet (RoCEv1), although the outer packet is native InfiniBand.

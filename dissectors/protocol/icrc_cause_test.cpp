@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <random>
 
@@ -230,6 +231,18 @@ TEST(IcrcCause, EveryCombinationOfUnmaskedFields) {
   }
 }
 
+// The stated probability counts every combination that is compared: of BTH and UDP checksum, and for each time to live
+// of at least 64, of traffic class, time to live and IPv4 checksum. Only the traffic class is the same with each of
+// them.
+TEST(IcrcCause, AccidentsOfUnmaskedFields) {
+  ByteVector frame = send;
+  store_be(frame.data() + frame.size() - 4, 4, icrc_without_masking(frame, icrc_mask::traffic_class));
+  const IcrcCause cause = explain(frame);
+  ASSERT_EQ(cause.kind, Kind::not_masked);
+  constexpr double combinations = 3 + 4 * 7 + 4 * 6 * (255 - 64);
+  EXPECT_EQ(cause.accidents, std::ceil(combinations / (1ULL << 32) * 1e9));
+}
+
 TEST(IcrcCause, UnmaskedFieldsOfIpv6AndGrh) {
   for (const auto& [original, v6] : {std::pair{over_ipv6, true}, std::pair{over_grh, false}})
     for (unsigned plain = 1; plain < 64; ++plain) {
@@ -286,6 +299,24 @@ TEST(IcrcCause, NativeInfiniBandLrh) {
     const IcrcCause cause = explain_icrc(stack);
     ASSERT_EQ(cause.kind, Kind::not_masked) << with_grh;
     EXPECT_EQ(cause.not_masked, icrc_mask::lrh);
+  }
+}
+
+// Errors of the LRH do not change the ICRC of a packet with GRH, so they are no candidates.
+TEST(IcrcCause, HeaderErrorsOfNativeInfiniBand) {
+  for (const bool with_grh : {false, true}) {
+    Frame made;
+    made /= Value<Lrh>().set<"slid">(4).set<"dlid">(1);
+    if (with_grh) made /= Value<Grh>();
+    made /= Value<Bth>().set<"opcode">(0x04).set<"dest_qp">(17);
+    made.payload = {1, 2, 3, 4, 5, 6, 7, 8};
+    ByteVector frame = made.encode();
+    const HeaderStack stack = decode(frame, LinkType::infiniband);
+    frame[stack.layers()[stack.transport].offset + 11] ^= 0x10;  // the last byte of the PSN
+    const IcrcCause cause = explain_icrc(stack);
+    ASSERT_EQ(cause.kind, Kind::header) << with_grh;
+    const double candidates = 8.0 * (with_grh ? Grh::size + Bth::size : Lrh::size + Bth::size);
+    EXPECT_EQ(cause.accidents, std::ceil(candidates / (1ULL << 32) * 1e9)) << with_grh;
   }
 }
 

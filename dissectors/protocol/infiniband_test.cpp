@@ -89,6 +89,20 @@ TEST(OpcodeTable, EveryOpcodeEncodesAndDecodes) {
   }
 }
 
+// The pad count is at most the number of bytes between the last header and the ICRC. IBTA vol 1, 9.2.
+TEST(Bth, PadMayFillTheSpaceBeforeTheIcrc) {
+  for (std::uint8_t pad = 1; pad <= 3; ++pad)
+    for (std::size_t space = 0; space <= 4; ++space) {
+      std::vector<std::uint8_t> packet = testing::from_hex("04000000 00000000 00000000");
+      packet[1] = static_cast<std::uint8_t>(pad << 4);
+      packet.insert(packet.end(), space + 4, 0);
+      const HeaderStack stack = decode_transport(packet, true);
+      EXPECT_EQ(stack.findings().size(), space < pad ? 1U : 0U) << int{pad} << " of " << space;
+      EXPECT_EQ(stack.pad.length, space < pad ? 0U : pad) << int{pad} << " of " << space;
+      EXPECT_EQ(stack.payload.length, space < pad ? space : space - pad) << int{pad} << " of " << space;
+    }
+}
+
 // An atomic is too short for its AtomicETH. The bytes between the BTH and the ICRC are kept.
 TEST(Frame, KeepsBytesBetweenTheLastHeaderAndTheIcrc) {
   const std::vector<std::uint8_t> packet = testing::from_hex(

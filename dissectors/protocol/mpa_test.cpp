@@ -113,6 +113,24 @@ TEST(DecodeFpdu, TruncationAtEveryByteIsNotMalformed) {
   }
 }
 
+// The pad belongs to the FPDU if all its bytes are captured, with or without the CRC.
+TEST(DecodeFpdu, TruncationAroundThePad) {
+  Frame frame = Value<Fpdu>() / Value<Ddp>() / Value<Rdmap>() / Value<DdpUntagged>();
+  for (std::size_t payload = 1; payload <= 4; ++payload) {
+    frame.payload.assign(payload, 0x5a);
+    const auto bytes = frame.encode();
+    const std::size_t crc_at = bytes.size() - mpa::crc_bytes, pad = crc_at - (Fpdu::size + 18 + payload);
+    ASSERT_EQ(pad, mpa::pad_bytes(static_cast<std::uint32_t>(18 + payload)));
+    for (std::size_t captured = crc_at - 1; captured <= bytes.size(); ++captured) {
+      HeaderStack stack;
+      decode_fpdu(stack, Bytes(bytes).first(captured), static_cast<std::uint32_t>(bytes.size()));
+      EXPECT_EQ(stack.pad.length, captured >= crc_at ? pad : 0U) << payload << " at " << captured;
+      EXPECT_EQ(stack.mpa_crc.length, captured == bytes.size() ? 4U : 0U) << payload << " at " << captured;
+      EXPECT_EQ(stack.cut, captured < bytes.size()) << payload << " at " << captured;
+    }
+  }
+}
+
 TEST(DecodeFpdu, LengthBeyondThePacketIsAFinding) {
   auto bytes = std::vector<std::uint8_t>(figure5.begin() + 4, figure5.end());
   bytes[0] = 0xff;
@@ -162,18 +180,25 @@ TEST(DecodeUlpdu, LaterSegmentHasNoRdmapHeader) {
 }
 
 TEST(RdmapOpcodes, OpcodesMatchTheFigures) {
-  // RFC 5040, figure 4, and RFC 7306, figure 2: tagged flag and queue number.
+  // RFC 5040, figure 4, and RFC 7306, figure 2: tagged flag, queue number, solicited event, invalidate STag.
   const struct {
     RdmapOperation operation;
     bool tagged;
     unsigned queue;
+    bool solicited_event = false, invalidate = false;
   } rows[] = {
-      {RdmapOperation::rdma_write, true, 0},          {RdmapOperation::read_request, false, 1},
-      {RdmapOperation::read_response, true, 0},       {RdmapOperation::send, false, 0},
-      {RdmapOperation::send_invalidate, false, 0},    {RdmapOperation::send_se, false, 0},
-      {RdmapOperation::send_se_invalidate, false, 0}, {RdmapOperation::terminate, false, 2},
-      {RdmapOperation::immediate_data, false, 0},     {RdmapOperation::immediate_data_se, false, 0},
-      {RdmapOperation::atomic_request, false, 1},     {RdmapOperation::atomic_response, false, 3},
+      {RdmapOperation::rdma_write, true, 0},
+      {RdmapOperation::read_request, false, 1},
+      {RdmapOperation::read_response, true, 0},
+      {RdmapOperation::send, false, 0},
+      {RdmapOperation::send_invalidate, false, 0, false, true},
+      {RdmapOperation::send_se, false, 0, true},
+      {RdmapOperation::send_se_invalidate, false, 0, true, true},
+      {RdmapOperation::terminate, false, 2},
+      {RdmapOperation::immediate_data, false, 0},
+      {RdmapOperation::immediate_data_se, false, 0, true},
+      {RdmapOperation::atomic_request, false, 1},
+      {RdmapOperation::atomic_response, false, 3},
   };
   for (const auto& row : rows) {
     const RdmapOpcode& op = rdmap_opcode(row.operation);
@@ -181,6 +206,8 @@ TEST(RdmapOpcodes, OpcodesMatchTheFigures) {
     EXPECT_EQ(op.value, static_cast<unsigned>(row.operation));
     EXPECT_EQ(op.tagged, row.tagged) << op.name;
     EXPECT_EQ(op.queue, row.queue) << op.name;
+    EXPECT_EQ(op.solicited_event, row.solicited_event) << op.name;
+    EXPECT_EQ(op.invalidate, row.invalidate) << op.name;
     EXPECT_EQ(op.header == nullptr, op.payload) << op.name;
   }
   for (unsigned reserved = 12; reserved < 16; ++reserved)
@@ -293,6 +320,25 @@ TEST(Mpa, InvalidPrivateDataLengths) {
   ASSERT_FALSE(stack.findings().empty());
   EXPECT_EQ(stack.findings()[0].kind, ParseError::Kind::malformed);
   for (std::size_t cut = 0; cut < bytes.size(); ++cut) decode_mpa_frame(stack, Bytes(bytes).first(cut));
+}
+
+// RFC 5044, 7.1: at most 512 bytes.
+TEST(Mpa, LongestPrivateData) {
+  for (const std::size_t length : {std::size_t{511}, std::size_t{512}, std::size_t{513}}) {
+    HeaderValue request = Value<MpaFrame>();
+    request.set_tail(std::vector<std::uint8_t>(length, 0x5a));
+    Frame frame;
+    frame /= request;
+    const auto bytes = frame.encode();
+    HeaderStack stack;
+    decode_mpa_frame(stack, bytes);
+    ASSERT_EQ(stack.findings().size(), length > 512 ? 1U : 0U) << length;
+    if (length > 512) {
+      EXPECT_EQ(stack.findings()[0].kind, ParseError::Kind::malformed);
+      EXPECT_EQ(stack.findings()[0].needed, 512U);
+      EXPECT_EQ(stack.findings()[0].had, 513U);
+    }
+  }
 }
 
 TEST(Mpa, MulpduFollowsTheFormulas) {

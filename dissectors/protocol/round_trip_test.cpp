@@ -4,7 +4,9 @@
 
 #include <random>
 
+#include "dissectors/protocol/arp.hpp"
 #include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/rdmap.hpp"
 #include "dissectors/protocol/registry.hpp"
 
 namespace rdmawire {
@@ -108,6 +110,13 @@ TEST(Value, TypedFieldsMatchTheTable) {
   EXPECT_EQ(parsed->get<"psn">(), 0xabcdefU);
   EXPECT_EQ(parsed->get<"dest_qp">(), 0x123456U);
   EXPECT_EQ(*parsed, bth);
+}
+
+TEST(Registry, NamesOfTypesAndConstants) {
+  EXPECT_EQ(type_name(info<Bth>), "BTH");
+  EXPECT_EQ(type_name(info<RdmapReadRequest>), "RDMAPReadRequest");
+  EXPECT_EQ(constant_name(rdmap_opcode_names, *rdmap_opcode_names.find(6)), "SEND_WITH_SE_AND_INVALIDATE");
+  EXPECT_EQ(constant_name(arp_operation_names, *arp_operation_names.find(3)), "RARP_REQUEST");
 }
 
 }  // namespace

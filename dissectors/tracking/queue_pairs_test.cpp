@@ -260,6 +260,28 @@ TEST(QueuePairs, ReusedForAnotherConnection) {
   EXPECT_EQ(recorded.messages.size(), 6U);
 }
 
+// PSNs that are 2^14 or more from the window belong to another connection. 2^23 is the largest distance, in both
+// directions.
+TEST(QueuePairs, DistanceOfAnotherConnection) {
+  constexpr std::uint32_t first = 0x100000, far = 1U << 14, half = 1U << 23;
+  for (const std::uint32_t outstanding : {0U, 2U}) {
+    const std::uint32_t next = first + 4, oldest = next - outstanding;
+    struct {
+      std::uint32_t psn;
+      bool replaced;
+    } rows[] = {{next + far - 1, false}, {next + far, true},      {next + half - 2, true},  {next + half - 1, true},
+                {next + half, true},     {next + half + 1, true}, {oldest - far - 1, true}, {oldest - far + 1, false}};
+    for (const auto& row : rows) {
+      Link link({.first_a = first});
+      link.sends(first, 4);
+      link.acks(oldest - 1, 4 - outstanding);
+      link.sends(row.psn & 0xffffff, 2);
+      EXPECT_EQ(link.end().count(EventKind::replaced), row.replaced ? 1U : 0U)
+          << "PSN " << row.psn << " of " << next << " with " << outstanding << " outstanding";
+    }
+  }
+}
+
 // A single direction, whose packets wait for pairing.
 TEST(QueuePairs, ReusedWhilePacketsWait) {
   Link link({.joined = false});

@@ -60,9 +60,9 @@ bool Requester::can_continue(Psn psn) const {
 }
 
 bool Requester::near(Psn psn) const {
+  // Relative to one end of the window, because the sign of a distance of 2^23 is the same in both directions.
   const std::int32_t ahead = psn - window_.next;
-  const std::int32_t behind = window_.oldest - psn;
-  return ahead < far && behind < far;
+  return ahead < far && ahead > -far - static_cast<std::int32_t>(window_.outstanding());
 }
 
 void Requester::fetch_state(bool response) const {

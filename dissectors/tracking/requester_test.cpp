@@ -842,6 +842,38 @@ TEST(Requester, ReactionToCongestionNotification) {
   EXPECT_THAT(notified(10 * microsecond, 3, event), ElementsAre("cnp unknown"));
 }
 
+// The rate counts as fallen if it is less than 0.8 of the rate before.
+TEST(Requester, SmallDecreaseAfterCongestionNotificationIsNoReaction) {
+  Event event;
+  EXPECT_THAT(notified(12 * microsecond, 20, event), ElementsAre("cnp rate_unchanged"));
+  EXPECT_NEAR(static_cast<double>(event.found) / static_cast<double>(event.value), 10.0 / 12, 0.001);
+  EXPECT_THAT(notified(13 * microsecond, 20, event), ElementsAre("cnp rate_fell"));
+  EXPECT_NEAR(static_cast<double>(event.found) / static_cast<double>(event.value), 10.0 / 13, 0.001);
+}
+
+// ---- The end of the capture
+
+TEST(Requester, ResponsesWithoutRequestAtTheEndOfTheCapture) {
+  for (const std::uint32_t missing : {1U, 2U, 64U, 65U}) {
+    Link link;
+    link.sends(100);
+    link.acks(100, 1);
+    const std::uint64_t frame = link.acks(100 + missing, 1 + missing);
+    const Recorder& recorded = link.end();
+    const std::uint32_t lost = recorded.farewells[0].connection.sent[0].lost_in_capture;
+    if (missing > 64) {
+      EXPECT_THAT(recorded.event_texts(), ElementsAre("unsolicited_response")) << missing;
+      EXPECT_EQ(lost, 0U) << missing;
+      continue;
+    }
+    EXPECT_THAT(recorded.event_texts(), ElementsAre("lost_in_capture")) << missing;
+    EXPECT_EQ(recorded.events[0].packets, missing);
+    EXPECT_EQ(recorded.events[0].psn, 101U) << missing;
+    EXPECT_EQ(recorded.events[0].cause_frame, frame) << missing;
+    EXPECT_EQ(lost, missing);
+  }
+}
+
 // ---- Packet notes
 
 /// The classes of these frames when they arrived.

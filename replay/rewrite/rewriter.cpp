@@ -539,6 +539,30 @@ std::uint32_t transport_sum(Bytes frame, const HeaderStack& stack, const Layer& 
   return sum;
 }
 
+/// Updates the transport checksum incrementally. A first fragment contains it, later fragments do not.
+void follow_transport(const Patch& patch, const HeaderStack& stack, bool stream_changed) {
+  if (stack.network == HeaderStack::none || !has_pseudo_header(stack.layers()[stack.network])) return;
+  const MutableBytes frame = patch.frame();
+  const Layer& network = stack.layers()[stack.network];
+  for (const Layer& layer : stack.layers()) {
+    if (layer.offset < network.offset + network.length) continue;
+    const bool udp = layer.header == &info<Udp>;
+    if (!udp && layer.header != &info<Tcp> && layer.header != &info<Icmpv6>) continue;
+    const std::uint32_t end = stream_changed ? static_cast<std::uint32_t>(frame.size())
+                                             : std::max(patch.end(), layer.offset + layer.header->size);
+    const std::uint32_t before = transport_sum(stack.bytes, stack, network, layer.offset, end);
+    const std::uint32_t after = transport_sum(frame, stack, network, layer.offset, end);
+    if (!udp) {
+      layer.header == &info<Tcp> ? follow_checksum<Tcp>(frame, layer.offset, before, after)
+                                 : follow_checksum<Icmpv6>(frame, layer.offset, before, after);
+    } else if (std::uint8_t* at = frame.data() + layer.offset + checksum_at<Udp>; load_be<2>(at) != 0) {
+      follow_checksum<Udp>(frame, layer.offset, before, after);
+      if (load_be<2>(at) == 0) store_be(at, 2, 0xffff);
+    }
+    return;
+  }
+}
+
 }  // namespace
 
 void Rewriter::Index::finish(Patch& patch, const HeaderStack& stack, bool stream_changed) const {
@@ -549,7 +573,11 @@ void Rewriter::Index::finish(Patch& patch, const HeaderStack& stack, bool stream
     after.bytes = frame;
     mend_icrc(frame, after);
     mend_ip_checksums(frame, after);
-    mend_transport_checksum(frame, after);
+    // The checksum covers the other fragments, too.
+    if (stack.fragment && patch.end() != 0)
+      follow_transport(patch, stack, stream_changed);
+    else
+      mend_transport_checksum(frame, after);
     mend_vcrc(frame, after);
   } else if (options.crc == CrcPolicy::follow && patch.end() != 0) {
     if (stack.icrc.length == 4) follow_icrc(frame, stack, patch.end());
@@ -558,23 +586,7 @@ void Rewriter::Index::finish(Patch& patch, const HeaderStack& stack, bool stream
       if (network.header == &info<Ipv4>)
         follow_checksum<Ipv4>(frame, network.offset, sum_of(stack.bytes_of(network)),
                               sum_of(frame.subspan(network.offset, network.length)));
-      for (const Layer& layer : layers) {
-        if (stack.fragment || layer.offset < network.offset + network.length) continue;
-        const bool udp = layer.header == &info<Udp>;
-        if (!udp && layer.header != &info<Tcp> && layer.header != &info<Icmpv6>) continue;
-        const std::uint32_t end = stream_changed ? static_cast<std::uint32_t>(frame.size())
-                                                 : std::max(patch.end(), layer.offset + layer.header->size);
-        const std::uint32_t before = transport_sum(stack.bytes, stack, network, layer.offset, end);
-        const std::uint32_t after = transport_sum(frame, stack, network, layer.offset, end);
-        if (!udp) {
-          layer.header == &info<Tcp> ? follow_checksum<Tcp>(frame, layer.offset, before, after)
-                                     : follow_checksum<Icmpv6>(frame, layer.offset, before, after);
-        } else if (std::uint8_t* at = frame.data() + layer.offset + checksum_at<Udp>; load_be<2>(at) != 0) {
-          follow_checksum<Udp>(frame, layer.offset, before, after);
-          if (load_be<2>(at) == 0) store_be(at, 2, 0xffff);
-        }
-        break;
-      }
+      follow_transport(patch, stack, stream_changed);
     }
     if (stack.vcrc.length == 2) follow_vcrc(frame, stack);
   }

@@ -226,6 +226,102 @@ TEST(Rewriter, UdpChecksumIsUpdatedAndZeroIsKept) {
   EXPECT_TRUE(right(rewrite(Rewriter(map_of(connection()), options), raw).frame));
 }
 
+/// Returns whether the transport checksum of an IPv4 packet without options is valid. RFC 768, RFC 9293, 3.1.
+bool transport_checksum_is_valid(Bytes frame) {
+  constexpr std::size_t ip = 14, transport = 34;
+  std::uint32_t sum = frame[ip + 9] + static_cast<std::uint32_t>(frame.size() - transport);
+  for (std::size_t i = ip + 12; i < transport; i += 2) sum += static_cast<std::uint32_t>(load_be<2>(frame.data() + i));
+  return internet_checksum(frame.subspan(transport), sum) == 0;
+}
+
+// With every live source port: the sums of some updates carry twice.
+TEST(Rewriter, UdpChecksumIsUpdatedForEverySourcePort) {
+  Frame built = between(true) / Value<Udp>().set<"checksum">(1) /
+                Value<Bth>().set<"opcode">(op::send_only).set<"psn">(1000).set<"dest_qp">(0x11);
+  built.payload = {1, 2, 3, 4};
+  auto frame = built.encode();
+  for (std::uint32_t value = 1; value < 0x10000 && !transport_checksum_is_valid(frame); ++value)
+    store_be(frame.data() + 40, 2, value);
+  ASSERT_TRUE(transport_checksum_is_valid(frame));
+  std::size_t wrong = 0;
+  for (std::uint32_t psn = 0; psn < 4; ++psn) {
+    Rewriter rewriter(map_of(connection()));
+    MappedEnd& sender = rewriter.map().connections[0].at(Side::a);
+    sender.psn.live = psn;
+    for (std::uint32_t port = 0; port < 0x10000; ++port) {
+      sender.source_port.live = static_cast<std::uint16_t>(port);
+      wrong += !transport_checksum_is_valid(rewrite(rewriter, frame).frame);
+    }
+  }
+  EXPECT_EQ(wrong, 0U);
+}
+
+// ---- Fragments
+
+/// Splits an IPv4 packet without options into two fragments. The first one has `bytes` after the IPv4 header.
+std::array<std::vector<std::uint8_t>, 2> fragments_of(const std::vector<std::uint8_t>& frame, std::size_t bytes) {
+  constexpr std::size_t ip = 14, data = 34;
+  std::array<std::vector<std::uint8_t>, 2> parts{frame, frame};
+  parts[0].resize(data + bytes);
+  parts[1].erase(parts[1].begin() + data, parts[1].begin() + static_cast<std::ptrdiff_t>(data + bytes));
+  for (const bool later : {false, true}) {
+    auto& part = parts[later];
+    store_be(part.data() + ip + 2, 2, part.size() - ip);
+    store_be(part.data() + ip + 6, 2, later ? bytes / 8 : 0x2000);  // offset, or more fragments
+    store_be(part.data() + ip + 10, 2, 0);
+    store_be(part.data() + ip + 10, 2, internet_checksum(Bytes(part).subspan(ip, 20)));
+  }
+  return parts;
+}
+
+TEST(Rewriter, FirstFragmentOfRocePacketHasNoConnection) {
+  const auto first = fragments_of(request(1003), 24)[0];
+  ASSERT_TRUE(decode(first).fragment);
+  RewriteOptions options;
+  EXPECT_EQ(rewrite(Rewriter(map_of(connection()), options), first).rewritten.outcome, Rewritten::Outcome::refused);
+  options.unmapped = Unmapped::keep;
+  const Result kept = rewrite(Rewriter(map_of(connection()), options), first);
+  EXPECT_EQ(kept.rewritten.outcome, Rewritten::Outcome::kept);
+  EXPECT_EQ(kept.frame, first);
+}
+
+TEST(Rewriter, LaterFragmentGetsOnlyLiveAddresses) {
+  for (const CrcPolicy policy : {CrcPolicy::follow, CrcPolicy::recompute}) {
+    RewriteOptions options;
+    options.crc = policy;
+    const auto later = fragments_of(request(1003), 16)[1];
+    const Result r = rewrite(Rewriter(map_of(connection()), options), later);
+    EXPECT_EQ(r.rewritten.outcome, Rewritten::Outcome::rewritten);
+    EXPECT_EQ(r.stack().get<Ipv4>()->get<"src">(), 0xc0a80102U);
+    EXPECT_EQ(r.stack().get<Ipv4>()->get<"dst">(), 0xc0a80103U);
+    EXPECT_EQ(internet_checksum(Bytes(r.frame).subspan(14, 20)), 0);
+    EXPECT_TRUE(std::equal(r.frame.begin() + 34, r.frame.end(), later.begin() + 34, later.end()));
+  }
+}
+
+// The transport checksum in the first fragment covers the addresses and the later fragments.
+TEST(Rewriter, ChecksumOfReassembledFragmentsIsValid) {
+  Frame datagram = between(true) / Value<Udp>().set<"src_port">(1000).set<"dst_port">(2049).set<"checksum">(1);
+  datagram.payload.assign(64, 0x5a);
+  for (auto whole : {tcp(true, 5, 64), datagram.encode()}) {
+    const std::size_t checksum = whole[23] == ip_protocol::tcp ? 50 : 40;
+    for (std::uint32_t value = 1; value < 0x10000 && !transport_checksum_is_valid(whole); ++value)
+      store_be(whole.data() + checksum, 2, value);
+    ASSERT_TRUE(transport_checksum_is_valid(whole));
+    const auto parts = fragments_of(whole, 40);
+    for (const CrcPolicy policy : {CrcPolicy::follow, CrcPolicy::recompute}) {
+      RewriteOptions options;
+      options.crc = policy;
+      const Rewriter rewriter(map_of(connection()), options);
+      auto reassembled = rewrite(rewriter, parts[0]).frame;
+      const auto later = rewrite(rewriter, parts[1]).frame;
+      EXPECT_EQ(decode(reassembled).get<Ipv4>()->get<"dst">(), 0xc0a80103U);
+      reassembled.insert(reassembled.end(), later.begin() + 34, later.end());
+      EXPECT_TRUE(transport_checksum_is_valid(reassembled)) << "protocol " << int{whole[23]};
+    }
+  }
+}
+
 TEST(Rewriter, VlanTagsAreChangedAddedAndRemoved) {
   MappedConnection c = connection();
   c.vlan.id.live = 7;
@@ -384,6 +480,30 @@ TEST(Rewriter, CmRequestContainsLiveQpNumberPsnAndAddresses) {
   EXPECT_EQ(req.get<"path_mtu">(), 4U);
   EXPECT_EQ(check_icrc(r.stack()).status, CrcCheck::Status::good);
   EXPECT_EQ(r.stack().get<Bth>()->get<"dest_qp">(), 1U);
+}
+
+// A communication ID of 0 is unknown: a REJ of a REQ that was not understood.
+TEST(Rewriter, CommunicationIdZeroIdentifiesNoConnection) {
+  MappedConnection zero = connection(), wanted = connection();
+  for (const Side side : {Side::a, Side::b}) zero.at(side).comm_id.captured = 0;
+  wanted.at(Side::a).comm_id.captured = 5;
+  wanted.at(Side::b).comm_id.captured = 6;
+  const Rewriter rewriter(FlowMap{{zero, wanted}, {}});
+  const auto find = [&](std::uint32_t local, std::uint32_t remote) -> std::optional<std::uint32_t> {
+    const auto raw =
+        (between(false) / Value<Udp>() / Value<Bth>().set<"opcode">(0x64).set<"dest_qp">(1) / Value<Deth>() /
+         Value<Mad>() / Value<CmRej>().set<"local_comm_id">(local).set<"remote_comm_id">(remote))
+            .encode();
+    const auto place = rewriter.find(decode(raw), 1);
+    if (!place) return std::nullopt;
+    EXPECT_EQ(place->from, Side::b);
+    return place->connection;
+  };
+  EXPECT_EQ(find(6, 5), 1U);
+  EXPECT_EQ(find(6, 0), 1U);
+  EXPECT_EQ(find(0, 5), 1U);
+  EXPECT_EQ(find(9, 0), std::nullopt);
+  EXPECT_EQ(find(0, 0), std::nullopt);
 }
 
 }  // namespace
