@@ -54,6 +54,12 @@ void Requester::expect(Psn first) {
   sequence_known_ = true;
 }
 
+void Requester::pair_late(std::int64_t time) {
+  paired_time_ = time;
+  // Their responses can be captured, but were not assigned to them.
+  for (std::size_t i = 0; i < waiting_.size(); ++i) waiting_[i].guessed = true;
+}
+
 bool Requester::can_continue(Psn psn) const {
   // A PSN from the CM or a text exchange can belong to another run, so the first request decides.
   return !started_ || expected_ || near(psn);

@@ -60,9 +60,12 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
     return;
   }
   ++to.connection.agreeing;
+  if (trouble_ && trouble_->undecided.due(packet.time)) trouble_->undecided.settle(to);
   if (trouble_ && response_order_.numbered() && response_order_.is_late(packet.identification)) {
     trouble_->undecided.note_late(true);
     trouble_->undecided.arrived_late(packet.psn.value(), true);
+  } else if (trouble_ && !trouble_->undecided.empty() && !negative) {
+    trouble_->undecided.note_response(packet.psn.value());
   }
   response_order_.note(packet.identification);
   mark_answered(packet);
@@ -179,7 +182,12 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
       return;
     } else if (excused) {
       --unanswered_again_;  // each retransmitted packet causes an acknowledgement
-    } else if (ack_frame_ != 0 && !round_.active && (!same || last_ack_.syndrome == packet.syndrome)) {
+    } else if (ack_frame_ != 0 && (!same || last_ack_.syndrome == packet.syndrome)) {
+      if (trouble_) trouble_->undecided.note_second_arrival(packet.psn.value(), packet.time);
+      if (round_.active) {
+        last_ack_ = packet;
+        return;
+      }
       // No event for new credits (another syndrome, 9.7.7.2), nor for the first acknowledgement of the capture, which
       // acknowledges requests that were sent before the capture.
       Event event = event_of(EventKind::ghost_acknowledgement, Cause::none, packet, to);
