@@ -243,9 +243,9 @@ void Requester::finish(const Reporter& to, std::int64_t end) {
   }
   if (gap_) give_up_gap(window_.next - 1, false, 0, to);
   if (trouble_ && trouble_->suspect.active) settle_suspect(true, nullptr, to);
-  if (trouble_) trouble_->undecided.settle(to);
   end_refusal(to, nullptr);
   for (Waiting* stuck = blocking(); stuck && stuck->skipped_frame != 0; stuck = blocking()) unblock(*stuck, to);
+  if (trouble_) trouble_->undecided.settle(to);
   const bool retried = last_cause == Cause::timeout && rounds_before >= 1;
   const bool silent = to.joined && last_time_ != 0 && end - last_time_ >= stall_ns && last_time_ != response_time_;
   if ((retried || silent) && acknowledged_service(to.connection) && window_.outstanding() > 0 && !waiting_.empty()) {

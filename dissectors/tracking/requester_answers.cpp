@@ -297,8 +297,7 @@ void Requester::unblock(Waiting& stuck, const Reporter& to) {
     event.cause_frame = event.frame;
     event.psn = stuck.seen.value();
     event.packets = static_cast<std::uint64_t>(std::max(stuck.gap_end - stuck.seen, 1));
-    to.responder().lost_in_capture += static_cast<std::uint32_t>(event.packets);
-    to.tell(event);
+    trouble().undecided.add_in_capture(event, true);
   }
   stuck.answered = true;
   stuck.skipped_frame = 0;  // the gap was evaluated, even if an earlier message still blocks this one

@@ -90,7 +90,7 @@ void UndecidedLosses::settle(Waiting& waiting, const Reporter& to) {
   if (waiting.refuted) {
     for (Event& recovery : waiting.recoveries) recovery.cause = Cause::reordered;
   } else if (loss.kind == EventKind::lost_in_capture) {
-    if (reorders(false)) {
+    if (reorders(false) || reorders(true)) {
       loss.certainty = Certainty::possible;
       loss.unobserved = Unobserved::send_order;
     }

@@ -23,8 +23,8 @@ class UndecidedLosses {
   /// Adds a loss after the capture point, or a packet that was late there.
   /// `missing_again`: it is missing after its first retransmission, too.
   void add_after(const Event& loss, bool response, bool missing_again = false);
-  /// Adds acknowledged requests that are missing in the capture.
-  void add_in_capture(const Event& loss) { add({loss, {}}); }
+  /// Adds acknowledged requests, or received responses, that are missing in the capture.
+  void add_in_capture(const Event& loss, bool response = false) { add({loss, {}, false, response}); }
   /// Adds the recovery from the loss, which is reported with it. Returns false if no loss waits that explains it.
   bool attach(const Event& recovery);
   /// The first transmission of a packet was captured. Returns true if it had been taken for lost.

@@ -234,6 +234,18 @@ TEST_F(UndecidedLossesTest, LossInCaptureIsPossibleIfPacketsAreLate) {
   EXPECT_EQ(connection.sent[0].lost_in_capture, 2U);
 }
 
+TEST_F(UndecidedLossesTest, LateResponseIsNotLostInCapture) {
+  Event loss = loss_of(Cause::none, 10);
+  loss.kind = EventKind::lost_in_capture;
+  losses.add_in_capture(loss, response);
+  losses.note_response(10);
+  EXPECT_THAT(settle(), IsEmpty());
+  losses.add_in_capture(loss, response);
+  losses.note_response(11);
+  EXPECT_THAT(settle(), ElementsAre("lost_in_capture certain"));
+  EXPECT_EQ(connection.sent[1].lost_in_capture, 1U);
+}
+
 // ---- Waiting
 
 TEST_F(UndecidedLossesTest, LossWaitsOneSecond) {
