@@ -368,8 +368,11 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     tell_lost = true;
     lost.origin_frame = waiting->message.first_frame;
     lost.cause_frame = event.cause_frame;
-    if (waiting->message.repeated_packets != 0 && frame_of_response(packet.psn) > waiting->message.first_frame)
-      lost.cause = Cause::after_capture;  // captured before an earlier retransmission
+    // Responses soon after the last retransmission were sent before it. They do not show that one of them is missing.
+    const bool before_last =
+        trouble_ && trouble_->implied_time != 0 && response_time_ - trouble_->implied_time < fastest_response_;
+    if (before_last && frame_of_response(packet.psn) > waiting->message.first_frame)
+      lost.cause = Cause::after_capture;  // captured before the last retransmission
     else if (packet.psn - waiting->seen >= 0)
       lost.packets = static_cast<std::uint64_t>(std::max(waiting->gap_end - packet.psn, 1));
     else if (packet.psn - waiting->next_response < 0)
