@@ -83,15 +83,15 @@ TEST(Attribution, LatePairingHasNoFinding) {
 TEST(Attribution, OneImpairmentIsNamed) {
   const Score score = score_of(1);
   expect_no_violation(score);
-  expect_at_least(score.by_label, {{Label::lost_before, 80, 82},
-                                   {Label::lost_after, 92, 88},
-                                   {Label::lost_in_capture, 73, 0},
+  expect_at_least(score.by_label, {{Label::lost_before, 95, 88},
+                                   {Label::lost_after, 96, 88},
+                                   {Label::lost_in_capture, 89, 0},
                                    {Label::corrupted, 100, 95},
                                    {Label::reordered_before, 99, 68},
-                                   {Label::reordered_after, 88, 41},
+                                   {Label::reordered_after, 93, 43},
                                    {Label::duplicated, 65, 57}});
-  expect_at_least(score.recoveries, {{Label::lost_before, 78, 85},
-                                     {Label::corrupted, 94, 80},
+  expect_at_least(score.recoveries, {{Label::lost_before, 80, 87},
+                                     {Label::corrupted, 94, 90},
                                      {Label::reordered_before, 84, 42},
                                      {Label::not_ready, 97, 90},
                                      {Label::timeout, 92, 78}});
@@ -100,15 +100,15 @@ TEST(Attribution, OneImpairmentIsNamed) {
 TEST(Attribution, SeveralImpairmentsAreNamed) {
   const Score score = score_of(3);
   expect_no_violation(score);
-  expect_at_least(score.by_label, {{Label::lost_before, 72, 61},
-                                   {Label::lost_after, 87, 50},
-                                   {Label::lost_in_capture, 66, 0},
+  expect_at_least(score.by_label, {{Label::lost_before, 88, 71},
+                                   {Label::lost_after, 94, 50},
+                                   {Label::lost_in_capture, 84, 0},
                                    {Label::corrupted, 100, 95},
                                    {Label::reordered_before, 99, 68},
-                                   {Label::reordered_after, 80, 34},
+                                   {Label::reordered_after, 83, 36},
                                    {Label::duplicated, 72, 42}});
-  expect_at_least(score.recoveries, {{Label::lost_before, 65, 55},
-                                     {Label::corrupted, 60, 78},
+  expect_at_least(score.recoveries, {{Label::lost_before, 73, 58},
+                                     {Label::corrupted, 62, 83},
                                      {Label::reordered_before, 80, 42},
                                      {Label::not_ready, 96, 86},
                                      {Label::timeout, 94, 76}});
