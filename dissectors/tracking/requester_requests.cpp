@@ -323,11 +323,8 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
       begin_round(packet, psns, known, to);
       first_of_round = true;
     }
-    if (trouble_ && !trouble_->undecided.empty()) {
-      const Operation what = packet.op->operation;
-      if (what == Operation::rdma_read_request || what == Operation::compare_swap || what == Operation::fetch_add)
-        trouble_->undecided.note_repeat(packet.psn.value(), (packet.psn + psns).value());
-    }
+    if (trouble_ && !trouble_->undecided.empty())
+      trouble_->undecided.note_repeat(packet.psn.value(), (packet.psn + psns).value());
     if (refusal_.active && packet.psn == refusal_.psn) end_refusal(to, &packet);
     if (Waiting* waiting = waiting_of(packet.psn)) {
       ++waiting->message.repeated_packets;

@@ -415,6 +415,19 @@ TEST(Requester, ManyLossesWithinOneSecondAreReported) {
   EXPECT_EQ(recorded.count(EventKind::retransmission), losses);
 }
 
+// The response to the retransmitted FLUSH is not the missing one.
+TEST(Requester, LostFlushResponseIsReported) {
+  Link link;
+  link.a({.opcode = 0x1c, .psn = 100, .ack_request = true, .length = 4096});
+  link.sends(101);
+  link.acks(101, 2);
+  link.a({.opcode = 0x1c, .psn = 100, .ack_request = true, .length = 4096});
+  link.sends(101);
+  link.b(response(rc::response_only, 100, 0));
+  link.acks(101, 2);
+  EXPECT_THAT(link.end().event_texts(), ElementsAre("lost_in_network before_capture", "retransmission implied_nak"));
+}
+
 // ---- Gaps
 
 TEST(Requester, OutOfOrder) {

@@ -29,7 +29,7 @@ class UndecidedLosses {
   bool attach(const Event& recovery);
   /// The first transmission of a packet was captured. Returns true if it had been taken for lost.
   bool arrived_late(std::uint32_t psn, bool response);
-  /// A READ or atomic was retransmitted, which requests the responses from `psn` to before `end`.
+  /// A request was retransmitted. A READ, atomic or FLUSH requests the responses from `psn` to before `end`.
   void note_repeat(std::uint32_t psn, std::uint32_t end);
   /// A response was captured. If more responses with its PSN were captured than requested by retransmissions, one of
   /// them is the response that had been taken for lost.
