@@ -4,11 +4,14 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "captures/io/writer.hpp"
 #include "conformance/attribution/score.hpp"
 #include "dissectors/protocol/syndrome.hpp"
+#include "dissectors/tracking/dissector.hpp"
+#include "dissectors/tracking/tracker.hpp"
 
 namespace {
 
@@ -34,23 +37,81 @@ nlohmann::ordered_json json_of(const std::array<LabelScore, labels>& scores,
   return result;
 }
 
-/// Prints the fate of each captured packet.
-void dump(const Scenario& scenario) {
+/// Keeps the events of the connections.
+struct EventList final : tracking::Sink {
+  void event(const tracking::Connection* connection, const tracking::Event& event) override {
+    if (connection) events.push_back(event);
+  }
+  std::vector<tracking::Event> events;
+};
+
+/// Returns the tracker's events about the captured frames.
+std::vector<tracking::Event> events_of(const Traffic& traffic) {
+  EventList list;
+  tracking::Dissector dissector;
+  tracking::Tracker tracker(list, {});
+  tracking::Packet packet;
+  for (std::size_t i = 0; i < traffic.frames.size(); ++i) {
+    packet.number = i + 1;
+    packet.time_ns = traffic.frames[i].time;
+    packet.link = LinkType::ethernet;
+    dissector.dissect(packet, traffic.frames[i].bytes, traffic.frames[i].wire_length);
+    tracker.add(packet);
+  }
+  tracker.finish();
+  return std::move(list.events);
+}
+
+std::string text_of(const Transmission& t) {
+  const auto flag = [](bool set, const char* text) { return set ? text : ""; };
+  const bool acknowledge = t.op().operation == Operation::acknowledge;
+  return fmt::format("{} {:8} {}{}{}{}{}{}{}{}{}", t.sender == 0 ? "a" : "b", t.psn.value(), t.op().name,
+                     acknowledge && Syndrome(t.syndrome).is_nak() ? " NAK" : "",
+                     acknowledge && Syndrome(t.syndrome).is_rnr_nak() ? " RNR NAK" : "",
+                     flag(t.retransmitted, ", again"), flag(t.passed_damaged, ", damaged"),
+                     flag(t.late_before, ", late"), flag(t.late_after, ", late after"),
+                     flag(t.lost_after(), ", lost after"), flag(t.duplicated, ", duplicated"));
+}
+
+/// Prints the fate of each captured packet. `events`: also the packets that are missing in the capture, at the time
+/// at which they were sent, and the tracker's events at their first frame.
+void dump(const Scenario& scenario, bool events) {
   const Traffic traffic = simulate(scenario);
   fmt::print("{}\n", scenario.text());
+  if (traffic.frames.empty()) return;
+  std::multimap<std::uint64_t, std::string> lines;  // by the frame that follows or has the event
+  if (events) {
+    std::vector<bool> captured(traffic.transmissions.size());
+    for (const CapturedFrame& frame : traffic.frames) captured[frame.transmission] = true;
+    std::uint64_t newest = 1;
+    std::vector<std::uint64_t> first_frame(traffic.transmissions.size());
+    for (std::size_t i = traffic.frames.size(); i-- > 0;) first_frame[traffic.frames[i].transmission] = i + 1;
+    for (std::size_t i = 0; i < captured.size(); ++i) {
+      const Transmission& t = traffic.transmissions[i];
+      if (captured[i]) newest = std::max(newest, first_frame[i]);
+      if (!captured[i] && t.transport)
+        lines.emplace(newest + 1, fmt::format("      {} {}", t.lost_before() ? "lost:   " : "missing:", text_of(t)));
+    }
+    for (const tracking::Event& event : events_of(traffic))
+      lines.emplace(event.frame + 1,
+                    fmt::format("      event: {} {} {} frames {}-{} psn {} packets {} origin {} cause {}",
+                                to_string(event.kind), to_string(event.cause), to_string(event.certainty), event.frame,
+                                event.last_frame, event.psn, event.packets, event.origin_frame, event.cause_frame));
+  }
+  const auto print_lines = [&](std::uint64_t frame) {
+    for (auto [at, end] = lines.equal_range(frame); at != end; ++at) fmt::print("{}\n", at->second);
+  };
   for (std::size_t i = 0; i < traffic.frames.size(); ++i) {
     const CapturedFrame& frame = traffic.frames[i];
     const Transmission& t = traffic.transmissions[frame.transmission];
+    print_lines(i + 1);
     if (!t.transport) continue;
-    const auto flag = [](bool set, const char* text) { return set ? text : ""; };
-    const bool acknowledge = t.op().operation == Operation::acknowledge;
-    fmt::print("{:5} {:9.3f} {} {:8} {}{}{}{}{}{}{}{}{}\n", i + 1, double(frame.time - traffic.frames[0].time) / 1e3,
-               t.sender == 0 ? "a" : "b", t.psn.value(), t.op().name,
-               acknowledge && Syndrome(t.syndrome).is_nak() ? " NAK" : "",
-               acknowledge && Syndrome(t.syndrome).is_rnr_nak() ? " RNR NAK" : "", flag(t.retransmitted, ", again"),
-               flag(t.passed_damaged, ", damaged"), flag(t.late_before, ", late"), flag(t.late_after, ", late after"),
-               flag(t.lost_after(), ", lost after"), flag(t.duplicated, ", duplicated"));
+    fmt::print("{:5} {:9.3f} {}", i + 1, double(frame.time - traffic.frames[0].time) / 1e3, text_of(t));
+    if (events && t.arrived >= 0)
+      fmt::print(", arrives {:.3f}", double(t.arrived - (t.captured - frame.time + traffic.frames[0].time)) / 1e3);
+    fmt::print("\n");
   }
+  print_lines(traffic.frames.size() + 1);
 }
 
 int write(const Scenario& scenario, const std::string& path) {
@@ -77,7 +138,7 @@ int main(int argc, char** argv) {
   CLI::App app("Scores the reported causes and violations with simulated traffic of known truth.");
   std::uint64_t scenarios = 1000, seed = 1, shown = 0;
   unsigned impairments = 1;
-  bool json = false, print = false;
+  bool json = false, print = false, explain = false;
   std::string path, identification;
   app.add_option("--scenarios", scenarios, "Number of scenarios")->capture_default_str();
   app.add_option("--seed", seed, "Seed of the first scenario")->capture_default_str();
@@ -87,6 +148,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"consecutive", "constant", "random"}));
   app.add_flag("--json", json, "Print JSON");
   app.add_flag("--dump", print, "Print the packets of the first scenario");
+  app.add_flag("--explain", explain, "Print the packets, missing packets and events of the first scenario");
   app.add_option("--write", path, "Write the packets of the first scenario to this capture file");
   CLI11_PARSE(app, argc, argv);
   const auto scenario_of = [&](std::uint64_t number) {
@@ -96,7 +158,7 @@ int main(int argc, char** argv) {
     if (identification == "random") scenario.numbering = Numbering::random;
     return scenario;
   };
-  if (print) return dump(scenario_of(seed)), 0;
+  if (print || explain) return dump(scenario_of(seed), explain), 0;
   if (!path.empty()) return write(scenario_of(seed), path);
   Score total;
   for (std::uint64_t i = 0; i < scenarios; ++i) total.add(evaluate(scenario_of(seed + i)));

@@ -1,6 +1,7 @@
 /// Conforming devices on a disturbed network: no monitor reports a violation, and the reported causes are true.
 /// RDMAWIRE_FULL=1 runs more scenarios. RDMAWIRE_SEED selects other scenarios.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -69,18 +70,28 @@ TEST(Attribution, UndisturbedTrafficHasNoFinding) {
   EXPECT_EQ(claims, 0U) << score.text();
 }
 
+// The directions are paired after many packets, because the capture contains no usable negotiation and the responses
+// are slow. Responses and RNR NAKs before the pairing are not missing.
+TEST(Attribution, LatePairingHasNoFinding) {
+  for (const std::uint64_t seed : {737, 1030, 3321, 4059, 4701, 6269, 6529, 6561, 7227, 8457, 9920}) {
+    const Score score = evaluate(draw_scenario(seed, 0));
+    EXPECT_THAT(score.wrong, ::testing::IsEmpty()) << seed;
+    expect_no_violation(score);
+  }
+}
+
 TEST(Attribution, OneImpairmentIsNamed) {
   const Score score = score_of(1);
   expect_no_violation(score);
-  expect_at_least(score.by_label, {{Label::lost_before, 80, 82},
-                                   {Label::lost_after, 92, 88},
-                                   {Label::lost_in_capture, 73, 0},
+  expect_at_least(score.by_label, {{Label::lost_before, 95, 88},
+                                   {Label::lost_after, 96, 88},
+                                   {Label::lost_in_capture, 89, 0},
                                    {Label::corrupted, 100, 95},
                                    {Label::reordered_before, 99, 68},
-                                   {Label::reordered_after, 88, 41},
+                                   {Label::reordered_after, 93, 43},
                                    {Label::duplicated, 65, 57}});
-  expect_at_least(score.recoveries, {{Label::lost_before, 78, 85},
-                                     {Label::corrupted, 94, 80},
+  expect_at_least(score.recoveries, {{Label::lost_before, 80, 87},
+                                     {Label::corrupted, 94, 90},
                                      {Label::reordered_before, 84, 42},
                                      {Label::not_ready, 97, 90},
                                      {Label::timeout, 92, 78}});
@@ -89,15 +100,15 @@ TEST(Attribution, OneImpairmentIsNamed) {
 TEST(Attribution, SeveralImpairmentsAreNamed) {
   const Score score = score_of(3);
   expect_no_violation(score);
-  expect_at_least(score.by_label, {{Label::lost_before, 72, 61},
-                                   {Label::lost_after, 87, 50},
-                                   {Label::lost_in_capture, 66, 0},
+  expect_at_least(score.by_label, {{Label::lost_before, 88, 71},
+                                   {Label::lost_after, 94, 50},
+                                   {Label::lost_in_capture, 84, 0},
                                    {Label::corrupted, 100, 95},
                                    {Label::reordered_before, 99, 68},
-                                   {Label::reordered_after, 80, 34},
+                                   {Label::reordered_after, 83, 36},
                                    {Label::duplicated, 72, 42}});
-  expect_at_least(score.recoveries, {{Label::lost_before, 65, 55},
-                                     {Label::corrupted, 60, 78},
+  expect_at_least(score.recoveries, {{Label::lost_before, 73, 58},
+                                     {Label::corrupted, 62, 83},
                                      {Label::reordered_before, 80, 42},
                                      {Label::not_ready, 96, 86},
                                      {Label::timeout, 94, 76}});

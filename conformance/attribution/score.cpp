@@ -26,7 +26,9 @@ class Collector final : public tracking::Sink {
   explicit Collector(conformance::Monitors& monitors) : monitors_(monitors) {}
   void event(const tracking::Connection* connection, const Event& event) override {
     monitors_.event(connection, event);
-    if (connection) events.push_back(event);
+    if (!connection) return;
+    events.push_back(event);
+    requesters.push_back(connection->at(event.end).address == device_address(0) ? 0 : 1);
   }
   void connection(const tracking::Connection& connection, tracking::CloseReason reason) override {
     monitors_.connection(connection, reason);
@@ -38,6 +40,7 @@ class Collector final : public tracking::Sink {
   }
 
   std::vector<Event> events;
+  std::vector<unsigned> requesters;  ///< number of the device at the endpoint of each event
 
  private:
   conformance::Monitors& monitors_;
@@ -341,21 +344,10 @@ Score evaluate(const Scenario& scenario) {
   }
 
   const Truth truth(traffic);
-  const auto transmission_of = [&](std::uint64_t frame) -> const Transmission* {
-    return frame == 0 || frame > traffic.frames.size() ? nullptr
-                                                       : &traffic.transmissions[traffic.frames[frame - 1].transmission];
-  };
-  // The sender of a side: its device number. The first captured packet defines the sides.
-  std::optional<unsigned> device_a;
-  for (const CapturedFrame& frame : traffic.frames) {
-    device_a = traffic.transmissions[frame.transmission].sender;
-    break;
-  }
-  const auto device_of = [&](Side side) { return side == Side::a ? *device_a : 1 - *device_a; };
-
   std::map<std::size_t, Label> claimed;  // by transmission
   std::map<std::size_t, Label> claimed_recoveries;
-  for (const Event& event : collector.events) {
+  for (std::size_t number = 0; number < collector.events.size(); ++number) {
+    const Event& event = collector.events[number];
     if (event.kind == EventKind::retransmission) {
       const Label claim = *claim_of_recovery(event);
       if (event.certainty == tracking::Certainty::possible && claim != Label::none) {
@@ -398,7 +390,7 @@ Score evaluate(const Scenario& scenario) {
     if (by_frame) {
       test(traffic.frames[event.frame - 1].transmission);
     } else {
-      const unsigned requester = device_of(event.end);
+      const unsigned requester = collector.requesters[number];
       for (std::uint64_t i = 0; i < std::max<std::uint64_t>(event.packets, 1) && i < 4096; ++i) {
         const Psn psn = Psn(event.psn) + static_cast<std::int64_t>(i);
         for (const std::size_t t : truth.transmissions_of(requester, false, psn)) test(t);
@@ -412,7 +404,6 @@ Score evaluate(const Scenario& scenario) {
                                         event.frame, event.psn, event.packets, to_string(*claim), to_string(real),
                                         scenario.text()));
   }
-  (void)transmission_of;
 
   // Incidents: packets that caused a NAK, and all damaged and duplicated packets in the capture.
   std::map<std::size_t, Label> incidents;

@@ -28,7 +28,8 @@ constexpr std::int64_t most_held_ns = 30'000;
 constexpr std::int64_t capture_start = 1'790'000'000'000'000'000;
 constexpr std::uint16_t service_port = 7471;
 
-Gid address_of(unsigned number) { return Gid::ipv4(0x0a000001U + number); }
+std::uint32_t ipv4_of(unsigned number) { return 0x0a000001U + number; }
+Gid address_of(unsigned number) { return Gid::ipv4(ipv4_of(number)); }
 
 DeviceOptions options_of(unsigned number, const Scenario& scenario) {
   DeviceOptions options;
@@ -570,6 +571,8 @@ std::string Scenario::text() const {
                         i.one_in, i.depth, i.time);
   return line;
 }
+
+tracking::PortAddress device_address(unsigned number) { return tracking::PortAddress::of_ipv4(ipv4_of(number)); }
 
 Traffic simulate(const Scenario& scenario) { return Simulation(scenario).run(); }
 

@@ -9,6 +9,7 @@
 
 #include "dissectors/protocol/modular.hpp"
 #include "dissectors/protocol/opcode.hpp"
+#include "dissectors/tracking/address.hpp"
 
 namespace rdmawire::attribution {
 
@@ -108,5 +109,7 @@ struct Traffic {
 };
 
 Traffic simulate(const Scenario& scenario);
+/// The address of a device in the captured frames.
+tracking::PortAddress device_address(unsigned number);
 
 }  // namespace rdmawire::attribution

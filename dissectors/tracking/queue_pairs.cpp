@@ -67,6 +67,27 @@ QueuePairs::Slot* QueuePairs::find_unexpanded(const FlowKey& key) {
   }
 }
 
+// Returns the direction of a packet with a bad CRC if one bit of its destination QP number is wrong, or nullptr. If
+// several QP numbers differ in one bit, the PSN decides.
+QueuePairs::Slot* QueuePairs::find_damaged(const TransportPacket& packet) {
+  constexpr unsigned qp_bits = 24;
+  Slot *only = nullptr, *expected = nullptr;
+  unsigned similar = 0;
+  FlowKey key{packet.from, packet.to, number_of(packet)};
+  const std::uint64_t number = key.number;
+  for (unsigned bit = 0; bit < qp_bits; ++bit) {
+    key.number = number ^ std::uint64_t{1} << bit;
+    Slot* const slot = find_unexpanded(key);
+    if (!slot || is_single(slot->at) || followed_[slot->at]->good_crcs == 0) continue;
+    ++similar;
+    only = slot;
+    const Requester& requester =
+        followed_[slot->at]->requesters[static_cast<std::size_t>(packet.is_response() ? other(slot->end) : slot->end)];
+    if (requester.expects(packet, packet.is_response())) expected = slot;
+  }
+  return expected ? expected : similar == 1 ? only : nullptr;
+}
+
 // Restores the state of a connection that was reduced to its packet. This does not move the table's entries.
 QueuePairs::Slot* QueuePairs::find(const FlowKey& key) {
   Slot* const slot = find_unexpanded(key);

@@ -106,6 +106,7 @@ class QueuePairs final : public PairSink {
   [[nodiscard]] static FlowKey key_from(const Followed& f, Side end);
   [[nodiscard]] FlowKey key_of(const Slot& slot) const;
   Slot* find_unexpanded(const FlowKey& key);
+  Slot* find_damaged(const TransportPacket& packet);
 
   Index create();
   void note_recent(Index at, const TransportPacket& first);

@@ -371,6 +371,8 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   const FlowKey key = key_from(o, Side::a);
   if (!second || second->late || o.reported) sink_->merged(c, o.info.id);  // events may refer to it
   f.reported |= o.reported;
+  if (!first || first->late || !second || second->late)
+    for (Requester& requester : f.requesters) requester.pair_late(c.last_time);
   release(with);
   insert(key, at, Side::b);
 

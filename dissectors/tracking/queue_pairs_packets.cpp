@@ -33,6 +33,8 @@ void QueuePairs::add(const Packet& packet) {
   enforce_memory();
   const bool notification = t.op->operation == Operation::congestion_notification;
   Slot* slot = find({t.from, t.to, number_of(t)});
+  if (t.crc_bad && (!slot || followed_[slot->at]->good_crcs == 0))
+    if (Slot* const damaged = find_damaged(t)) slot = damaged;
   Index at;
   Side end;
   if (slot) {
@@ -96,10 +98,17 @@ void QueuePairs::take(Index at, Side end, const Packet& packet, const TransportP
   // Any field of a damaged packet can be wrong. If every CRC is bad, the cause is the capture, and not damage. This
   // does not apply to a caller that created the QPs, which captures directly on the wire.
   if (!whole && (f.good_crcs != 0 || f.info.paired_by == JoinedBy::caller)) {
-    Requester& requester = f.requesters[static_cast<std::size_t>(t.is_response() ? other(end) : end)];
-    const bool plausible = !t.is_response() && requester.started() && t.psn == requester.window().next;
+    // The PSN shows if the opcode of a request seems to be that of a response, or the reverse.
+    Requester& own = f.requesters[static_cast<std::size_t>(end)];
+    Requester& peer = f.requesters[static_cast<std::size_t>(other(end))];
+    const bool contradicts = t.is_response() ? !peer.expects(t, true) && own.expects(t, false)
+                                             : !own.expects(t, false) && peer.expects(t, true);
+    const bool response = t.is_response() != contradicts;
+    // The length of a damaged READ does not show its number of PSNs.
+    const bool plausible = !t.is_response() && !response && own.started() && t.psn == own.window().next &&
+                           t.op->operation != Operation::rdma_read_request;
     if (!plausible) {
-      requester.damaged(t);
+      (response ? peer : own).damaged(t, response);
       return;
     }
     TransportPacket damaged = t;
@@ -111,7 +120,7 @@ void QueuePairs::take(Index at, Side end, const Packet& packet, const TransportP
   if (changed && f.good_crcs != 0 && sent.packets > sent.crc_bad) {
     // Other packets of the sender are unchanged. The receiver drops the changed packet, unless only the captured copy
     // was changed.
-    if (t.is_response()) f.requesters[static_cast<std::size_t>(other(end))].damaged(t);
+    if (t.is_response()) f.requesters[static_cast<std::size_t>(other(end))].damaged(t, true);
     TransportPacket damaged = t;
     damaged.damaged = true;
     follow(at, end, damaged);

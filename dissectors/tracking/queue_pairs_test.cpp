@@ -452,6 +452,45 @@ TEST(QueuePairs, DamagedPacketReportsOnlyItsCrc) {
   EXPECT_EQ(recorded.messages.size(), 4U);
 }
 
+// One bit of the destination QP number is wrong. The PSN is missing in the sequence, but the packet was not lost.
+TEST(QueuePairs, DamagedQpNumberBelongsToConnection) {
+  Link link;
+  link.good_crcs = true;
+  link.sends(100, 2);
+  link.damaged = true;
+  link.send({.opcode = rc::send, .from = host_a, .to = host_b, .qp = Link::qp_b ^ 0x400, .psn = 102, .payload = 64});
+  link.damaged = false;
+  link.sends(103);
+  link.acks(101, 2);
+  link.acks(102, 2, nak(0));
+  link.sends(102, 2);
+  link.acks(103, 4);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(),
+              ElementsAre("crc_bad unknown", "nak psn_sequence_error", "retransmission corrupted"));
+  for (const Event& event : recorded.events) EXPECT_EQ(event.connection, 1U);
+  ASSERT_EQ(recorded.farewells.size(), 1U);
+  EXPECT_EQ(recorded.farewells[0].connection.sent[0].crc_bad, 1U);
+}
+
+// The READ has five PSNs, and its damaged request shows them unreliably.
+TEST(QueuePairs, DamagedReadExplainsGap) {
+  Link link;
+  link.good_crcs = true;
+  link.sends(100, 2);
+  link.damaged = true;
+  link.a({.opcode = rc::read, .psn = 102, .length = 0x700000});
+  link.damaged = false;
+  link.sends(107);
+  link.acks(101, 2);
+  link.acks(102, 2, nak(0));
+  link.a({.opcode = rc::read, .psn = 102, .length = 5000});
+  link.sends(107);
+  const Recorder& recorded = link.end();
+  EXPECT_EQ(recorded.count(EventKind::lost_in_network), 0U);
+  EXPECT_EQ(recorded.of(EventKind::retransmission).cause, Cause::corrupted);
+}
+
 TEST(QueuePairs, PacketsAreTrackedIfAllCrcsAreBad) {
   Link link;
   link.damaged = true;

@@ -54,6 +54,12 @@ void Requester::expect(Psn first) {
   sequence_known_ = true;
 }
 
+void Requester::pair_late(std::int64_t time) {
+  paired_time_ = time;
+  // Their responses can be captured, but were not assigned to them.
+  for (std::size_t i = 0; i < waiting_.size(); ++i) waiting_[i].guessed = true;
+}
+
 bool Requester::can_continue(Psn psn) const {
   // A PSN from the CM or a text exchange can belong to another run, so the first request decides.
   return !started_ || expected_ || near(psn);
@@ -237,9 +243,9 @@ void Requester::finish(const Reporter& to, std::int64_t end) {
   }
   if (gap_) give_up_gap(window_.next - 1, false, 0, to);
   if (trouble_ && trouble_->suspect.active) settle_suspect(true, nullptr, to);
-  if (trouble_) trouble_->undecided.settle(to);
   end_refusal(to, nullptr);
   for (Waiting* stuck = blocking(); stuck && stuck->skipped_frame != 0; stuck = blocking()) unblock(*stuck, to);
+  if (trouble_) trouble_->undecided.settle(to);
   const bool retried = last_cause == Cause::timeout && rounds_before >= 1;
   const bool silent = to.joined && last_time_ != 0 && end - last_time_ >= stall_ns && last_time_ != response_time_;
   if ((retried || silent) && acknowledged_service(to.connection) && window_.outstanding() > 0 && !waiting_.empty()) {

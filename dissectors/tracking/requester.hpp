@@ -45,13 +45,17 @@ class Requester {
   /// Sets the maximum number of outstanding READs and atomics.
   void limit_reads(std::uint8_t limit) { read_limit_ = limit; }
 
+  /// Called if the directions are paired at `time` although earlier packets were processed without their responses.
+  void pair_late(std::int64_t time);
   /// Processes a request of this endpoint.
   void request(const TransportPacket& packet, const Reporter& to);
   /// Processes a response of the peer to this endpoint's requests.
   void response(const TransportPacket& packet, const Reporter& to);
   /// Processes a packet of this endpoint, or a response to it, that was damaged on its way to the capture point. Any of
   /// its fields can be wrong.
-  void damaged(const TransportPacket& packet);
+  void damaged(const TransportPacket& packet, bool response);
+  /// True if the PSN fits a next request of this endpoint, or a response to an outstanding one.
+  [[nodiscard]] bool expects(const TransportPacket& packet, bool response) const;
   /// Processes a congestion notification to this endpoint.
   void notified(const TransportPacket& packet, const Reporter& to);
   /// Reports the remaining state. The capture ended at `end`, nanoseconds since 1970.
@@ -108,7 +112,7 @@ class Requester {
     bool read = false;
     bool atomic = false;      // atomic, FLUSH or ATOMIC WRITE: one response (an acknowledgement does not complete it)
     bool unmeasured = false;  // READ: its length was truncated by the capture
-    bool guessed = false;     // READ: its number of PSNs is a guess, because the MTU was unknown
+    bool guessed = false;     // its missing responses are a guess: the MTU was unknown, or the directions unpaired
     bool answered = false;    // its response was seen, but the response to an earlier READ or atomic is missing
     Psn next_response;        // READ: the first response that the requester is missing
     Psn seen;                 // READ: the first response that is missing in the capture
@@ -166,6 +170,7 @@ class Requester {
     std::uint64_t frame = 0;
     std::int64_t time = 0;
     Psn psn;
+    bool read = false;  // a READ request, apparently
   };
   /// A packet that filled a gap. The next packet shows whether it was late or retransmitted.
   struct GapFill {
@@ -242,7 +247,7 @@ class Requester {
   bool restarts_further(const TransportPacket& packet, const Waiting* read);
   [[nodiscard]] bool expects_nak(Psn psn, std::int64_t time) const;
   void report_recovery(Event& recovery, const Reporter& to);
-  [[nodiscard]] std::uint32_t damaged_in_gap(std::uint64_t after, std::uint64_t before) const;
+  [[nodiscard]] bool damaged_in_gap(std::uint64_t after, std::uint64_t before, std::uint32_t psns) const;
   [[nodiscard]] bool damaged_since(std::int64_t time) const;
   [[nodiscard]] Repeat repeat_of(const TransportPacket& packet, const SentPacket& known) const;
   void report_copy(const TransportPacket& packet, const SentPacket& known, const Reporter& to);
@@ -312,7 +317,8 @@ class Requester {
   std::uint64_t ack_frame_ = 0;  // the last acknowledgement
   Psn acknowledged_from_;        // the oldest PSN that this acknowledgement acknowledged
   std::int64_t acknowledged_time_ = 0;
-  std::int64_t last_time_ = 0;  // time of the last request of this endpoint, or response to it
+  std::int64_t paired_time_ = 0;  // time until which the responses were not known
+  std::int64_t last_time_ = 0;    // time of the last request of this endpoint, or response to it
   std::uint64_t last_frame_ = 0;
   std::int64_t response_time_ = 0;
   std::int64_t fastest_response_ = INT64_MAX;  // shortest time from a request to its response, at the capture point

@@ -60,9 +60,12 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
     return;
   }
   ++to.connection.agreeing;
+  if (trouble_ && trouble_->undecided.due(packet.time)) trouble_->undecided.settle(to);
   if (trouble_ && response_order_.numbered() && response_order_.is_late(packet.identification)) {
     trouble_->undecided.note_late(true);
     trouble_->undecided.arrived_late(packet.psn.value(), true);
+  } else if (trouble_ && !trouble_->undecided.empty() && !negative) {
+    trouble_->undecided.note_response(packet.psn.value());
   }
   response_order_.note(packet.identification);
   mark_answered(packet);
@@ -179,7 +182,12 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
       return;
     } else if (excused) {
       --unanswered_again_;  // each retransmitted packet causes an acknowledgement
-    } else if (ack_frame_ != 0 && !round_.active && (!same || last_ack_.syndrome == packet.syndrome)) {
+    } else if (ack_frame_ != 0 && (!same || last_ack_.syndrome == packet.syndrome)) {
+      if (trouble_) trouble_->undecided.note_second_arrival(packet.psn.value(), packet.time);
+      if (round_.active) {
+        last_ack_ = packet;
+        return;
+      }
       // No event for new credits (another syndrome, 9.7.7.2), nor for the first acknowledgement of the capture, which
       // acknowledges requests that were sent before the capture.
       Event event = event_of(EventKind::ghost_acknowledgement, Cause::none, packet, to);
@@ -289,8 +297,7 @@ void Requester::unblock(Waiting& stuck, const Reporter& to) {
     event.cause_frame = event.frame;
     event.psn = stuck.seen.value();
     event.packets = static_cast<std::uint64_t>(std::max(stuck.gap_end - stuck.seen, 1));
-    to.responder().lost_in_capture += static_cast<std::uint32_t>(event.packets);
-    to.tell(event);
+    trouble().undecided.add_in_capture(event, true);
   }
   stuck.answered = true;
   stuck.skipped_frame = 0;  // the gap was evaluated, even if an earlier message still blocks this one

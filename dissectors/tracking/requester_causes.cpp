@@ -82,10 +82,19 @@ void Requester::report_recovery(Event& recovery, const Reporter& to) {
   to.tell(recovery);
 }
 
-void Requester::damaged(const TransportPacket& packet) {
+bool Requester::expects(const TransportPacket& packet, bool response) const {
+  if (!started_) return false;
+  constexpr std::int32_t close = 16;
+  const std::int32_t ahead = packet.psn - window_.next;
+  if (response) return window_.place(packet.psn) == machines::ResponsePlace::outstanding;
+  return ahead < close && window_.oldest - packet.psn < close;
+}
+
+void Requester::damaged(const TransportPacket& packet, bool response) {
   LossEpisode& t = trouble();
-  const DamagedPacket bad{packet.frame, packet.time, packet.psn};
-  if (packet.is_response()) {
+  const bool read = packet.op->operation == Operation::rdma_read_request;
+  const DamagedPacket bad{packet.frame, packet.time, packet.psn, read};
+  if (response) {
     t.damaged_response = bad;
     return;
   }
@@ -98,12 +107,16 @@ void Requester::damaged(const TransportPacket& packet) {
     trouble().disorder.cause = Cause::corrupted;
 }
 
-// Returns the number of damaged packets between two frames.
-std::uint32_t Requester::damaged_in_gap(std::uint64_t after, std::uint64_t before) const {
-  const LossEpisode& t = *trouble_;
-  return static_cast<std::uint32_t>(std::count_if(t.damaged.begin(), t.damaged.end(), [&](const DamagedPacket& bad) {
-    return bad.frame > after && bad.frame < before;
-  }));
+// True if the packets of a gap were captured damaged, between two frames. A READ request has many PSNs.
+bool Requester::damaged_in_gap(std::uint64_t after, std::uint64_t before, std::uint32_t psns) const {
+  if (!trouble_) return false;
+  std::uint32_t damaged = 0;
+  for (const DamagedPacket& bad : trouble_->damaged) {
+    if (bad.frame <= after || bad.frame >= before) continue;
+    if (bad.read) return true;
+    ++damaged;
+  }
+  return damaged >= psns;
 }
 
 Requester::Repeat Requester::repeat_of(const TransportPacket& packet, const SentPacket& known) const {
@@ -314,6 +327,7 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
   Event event = event_of(EventKind::retransmission, Cause::unknown, packet, to);
   event.origin_frame = known.frame;
   event.bytes = packet.payload;
+  if (trouble_) trouble_->undecided.note_recovery();
   if (trouble_ && trouble_->suspect.active && trouble_->suspect.retransmitted != packet.time)
     settle_suspect(true, nullptr, to);
   const std::int64_t before = known.time ? known.time : last_time_;
@@ -354,7 +368,12 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     tell_lost = true;
     lost.origin_frame = waiting->message.first_frame;
     lost.cause_frame = event.cause_frame;
-    if (packet.psn - waiting->seen >= 0)
+    // Responses soon after the last retransmission were sent before it. They do not show that one of them is missing.
+    const bool before_last =
+        trouble_ && trouble_->implied_time != 0 && response_time_ - trouble_->implied_time < fastest_response_;
+    if (before_last && frame_of_response(packet.psn) > waiting->message.first_frame)
+      lost.cause = Cause::after_capture;  // captured before the last retransmission
+    else if (packet.psn - waiting->seen >= 0)
       lost.packets = static_cast<std::uint64_t>(std::max(waiting->gap_end - packet.psn, 1));
     else if (packet.psn - waiting->next_response < 0)
       lost.cause = Cause::after_capture;
@@ -378,7 +397,9 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     // Its acknowledgement was captured. The timer expired before it arrived, or it was lost after the capture point.
     if (packet.time - before >= shortest_timer_ns) {
       const std::int64_t waited = packet.time - acknowledged_time_;
-      event.certainty = waited < soon_ns || waited >= in_flight_ns ? Certainty::likely : Certainty::possible;
+      const bool responses_seen = acknowledged_time_ > paired_time_;
+      event.certainty =
+          responses_seen && (waited < soon_ns || waited >= in_flight_ns) ? Certainty::likely : Certainty::possible;
       event.unobserved = Unobserved::trigger;
       const bool on_its_way = packet.psn - acknowledged_from_ >= 0 && waited < in_flight_ns;
       event.cause = on_its_way ? Cause::spurious : Cause::timeout;
@@ -389,7 +410,9 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     // Any packet of a disordered burst of retransmissions can seem to start the burst.
     const bool disordered = trouble_ && trouble_->undecided.reorders(false) && packet.time - again_time_ < copy_ns;
     event.cause = disordered ? Cause::unknown : Cause::timeout;
-    event.certainty = Certainty::likely;
+    // A NAK can be missing if the responses were not captured or not paired when the packet was sent.
+    const bool responses_seen = to.joined && known.time > paired_time_;
+    event.certainty = responses_seen ? Certainty::likely : Certainty::possible;
     event.unobserved = Unobserved::trigger;
   }
   if (event.cause == Cause::unknown) {
@@ -401,6 +424,10 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     event.certainty = Certainty::likely;
     event.unobserved = Unobserved::arrival;
   }
+  // A late response arrives before the response to a retransmission.
+  const bool missing_again = trouble_ && trouble_->implied_time != 0 && trouble_->implied_psn == packet.psn &&
+                             response_samples_ >= enough_samples &&
+                             packet.time - trouble_->implied_time >= fastest_response_;
   if (event.cause == Cause::implied_nak && restarts_further(packet, waiting_of(packet.psn))) {
     event.cause = Cause::reordered;
     event.certainty = Certainty::likely;
@@ -411,7 +438,7 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
   if (tell_lost) {
     UndecidedLosses& undecided = trouble().undecided;
     if (lost.cause == Cause::after_capture)
-      undecided.add_after(lost, true);
+      undecided.add_after(lost, true, missing_again);
     else
       undecided.add_before(lost, true, response_order_.numbered());
   }

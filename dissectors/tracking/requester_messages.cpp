@@ -69,7 +69,7 @@ void Requester::deliver(const TransportPacket& packet, const Reporter& to) {
     waiting.first = waiting.next_response = waiting.seen = waiting.beyond = packet.psn;
     waiting.read = m.kind == MessageKind::read;
     waiting.unmeasured = waiting.read && !packet.has_reth;
-    waiting.guessed = waiting.read && to.connection.mtu == 0;
+    waiting.guessed = (waiting.read && to.connection.mtu == 0) || packet.time <= paired_time_;
     waiting.atomic = m.kind == MessageKind::compare_swap || m.kind == MessageKind::fetch_add ||
                      m.kind == MessageKind::flush || m.kind == MessageKind::atomic_write;
     Sent& sent = to.requester();

@@ -162,7 +162,7 @@ void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const R
     gap.frame = last_frame_;  // frame of the packet before the gap
     gap.time = gap.first_time = packet.time;
     gap.bytes_before = bytes_sent_;
-    gap.damaged = trouble_ && damaged_in_gap(packets_.empty() ? 0 : packets_.back().frame, packet.frame) >= gap.psns;
+    gap.damaged = damaged_in_gap(packets_.empty() ? 0 : packets_.back().frame, packet.frame, gap.psns);
     if (!disordered_) begin_disorder(gap.psn, gap.damaged ? Cause::corrupted : Cause::none);
     packets_.push_back(gap);
     gap_ = true;
@@ -323,6 +323,8 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
       begin_round(packet, psns, known, to);
       first_of_round = true;
     }
+    if (trouble_ && !trouble_->undecided.empty())
+      trouble_->undecided.note_repeat(packet.psn.value(), (packet.psn + psns).value());
     if (refusal_.active && packet.psn == refusal_.psn) end_refusal(to, &packet);
     if (Waiting* waiting = waiting_of(packet.psn)) {
       ++waiting->message.repeated_packets;

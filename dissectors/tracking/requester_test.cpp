@@ -366,6 +366,68 @@ TEST(Requester, DuplicateFromTheNetwork) {
   EXPECT_EQ(recorded.farewells[0].connection.sent[0].retransmitted_packets, 0U);
 }
 
+// A READ continues from a response that was captured before. It did not arrive in order, but it passed the capture
+// point.
+TEST(Requester, CapturedResponseIsNotLostBeforeCapture) {
+  Link link;
+  link.a(read_of(100, 6 * 1024));
+  link.b(response(rc::response_first, 100));
+  link.b(response(rc::response_middle, 101));
+  link.b(response(rc::response_middle, 102));
+  link.a(read_of(100, 6 * 1024));  // response 100 is late after the capture point
+  link.b(response(rc::response_middle, 103));
+  link.a(read_of(101, 5 * 1024));  // it arrived, and response 101 is missing
+  const Recorder& recorded = link.end();
+  for (const Event& event : recorded.events) EXPECT_NE(event.cause, Cause::before_capture) << event.frame;
+  EXPECT_EQ(recorded.count(EventKind::retransmission), 2U);
+}
+
+// The first transmission of PSN 101 arrives after its retransmission, so the responder acknowledges it a second time.
+TEST(Requester, SecondAcknowledgementShowsLatePacketAfterCapture) {
+  Link link;
+  link.sends(100, 3);
+  link.acks(100, 1);
+  link.acks(101, 1, nak(0));
+  link.sends(101, 2);
+  link.acks(102, 3);
+  link.acks(102, 3);
+  const Recorder& recorded = link.end();
+  EXPECT_EQ(recorded.count(EventKind::lost_in_network), 0U);
+  EXPECT_EQ(recorded.of(EventKind::out_of_order).cause, Cause::after_capture);
+  EXPECT_EQ(recorded.of(EventKind::retransmission).cause, Cause::reordered);
+}
+
+// More losses than the tracker keeps undecided are reported earlier, not forgotten.
+TEST(Requester, ManyLossesWithinOneSecondAreReported) {
+  Link link;
+  constexpr std::uint32_t losses = 100;
+  for (std::uint32_t i = 0; i < losses; ++i) {
+    const std::uint32_t psn = 100 + 3 * i;
+    link.sends(psn);
+    link.sends(psn + 2);
+    link.acks(psn, 3 * i + 1);
+    link.acks(psn + 1, 3 * i + 1, nak(0));
+    link.sends(psn + 1, 2);
+    link.acks(psn + 2, 3 * i + 3);
+  }
+  const Recorder& recorded = link.end();
+  EXPECT_EQ(recorded.count(EventKind::lost_in_network), losses);
+  EXPECT_EQ(recorded.count(EventKind::retransmission), losses);
+}
+
+// The response to the retransmitted FLUSH is not the missing one.
+TEST(Requester, LostFlushResponseIsReported) {
+  Link link;
+  link.a({.opcode = 0x1c, .psn = 100, .ack_request = true, .length = 4096});
+  link.sends(101);
+  link.acks(101, 2);
+  link.a({.opcode = 0x1c, .psn = 100, .ack_request = true, .length = 4096});
+  link.sends(101);
+  link.b(response(rc::response_only, 100, 0));
+  link.acks(101, 2);
+  EXPECT_THAT(link.end().event_texts(), ElementsAre("lost_in_network before_capture", "retransmission implied_nak"));
+}
+
 // ---- Gaps
 
 TEST(Requester, OutOfOrder) {

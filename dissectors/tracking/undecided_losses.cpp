@@ -15,19 +15,16 @@ bool contains(const Event& loss, std::uint32_t psn) {
 
 }  // namespace
 
-void UndecidedLosses::add(Waiting waiting) {
-  if (waiting_.size() >= most) waiting_.erase(waiting_.begin());
-  waiting_.push_back(std::move(waiting));
-}
-
 void UndecidedLosses::add_before(const Event& loss, bool response, bool numbered) {
   ++open_[response ? 1 : 0];
-  add({loss, {}, false, response, numbered, false});
+  add({loss, {}, false, response, numbered});
 }
 
-void UndecidedLosses::add_after(const Event& loss, bool response) {
+void UndecidedLosses::add_after(const Event& loss, bool response, bool missing_again) {
   ++open_after_[response ? 1 : 0];
-  add({loss, {}, true, response, false, false});
+  Waiting waiting{loss, {}, true, response};
+  waiting.missing_again = missing_again;
+  add(std::move(waiting));
 }
 
 bool UndecidedLosses::attach(const Event& recovery) {
@@ -53,6 +50,37 @@ bool UndecidedLosses::arrived_late(std::uint32_t psn, bool response) {
   return false;
 }
 
+void UndecidedLosses::note_repeat(std::uint32_t psn, std::uint32_t end) {
+  for (Waiting& waiting : waiting_)
+    if (waiting.response && Psn(waiting.loss.psn) - Psn(psn) >= 0 && Psn(end) - Psn(waiting.loss.psn) > 0)
+      ++waiting.requested;
+}
+
+void UndecidedLosses::note_response(std::uint32_t psn) {
+  bool surplus = false;
+  for (Waiting& waiting : waiting_) {
+    if (waiting.after || !waiting.response || waiting.refuted || waiting.loss.psn != psn) continue;
+    ++waiting.responses;
+    surplus = surplus || waiting.responses > waiting.requested;
+  }
+  if (surplus && arrived_late(psn, true)) note_late(true);
+}
+
+void UndecidedLosses::note_recovery() {
+  for (Waiting& waiting : waiting_) waiting.repeated = true;
+}
+
+void UndecidedLosses::note_second_arrival(std::uint32_t psn, std::int64_t time) {
+  for (Waiting& waiting : waiting_) {
+    if (!waiting.after || waiting.response || waiting.arrived || waiting.repeated ||
+        Psn(psn) - Psn(waiting.loss.psn) < 0 || time - waiting.loss.time > second_arrival_ns)
+      continue;
+    waiting.arrived = true;
+    note_late_after(false);
+    return;
+  }
+}
+
 // A network that reorders packets delays some of them beyond their retransmission. If few late packets are proven, the
 // others can be lost or late.
 void UndecidedLosses::settle(Waiting& waiting, const Reporter& to) {
@@ -62,7 +90,7 @@ void UndecidedLosses::settle(Waiting& waiting, const Reporter& to) {
   if (waiting.refuted) {
     for (Event& recovery : waiting.recoveries) recovery.cause = Cause::reordered;
   } else if (loss.kind == EventKind::lost_in_capture) {
-    if (reorders(false)) {
+    if (reorders(false) || reorders(true)) {
       loss.certainty = Certainty::possible;
       loss.unobserved = Unobserved::send_order;
     }
@@ -76,7 +104,8 @@ void UndecidedLosses::settle(Waiting& waiting, const Reporter& to) {
       recovery.unobserved = Unobserved::send_order;
     }
   } else if (!waiting.after) {
-    loss.certainty = waiting.numbered ? Certainty::certain : Certainty::likely;
+    const bool some_late = late_[direction] >= several && late_[direction] * 2 >= open_[direction];
+    loss.certainty = waiting.numbered ? Certainty::certain : some_late ? Certainty::possible : Certainty::likely;
     if (!waiting.numbered) loss.unobserved = Unobserved::send_order;
     sender.lost_in_network += static_cast<std::uint32_t>(loss.packets);
     to.tell(loss);
@@ -87,21 +116,22 @@ void UndecidedLosses::settle(Waiting& waiting, const Reporter& to) {
   } else {
     const std::uint32_t late = late_after_[direction], open = open_after_[direction];
     loss.unobserved = Unobserved::arrival;
-    // Without a proven late packet, requests are more likely to be lost. Late responses leave fewer traces.
+    // Without a proven late packet, requests are more likely to be lost. Late responses leave fewer traces, but they
+    // arrive before a second retransmission.
     const bool reorders = late_[0] + late_[1] + late_after_[0] + late_after_[1] >= several;
-    const bool lost = late == 0 && !reorders && !waiting.response;
+    const bool lost = late == 0 && !reorders && (!waiting.response || waiting.missing_again);
     if (late == 0) {
       loss.certainty = lost ? Certainty::likely : Certainty::possible;
       sender.lost_in_network += static_cast<std::uint32_t>(loss.packets);
       to.tell(loss);
-    } else if (late * several >= open) {
+    } else if (waiting.arrived || late * several >= open) {
       loss.kind = EventKind::out_of_order;
       loss.certainty = Certainty::likely;
       sender.out_of_order += static_cast<std::uint32_t>(loss.packets);
       to.tell(loss);
     }
     for (Event& recovery : waiting.recoveries) {
-      const bool reordered = late != 0 && late * several >= open;
+      const bool reordered = waiting.arrived || (late != 0 && late * several >= open);
       if (reordered) recovery.cause = Cause::reordered;
       recovery.certainty = reordered || lost ? Certainty::likely : Certainty::possible;
       recovery.unobserved = Unobserved::arrival;

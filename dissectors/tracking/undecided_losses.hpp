@@ -21,13 +21,24 @@ class UndecidedLosses {
   /// Adds a loss before the capture point. `numbered`: the IP identifications show the order of the sender.
   void add_before(const Event& loss, bool response, bool numbered);
   /// Adds a loss after the capture point, or a packet that was late there.
-  void add_after(const Event& loss, bool response);
-  /// Adds acknowledged requests that are missing in the capture.
-  void add_in_capture(const Event& loss) { add({loss, {}, false, false, false, false}); }
+  /// `missing_again`: it is missing after its first retransmission, too.
+  void add_after(const Event& loss, bool response, bool missing_again = false);
+  /// Adds acknowledged requests, or received responses, that are missing in the capture.
+  void add_in_capture(const Event& loss, bool response = false) { add({loss, {}, false, response}); }
   /// Adds the recovery from the loss, which is reported with it. Returns false if no loss waits that explains it.
   bool attach(const Event& recovery);
   /// The first transmission of a packet was captured. Returns true if it had been taken for lost.
   bool arrived_late(std::uint32_t psn, bool response);
+  /// A request was retransmitted. A READ, atomic or FLUSH requests the responses from `psn` to before `end`.
+  void note_repeat(std::uint32_t psn, std::uint32_t end);
+  /// A response was captured. If more responses with its PSN were captured than requested by retransmissions, one of
+  /// them is the response that had been taken for lost.
+  void note_response(std::uint32_t psn);
+  /// A further recovery starts. The responder acknowledges its packets, so such acknowledgements prove nothing.
+  void note_recovery();
+  /// The responder acknowledged a request again that it received only once, as far as known, at `time`. The first
+  /// transmission of a packet that was lost or late after the capture point has arrived.
+  void note_second_arrival(std::uint32_t psn, std::int64_t time);
   /// A packet is proven to be late after the capture point.
   void note_late_after(bool response) { ++late_after_[response ? 1 : 0]; }
   /// A packet was captured late.
@@ -35,9 +46,9 @@ class UndecidedLosses {
   /// True if several packets of this direction were captured late.
   [[nodiscard]] bool reorders(bool response) const { return late_[response ? 1 : 0] >= several; }
   [[nodiscard]] bool empty() const { return waiting_.empty(); }
-  /// True if the oldest one has waited long enough.
+  /// True if the oldest one has waited long enough, or too many wait.
   [[nodiscard]] bool due(std::int64_t now) const {
-    return !waiting_.empty() && now - waiting_.front().loss.time > patience_ns;
+    return !waiting_.empty() && (waiting_.size() >= most || now - waiting_.front().loss.time > patience_ns);
   }
   /// Reports all.
   void settle(const Reporter& to);
@@ -47,14 +58,20 @@ class UndecidedLosses {
   static constexpr std::int64_t patience_ns = 1'000'000'000;
   static constexpr std::size_t most = 64;
   static constexpr std::uint32_t several = 4;
+  /// Maximum time from a NAK to the acknowledgement of the late packet, nanoseconds.
+  static constexpr std::int64_t second_arrival_ns = 500'000;
 
   struct Waiting {
     Event loss;
     std::vector<Event> recoveries;
     bool after = false, response = false, numbered = false;
-    bool refuted = false;
+    bool refuted = false;   // captured late
+    bool arrived = false;   // arrived late, after the capture point
+    bool repeated = false;  // another recovery followed
+    bool missing_again = false;
+    std::uint32_t requested = 0, responses = 0;  // responses with the first PSN, after the loss
   };
-  void add(Waiting waiting);
+  void add(Waiting waiting) { waiting_.push_back(std::move(waiting)); }
   void settle(Waiting& waiting, const Reporter& to);
 
   std::vector<Waiting> waiting_;
