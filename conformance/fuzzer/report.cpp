@@ -276,13 +276,13 @@ tl::expected<void, std::string> check_report_directory(const Session& session, c
 }
 
 tl::expected<void, std::string> write_progress(const Session& session, const std::string& target,
-                                               const fs::path& directory) {
+                                               const fs::path& directory, bool running) {
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) return tl::unexpected(fmt::format("{}: {}", directory.string(), error.message()));
   return captures::write_file(
       (directory / "report.json").string(),
-      to_json(session, target, true).dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+      to_json(session, target, running).dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 tl::expected<void, std::string> write_finding(const Session& session, std::size_t index, const std::string& target,

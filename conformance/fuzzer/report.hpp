@@ -27,9 +27,9 @@ std::string to_python(const Finding& finding, const std::string& target);
 std::string directory_of(const Finding& finding, std::size_t index);
 /// Return an error if the directory contains the report of another session.
 tl::expected<void, std::string> check_report_directory(const Session& session, const std::filesystem::path& directory);
-/// Write report.json of a session that continues.
+/// Write report.json between the runs of a session, or during one.
 tl::expected<void, std::string> write_progress(const Session& session, const std::string& target,
-                                               const std::filesystem::path& directory);
+                                               const std::filesystem::path& directory, bool running);
 /// Write the files of one finding.
 tl::expected<void, std::string> write_finding(const Session& session, std::size_t index, const std::string& target,
                                               Target& device, const std::filesystem::path& directory);

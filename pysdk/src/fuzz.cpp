@@ -134,14 +134,15 @@ class FuzzSession {
       refresh();
       if (report_.empty()) return;
       note(write_finding(*session_, index, name_, session_->target(), report_));
-      note(write_progress(*session_, name_, report_));
+      note(write_progress(*session_, name_, report_, true));
     };
     session_ = std::make_unique<fuzzer::Session>(open(target, wire, kernel, agent, allow, credentials), options);
     if (session_->trouble()) raise(ErrorClass::base, *session_->trouble());
     refresh();
     if (report_.empty()) return;
     if (auto free = check_report_directory(*session_, report_); !free) raise(ErrorClass::usage, free.error());
-    if (auto written = write_progress(*session_, name_, report_); !written) raise(ErrorClass::base, written.error());
+    if (auto written = write_progress(*session_, name_, report_, false); !written)
+      raise(ErrorClass::base, written.error());
   }
 
   py::dict run(std::uint64_t executions, double seconds, const py::object& progress) {
@@ -156,7 +157,7 @@ class FuzzSession {
         refresh();
         if (const auto now = std::chrono::steady_clock::now();
             !report_.empty() && now - last_written > std::chrono::seconds(1)) {
-          note(write_progress(*session_, name_, report_));
+          note(write_progress(*session_, name_, report_, true));
           last_written = now;
         }
         const py::gil_scoped_acquire ours;
@@ -170,6 +171,7 @@ class FuzzSession {
       });
     }
     refresh();
+    if (!report_.empty()) note(write_progress(*session_, name_, report_, false));
     if (raised_) std::rethrow_exception(std::exchange(raised_, nullptr));
     if (lost) raise(ErrorClass::device, *lost);
     if (report_error_) raise(ErrorClass::base, *std::exchange(report_error_, std::nullopt));

@@ -127,6 +127,7 @@ def test_wire_is_a_target():
         assert len(resets) >= 400
         with fuzz.MessageSession(a, [SEND], timeout=0) as session:
             assert session.run(executions=10, progress=False).sent > 5
+            assert "no message of the target was received: check receive() and the timeout" in session.report()
 
 
 def test_lost_target_is_a_finding_and_is_reset():

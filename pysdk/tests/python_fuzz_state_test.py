@@ -56,6 +56,7 @@ def test_killed_session_keeps_findings_and_is_resumed(tmp_path):
         assert session.statistics.executions == state["executions"] > 0
         assert {one["signature"] for one in killed["findings"]} <= {one.signature for one in session.findings}
         session.run(executions=200)
+        assert fuzz.status(report)["running"] is False
         session.write(report)
     assert json.loads(saved.read_text())["running"] is False
 

@@ -316,7 +316,7 @@ class MessageSession:
     - ``directory``: findings and the state of the session, written as they occur. A directory contains one session.
     - ``resume``: continue the session of the directory. ``seed`` must then be that of the session, or None.
     - ``seed``: executions with the same number, seed and responses are equal. Default: 1.
-    - ``timeout``: seconds to wait for a response.
+    - ``timeout``: seconds to wait for a response. 0: only receive messages that have arrived.
     - ``feedback``: a function of the exchange that returns further edges, for example covered lines. A case with a new
       edge is added to the corpus, and later executions add mutations to it.
     - ``max_mutations``: maximum number of new mutations of an execution.
@@ -669,6 +669,8 @@ class MessageSession:
             f"seed {self._seed}: {s.executions} executions in {s.seconds:.1f} s ({s.rate:.0f} a second), {s.sent} messages "
             f"sent, {s.received} received, {s.edges} edges, {s.corpus} cases in the corpus"
         ]
+        if s.sent and not s.received:
+            lines.append("no message of the target was received: check receive() and the timeout")
         if s.skipped:
             lines.append(f"{s.skipped} executions could not be sent")
         if not self._findings:
