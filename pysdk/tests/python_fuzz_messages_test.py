@@ -278,6 +278,33 @@ def wait_for_port(process):
     raise AssertionError("the server did not start")
 
 
+PATTERN_SERVER = SERVER.replace("os.abort()", "print('ERROR: overflow', file=sys.stderr, flush=True)")
+
+
+def test_line_of_a_server_is_a_finding_of_its_execution(tmp_path):
+    server = fuzz.Process([sys.executable, "-c", PATTERN_SERVER], pattern="ERROR:", settle=0.001)
+
+    class Server(fuzz.TcpTarget):
+        def reset(self):
+            server.start()
+            self._address = ("127.0.0.1", wait_for_port(server))
+            super().reset()
+
+    with server, Server("127.0.0.1", 0) as target:
+        options = {"monitors": [server], "directory": tmp_path, "stop_at_first": True}
+        with fuzz.MessageSession(target, [b"Mxxxxxxx"], **options) as session:
+            session.run(executions=200, progress=False)
+            (finding,) = session.findings
+            for _ in range(10):
+                assert session.replay(finding.case)[1] == "ERROR: overflow"
+                assert session.replay(fuzz.Case("messages"))[1] is None
+    assert server.starts == 1
+    assert finding.messages[0].startswith("→ message 1: b'M")  # bytes are not decoded as a frame
+    own = tmp_path / finding.directory
+    assert {path.name for path in own.iterdir()} == {"case.json", "finding.json", "messages.json"}
+    assert json.loads((own / "messages.json").read_text())[0]["sent"] is True
+
+
 def test_alive_monitor_sends_a_probe():
     class Deaf(Echo):
         """Ignores all messages after a zero byte."""

@@ -82,18 +82,27 @@ class Transfer:
     """Index of the message in the conversation."""
     time_ns: int
     data: bytes = dataclasses.field(repr=False)
+    link: str = ""
+    """Link type of a frame. Empty: bytes."""
+
+    def __str__(self) -> str:
+        if not self.link:
+            return repr(self.data[:64]) + ("…" if len(self.data) > 64 else "")
+        try:
+            return parse(self.data, self.link).summary()
+        except ValueError:
+            return self.data[:32].hex(" ")
 
 
 class Exchange:
     """The messages of one execution, in order."""
 
-    def __init__(self, conversation: str, links: dict[int, str] | None = None) -> None:
+    def __init__(self, conversation: str) -> None:
         self.conversation = conversation
         self.transfers: list[Transfer] = []
         self.mutations: list[Mutation] = []
         self.step = 0
         """Index of the last message that was due."""
-        self._links = links if links is not None else {}
 
     @property
     def sent(self) -> list[bytes]:
@@ -107,12 +116,12 @@ class Exchange:
 
     @property
     def frames(self) -> list[Frame]:
-        """The messages from the target as frames. They have the link type of the message that was sent before them."""
+        """The messages from the target as frames. Bytes are decoded with the link type of the sent message."""
         return [self.frame(one) for one in self.transfers if not one.sent]
 
     def frame(self, transfer: Transfer) -> Frame:
         """Return a message as a frame."""
-        return parse(transfer.data, self._links.get(transfer.step, "ethernet"))
+        return parse(transfer.data, transfer.link or "ethernet")
 
     def responses(self, step: int) -> list[Frame]:
         """Return the messages that the target sent after the message with this index."""
@@ -479,28 +488,29 @@ class MessageSession:
             content = _content_of(message, exchange)
             if content is None:
                 continue
-            exchange._links[step] = content.link if isinstance(content, Frame) else "ethernet"
             mine = [one for one in exchange.mutations if one.step == step]
             if chance is not None and step == changed:
                 new = mutate(content, step, message.only, chance, 1 + _few(chance, self._max_mutations), mine)
                 exchange.mutations += new
                 mine += new
-            self._transfer(exchange, message, mutated(content, mine))
+            link = content.link if isinstance(content, Frame) else ""
+            self._transfer(exchange, message, mutated(content, mine), link)
 
-    def _transfer(self, exchange: Exchange, message: Message, units: list[bytes]) -> None:
+    def _transfer(self, exchange: Exchange, message: Message, units: list[bytes], link: str) -> None:
         """Send the messages of a step, and receive the responses."""
         step = exchange.step
         try:
             for data in units:
                 self._send(data)
-                exchange.transfers.append(Transfer(True, step, time.time_ns(), data))
+                exchange.transfers.append(Transfer(True, step, time.time_ns(), data, link))
             missing = message.responses if units else 0
             while True:
                 received = self._target.receive(self._timeout if missing > 0 else 0)
                 if received is None:
                     return
                 missing -= 1
-                exchange.transfers.append(Transfer(False, step, time.time_ns(), bytes(received)))
+                its_link = received.link if isinstance(received, Frame) else link
+                exchange.transfers.append(Transfer(False, step, time.time_ns(), bytes(received), its_link))
                 if len(exchange.transfers) > 10_000:
                     raise _Failure("target", "more than 10000 messages in one execution")
         except TARGET_ERRORS as error:
@@ -611,12 +621,7 @@ class MessageSession:
     def _texts(self, exchange: Exchange) -> Iterator[str]:
         messages = self._conversations[exchange.conversation]
         for one in exchange.transfers:
-            arrow = "→" if one.sent else "←"
-            try:
-                text = exchange.frame(one).summary() if one.step in exchange._links else ""
-            except ValueError:
-                text = ""
-            yield f"{arrow} {messages[one.step].name}: {text or one.data[:32].hex(' ')}"
+            yield f"{'→' if one.sent else '←'} {messages[one.step].name}: {one}"
 
     def replay(self, case: Case | str | os.PathLike[str]) -> tuple[Exchange, str | None]:
         """Execute a case once: a Case, or the path of a ``case.json``. Returns the exchange, and the description.
@@ -747,12 +752,14 @@ class MessageSession:
         own = self._directory / finding.directory
         own.mkdir(parents=True, exist_ok=True)
         (own / "case.json").write_text(finding.case.to_json() + "\n", encoding="utf-8")
-        links = set(exchange._links.values())
-        with contextlib.suppress(_core.Error), create_capture(own / "capture.pcapng") as capture:
-            for one in exchange.transfers:
-                comment = "to the target" if one.sent else "from the target"
-                link = exchange._links.get(one.step, "ethernet") if len(links) == 1 else "ethernet"
-                capture.write(one.data, time_ns=one.time_ns, link=link, comments=[comment])
+        if all(one.link for one in exchange.transfers):
+            with contextlib.suppress(_core.Error), create_capture(own / "capture.pcapng") as capture:
+                for one in exchange.transfers:
+                    comment = "to the target" if one.sent else "from the target"
+                    capture.write(one.data, time_ns=one.time_ns, link=one.link, comments=[comment])
+        else:
+            messages = [{"sent": one.sent, "time_ns": one.time_ns, "data": one.data.hex()} for one in exchange.transfers]
+            write_state(own / "messages.json", messages)
         write_state(own / "finding.json", finding.to_dict())  # the last file: an incomplete finding is found again
 
     def close(self) -> None:
@@ -841,9 +848,8 @@ def _kinds_of(exchange: Exchange) -> Iterator[tuple[int, str]]:
         if one.sent:
             continue
         answered.add(one.step)
-        frame = exchange.frame(one)
         parts = []
-        for layer in frame.layers:
+        for layer in exchange.frame(one).layers if one.link else ():
             parts.append(type(layer).__name__)
             for name in ("opcode", "syndrome", "error_code", "etype", "reason", "status"):
                 value = getattr(layer, name, None)

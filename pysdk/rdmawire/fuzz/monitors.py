@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import threading
@@ -86,6 +87,7 @@ class Process(Monitor):
 
     ``start()`` starts the program if it does not run. Call it in ``reset()`` of the target, before the connection.
     ``pattern``: a text in standard error that is a finding although the program continues, for example ``"ERROR: "``.
+    ``settle``: seconds to wait for a crash after an execution. A program that crashes later is reported by the next one.
     ``ready(process)``: called after the start, to wait until the program accepts connections.
     """
 
@@ -150,6 +152,7 @@ class Process(Monitor):
         try:
             status = self._process.wait(self._settle)
         except subprocess.TimeoutExpired:
+            self._await_reader()
             matched, self._matched = self._matched, None
             return matched
         if self._reader is not None:
@@ -158,6 +161,15 @@ class Process(Monitor):
             if status < 0:
                 return f"ended by {signal.Signals(-status).name}{self._last_line()}"
         return f"ended with status {status}{self._last_line()}"
+
+    def _await_reader(self) -> None:
+        """Wait until the thread has read the lines that the program has written."""
+        assert self._process is not None and self._process.stderr is not None
+        for _ in range(50):
+            if not select.select([self._process.stderr], [], [], 0)[0]:
+                break
+            time.sleep(0.001)
+        time.sleep(0.001)  # for the last line
 
     def _last_line(self) -> str:
         lines = [line for line in self._lines if line.strip()]
