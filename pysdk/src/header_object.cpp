@@ -146,6 +146,11 @@ void explain_unknown(PyObject* self, PyObject* name) {
     error.restore();
     return;
   }
+  if (!PyUnicode_AsUTF8(name)) {  // a surrogate
+    PyErr_Clear();
+    error.restore();
+    return;
+  }
   PyErr_SetString(PyExc_AttributeError, unknown_field(class_of(Py_TYPE(self)), name).c_str());
 }
 

@@ -255,4 +255,8 @@ def test_unknown_field_error_suggests_a_similar_name():
         del header.nothing_like_it
     with pytest.raises(AttributeError, match="read-only"):
         header.copy = 5
+    with pytest.raises(AttributeError):
+        setattr(header, "\udcff", 5)
+    with pytest.raises(TypeError):
+        header.__setattr__(5, 5)
     assert not hasattr(header, "_repr_markdown_")
