@@ -24,7 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Generic, Protocol, TypeVar, Union, cast, runtime_checkable
+from typing import IO, Any, Generic, Protocol, TypeVar, Union, cast
 
 from rdmawire import _core
 from rdmawire._core import DeviceError, Frame, Header, UsageError, WireError, parse
@@ -56,7 +56,6 @@ MonitorFunction = Callable[["Exchange"], "str | None"]
 TARGET_ERRORS = (OSError, EOFError, WireError, DeviceError)
 
 
-@runtime_checkable
 class Target(Protocol):
     """A device or program that the fuzzer can reach.
 
