@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <fstream>
 
 #include "captures/html/html.hpp"
 #include "captures/io/output_file.hpp"
 #include "captures/io/writer.hpp"
+#include "conformance/fuzzer/groups.hpp"
 #include "conformance/fuzzer/page/template.hpp"
+#include "conformance/fuzzer/saved.hpp"
 #include "conformance/rules/rules.hpp"
 
 namespace rdmawire::fuzzer {
@@ -144,10 +147,12 @@ std::string directory_of(const Finding& finding, std::size_t index) {
   return name;
 }
 
-nlohmann::ordered_json to_json(const Session& session, const std::string& target) {
+nlohmann::ordered_json to_json(const Session& session, const std::string& target, bool running) {
   Json json;
   json["format"] = 1;
   json["program"] = program();
+  json["id"] = session.id();
+  json["running"] = running;
   json["target"] = target;
   json["seed"] = session.options().seed;
   json["plain"] = session.options().plain;
@@ -161,6 +166,9 @@ nlohmann::ordered_json to_json(const Session& session, const std::string& target
     for (const std::string& id : finding.rules)
       if (const conformance::Rule* rule = conformance::find_rule(id))
         json["rules"][id] = {{"alias", rule->alias}, {"sentence", rule->sentence}};
+  json["groups"] = Json::array();
+  for (const FindingGroup& group : groups_of(session.findings()))
+    json["groups"].push_back({{"cause", group.cause}, {"rules", group.rules}, {"findings", group.findings}});
   json["findings"] = Json::array();
   for (std::size_t i = 0; i < session.findings().size(); ++i) {
     const Finding& finding = session.findings()[i];
@@ -194,6 +202,16 @@ std::string to_text(const Session& session, const std::string& target) {
   text += text_of_coverage(session);
   if (s.restarts > 0) text += fmt::format("the device was lost and restarted {} times\n", s.restarts);
   if (session.findings().empty()) return text + "no findings\n";
+  if (const auto groups = groups_of(session.findings()); groups.size() < session.findings().size()) {
+    text += fmt::format("{} findings, probably of {} cause{}:\n", session.findings().size(), groups.size(),
+                        groups.size() == 1 ? "" : "s");
+    for (const FindingGroup& group : groups) {
+      std::string numbers;
+      for (const std::size_t index : group.findings)
+        numbers += fmt::format("{}{}", numbers.empty() ? "" : ", ", index + 1);
+      text += fmt::format("   {}: {}\n", group.cause, numbers);
+    }
+  }
   for (std::size_t i = 0; i < session.findings().size(); ++i) {
     const Finding& finding = session.findings()[i];
     text += fmt::format("\n{}  {}   seen {}×, first at execution {}{}\n   expected  {}\n   actual    {}\n", i + 1,
@@ -248,8 +266,44 @@ if __name__ == "__main__":
                      harmless(target));
 }
 
+tl::expected<void, std::string> check_report_directory(const Session& session, const fs::path& directory) {
+  std::ifstream file(directory / "report.json", std::ios::binary);
+  if (!file) return {};
+  const auto report = parse_saved(std::string((std::istreambuf_iterator<char>(file)), {}));
+  if (report && report->value("id", std::string()) == session.id()) return {};
+  return tl::unexpected(
+      fmt::format("{} contains the report of another session; use another directory", directory.string()));
+}
+
+tl::expected<void, std::string> write_progress(const Session& session, const std::string& target,
+                                               const fs::path& directory, bool running) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) return tl::unexpected(fmt::format("{}: {}", directory.string(), error.message()));
+  return captures::write_file(
+      (directory / "report.json").string(),
+      to_json(session, target, running).dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+tl::expected<void, std::string> write_finding(const Session& session, std::size_t index, const std::string& target,
+                                              Target& device, const fs::path& directory) {
+  const Finding& finding = session.findings()[index];
+  const fs::path own = directory / directory_of(finding, index);
+  std::error_code error;
+  fs::create_directories(own, error);
+  if (error) return tl::unexpected(fmt::format("{}: {}", own.string(), error.message()));
+  if (auto written = captures::write_file((own / "script.json").string(), to_json(finding.minimal).dump(1) + "\n");
+      !written)
+    return written;
+  if (auto written = captures::write_file((own / "reproduce.py").string(), to_python(finding, target)); !written)
+    return written;
+  fs::permissions(own / "reproduce.py", fs::perms::owner_exec, fs::perm_options::add, error);
+  return write_capture(finding, device, own / "capture.pcapng");
+}
+
 tl::expected<void, std::string> write_report(const Session& session, const std::string& target, Target& device,
                                              const fs::path& directory) {
+  if (auto free = check_report_directory(session, directory); !free) return free;
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) return tl::unexpected(fmt::format("{}: {}", directory.string(), error.message()));
@@ -257,19 +311,8 @@ tl::expected<void, std::string> write_report(const Session& session, const std::
        {std::pair("report.json", to_json(session, target).dump(1, ' ', false, Json::error_handler_t::replace) + "\n"),
         std::pair("report.txt", to_text(session, target)), std::pair("index.html", to_html(session, target))})
     if (auto written = captures::write_file((directory / name).string(), text); !written) return written;
-  for (std::size_t i = 0; i < session.findings().size(); ++i) {
-    const Finding& finding = session.findings()[i];
-    const fs::path own = directory / directory_of(finding, i);
-    fs::create_directories(own, error);
-    if (error) return tl::unexpected(fmt::format("{}: {}", own.string(), error.message()));
-    if (auto written = captures::write_file((own / "script.json").string(), to_json(finding.minimal).dump(1) + "\n");
-        !written)
-      return written;
-    if (auto written = captures::write_file((own / "reproduce.py").string(), to_python(finding, target)); !written)
-      return written;
-    fs::permissions(own / "reproduce.py", fs::perms::owner_exec, fs::perm_options::add, error);
-    if (auto written = write_capture(finding, device, own / "capture.pcapng"); !written) return written;
-  }
+  for (std::size_t i = 0; i < session.findings().size(); ++i)
+    if (auto written = write_finding(session, i, target, device, directory); !written) return written;
   return {};
 }
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <random>
 
+#include "captures/io/output_file.hpp"
 #include "conformance/fuzzer/known_divergences.hpp"
 #include "conformance/fuzzer/saved.hpp"
 
@@ -19,6 +21,12 @@ constexpr std::size_t max_clean_scripts = 24;
 constexpr std::uint64_t most_for_a_warning = 4;  // restarts for minimization
 constexpr std::string_view warning = "WARNING", device_gone = "device gone", kernel_message = "kernel message";
 constexpr std::uint64_t watched_scripts = 4;  // the monitors watch one of this many scripts
+constexpr std::chrono::seconds save_interval{1};
+
+std::string random_id() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
 
 std::optional<Alarm> custom(const Step& step, const Outcome& outcome,
                             const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle) {
@@ -101,6 +109,7 @@ std::optional<Alarm> examine(Target& target, ReferenceModel& model, const Step& 
 
 Session::Session(std::unique_ptr<Target> target, SessionOptions options)
     : target_(std::move(target)), options_(std::move(options)) {
+  id_ = random_id();
   offers_code_ = target_->trace(nullptr);
   if (!options_.corpus.empty()) load_corpus();
   report_edges();
@@ -171,6 +180,7 @@ void Session::load_state(const fs::path& path) {
   statistics_ = *statistics;
   statistics_.corpus = corpus;
   options_.seed = number("seed");
+  if (json->contains("id") && (*json)["id"].is_string()) id_ = (*json)["id"].get<std::string>();
   next_script_ = statistics_.lives;
   kept_ = std::max<std::uint64_t>(number("kept"), kept_);
   const auto edges = [&](const char* name, EdgeMap& map) {
@@ -185,6 +195,7 @@ void Session::load_state(const fs::path& path) {
 void Session::save_state() {
   if (options_.corpus.empty() || trouble_) return;
   nlohmann::ordered_json json = saved(statistics_);
+  json["id"] = id_;
   json["seed"] = options_.seed;
   json["lives"] = next_script_;
   json["kept"] = kept_;
@@ -195,11 +206,10 @@ void Session::save_state() {
   json["signatures"] = signatures_;  // also of findings that were only counted
   json["found"] = nlohmann::ordered_json::array();
   for (const Finding& finding : findings_) json["found"].push_back(saved(finding));
-  const fs::path path = options_.corpus / "session.json";
-  std::ofstream file(path, std::ios::binary);
-  file << json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
-  file.close();
-  if (!file) trouble_ = fmt::format("{}: cannot write file", path.string());
+  // The file is replaced as a whole, so that a killed process leaves the last saved state.
+  const std::string text = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  if (auto written = captures::write_file((options_.corpus / "session.json").string(), text); !written)
+    trouble_ = written.error();
 }
 
 void Session::keep(const Script& script) {
@@ -214,10 +224,8 @@ void Session::keep(const Script& script) {
   statistics_.corpus = corpus_.size();
   if (options_.corpus.empty() || trouble_) return;
   const fs::path path = options_.corpus / fmt::format("{:06}.json", place + 1);
-  std::ofstream file(path, std::ios::binary);
-  file << to_json(script).dump(1) << '\n';
-  file.close();
-  if (!file) trouble_ = fmt::format("{}: cannot write file", path.string());
+  if (auto written = captures::write_file(path.string(), to_json(script).dump(1) + "\n"); !written)
+    trouble_ = written.error();
 }
 
 /// Save the results of the finished script.
@@ -311,6 +319,8 @@ void Session::found(Alarm alarm) {
     finding.rules.assign(rules.begin(), rules.end());
   }
   findings_.push_back(std::move(finding));
+  save_state();
+  if (options_.recorded) options_.recorded(findings_.size() - 1);
 }
 
 /// Return the seconds until the end of the run.
@@ -371,7 +381,7 @@ std::optional<std::string> Session::run(const Budget& budget, const std::functio
   const double before = statistics_.seconds;
   const std::uint64_t last = statistics_.executions + budget.executions;
   std::optional<std::string> lost;
-  auto last_stop_check = began;
+  auto last_stop_check = began, last_save = began;
   deadline_.reset();
   if (budget.seconds > 0)
     deadline_ = began + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(budget.seconds));
@@ -382,6 +392,10 @@ std::optional<std::string> Session::run(const Budget& budget, const std::functio
       const auto now = Clock::now();
       statistics_.seconds = before + std::chrono::duration<double>(now - began).count();
       if (budget.seconds > 0 && statistics_.seconds - before >= budget.seconds) break;
+      if (now - last_save > save_interval) {
+        save_state();
+        last_save = now;
+      }
       if (now - last_stop_check > std::chrono::milliseconds(100) && stop) {
         last_stop_check = now;
         if (stop(statistics_)) break;
@@ -405,6 +419,39 @@ std::optional<std::string> Session::run(const Budget& budget, const std::functio
   statistics_.seconds = before + std::chrono::duration<double>(Clock::now() - began).count();
   save_state();
   return lost;
+}
+
+std::vector<std::uint64_t> Session::edges_of(const Script& script) {
+  EdgeMap answers, code, states;
+  std::vector<Exchanged> frames;
+  Outcome actual;
+  MonitorView view;
+  Rng chance(script.seed);
+  over_ = true;
+  const std::unique_ptr<ReferenceModel> model = target_->create_model(script.seed, chance);
+  target_->trace(is_counted(&Feedback::code) ? &code : nullptr);
+  if (!target_->start(script.seed)) {
+    view.begin(states);
+    for (std::size_t i = 0; i < script.steps.size() && !target_->gone(); ++i) {
+      model->perform(script.steps[i]);
+      target_->perform(script.steps[i], *model, actual);
+      answers.add(model->edge(script.steps[i], actual));
+      frames.clear();
+      model->exchanged(i, actual, frames);
+      view.add(frames);
+    }
+    view.end();
+    target_->finish();
+  }
+  target_->trace(nullptr);
+  if (target_->gone()) static_cast<void>(target_->revive());
+  std::vector<std::uint64_t> edges = answers.all();
+  std::uint64_t kind = 0;
+  for (const EdgeMap* map : {&code, &states}) {
+    kind += EdgeMap::places;
+    for (const std::uint64_t edge : map->all()) edges.push_back(kind + edge);
+  }
+  return edges;
 }
 
 Replayed replay(const Script& script, Target& target, bool with_frames,

@@ -84,6 +84,8 @@ struct SessionOptions {
   std::function<std::optional<Step>(const Step&)> mutator{};
   /// Return a description of an invalid outcome, or nothing.
   std::function<std::optional<std::string>(const Step&, const Outcome&)> oracle{};
+  /// Called with the index of each new finding. The state in the corpus already contains it.
+  std::function<void(std::size_t)> recorded{};
 };
 
 /// Limits of a run. 0: unlimited.
@@ -124,6 +126,11 @@ class Session {
   [[nodiscard]] Target& target() { return *target_; }
   /// True if the target reports code coverage.
   [[nodiscard]] bool offers_code() const { return offers_code_; }
+  /// Random number that distinguishes this session from others in directories. A resumed session keeps its number.
+  [[nodiscard]] const std::string& id() const { return id_; }
+  /// Return the edges that a script reaches on a new connection, as numbers that are distinct between the kinds. Used
+  /// between two runs.
+  std::vector<std::uint64_t> edges_of(const Script& script);
   /// Error of the corpus directory, if any.
   [[nodiscard]] const std::optional<std::string>& trouble() const { return trouble_; }
 
@@ -165,6 +172,7 @@ class Session {
   std::size_t resumed_findings_ = 0;  ///< findings of the resumed session
   std::set<std::string> signatures_;
   Statistics statistics_;
+  std::string id_;
   std::optional<std::chrono::steady_clock::time_point> deadline_;  ///< of the run
   std::optional<std::string> trouble_;
 };

@@ -24,6 +24,7 @@ from rdmawire._core import (
 from rdmawire.captures import Capture, CaptureWriter, create_capture, live_devices, open_capture, open_live
 from rdmawire.live import LiveAnalysis, follow
 from rdmawire.report import CheckReport, Comparison, Report, analyze, check, compare, explain
+from rdmawire.progress import progress_bars
 from rdmawire.tables import Table
 from rdmawire.devices import (
     Completion,
@@ -101,6 +102,7 @@ __all__ = [
     "open_device",
     "open_live",
     "open_wire",
+    "progress_bars",
     "reference",
     "replay",
     "replay_reactive",

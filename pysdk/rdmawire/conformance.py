@@ -57,6 +57,7 @@ from rdmawire._core import (
 )
 from rdmawire.devices import Device, agent_program
 from rdmawire.needs import NEEDS, needs_mask
+from rdmawire.progress import bar_of, shows_bar
 
 __all__ = [
     "NEEDS",
@@ -382,6 +383,7 @@ def certify(
     expected: str | os.PathLike[str] | None = None,
     baseline: str | os.PathLike[str] | None = None,
     on_result: Callable[[CaseResult], Any] | None = None,
+    progress: bool | None = None,
     **options: Any,
 ) -> Report:
     """Run cases against a device, as ``rdmawire certify`` does, and return the report.
@@ -394,6 +396,8 @@ def certify(
     - ``resume``: report directory of an interrupted run that is continued.
     - ``seed``: 0 picks a new seed, which is in the report.
     - ``on_result``: function called with each result, in any order. Its exceptions end the run.
+    - ``progress``: True shows a progress bar, False none. Default: a bar on a terminal and in a notebook, if tqdm is
+      installed.
     - ``known=False``: ignore the built-in known results, as ``--no-expected`` does.
     - ``options``: the options of :func:`rdmawire.open_device`.
 
@@ -419,8 +423,20 @@ def certify(
     for name, path in (("report", report), ("resume", resume), ("expected", expected), ("baseline", baseline)):
         if path is not None:
             run[name] = os.fspath(path)
-    callback = None if on_result is None else lambda result: on_result(CaseResult(result))
-    return Report(_core._certify(ids, core, target, run, callback))
+    done = failed = 0
+    with bar_of(progress, "certify", len(ids) * repeat, "case") as show:
+
+        def report_result(result: Any) -> None:
+            nonlocal done, failed
+            done += 1
+            case = CaseResult(result)
+            failed += case.verdict == "fail"
+            show(done, f"{failed} failed")
+            if on_result is not None:
+                on_result(case)
+
+        callback = report_result if on_result is not None or shows_bar(progress) else None
+        return Report(_core._certify(ids, core, target, run, callback))
 
 
 def _target(device: str | Device, options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 from rdmawire._core import CaptureError, UsageError
 from rdmawire._core import distributed as _core
 from rdmawire._loading import optional
+from rdmawire.progress import Progress, bar_of
 from rdmawire.report import Report
 from rdmawire.tables import Table
 
@@ -80,7 +81,7 @@ def analyze(
     shards: int | None = None,
     portion_bytes: int = 64 << 20,
     scratch: _Path | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress = None,
     retries: int = 3,
 ) -> Report:
     """Analyze captures on the cluster of `client` and return the report.
@@ -98,7 +99,8 @@ def analyze(
     :param scratch: directory that all workers can access. Divided frames are stored there instead of in memory, and
         removed at the end.
     :param progress: called with the stage ("survey", "divide", "filter" with a filter, "find" with a connection,
-        "track"), the finished tasks, and all tasks. Its exceptions end the analysis.
+        "track"), the finished tasks, and all tasks. Its exceptions end the analysis. True or False: a progress bar or
+        none. Default: a bar on a terminal and in a notebook, if tqdm is installed.
     :param retries: number of retries of a failed task. Tasks of lost workers are repeated in addition.
     :raises CaptureError: no file could be read, or the connection is unknown. ``report.read_errors`` lists files with
         errors.
@@ -128,7 +130,7 @@ def tables(
     shards: int | None = None,
     portion_bytes: int = 64 << 20,
     scratch: _Path | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress = None,
     retries: int = 3,
     partial: bool = False,
 ) -> dict[str, pyarrow.Table]:
@@ -175,7 +177,7 @@ def to_parquet(
     shards: int | None = None,
     portion_bytes: int = 64 << 20,
     scratch: _Path | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress = None,
     retries: int = 3,
     partial: bool = False,
 ) -> dict[str, int]:
@@ -259,7 +261,7 @@ def _divided(
     shards: int | None,
     portion_bytes: int,
     scratch: _Path | None,
-    progress: Callable[[str, int, int], None] | None,
+    progress: Progress,
     retries: int,
 ) -> Iterator[_Divided]:
     names = [os.fspath(files)] if isinstance(files, (str, os.PathLike)) else [os.fspath(name) for name in files]
@@ -324,7 +326,7 @@ def _filter_shards(divided: _Divided, options: _Options, folder: str | None) -> 
 class _Run:
     """The tasks of one analysis. Reports progress, and cancels the tasks at the end."""
 
-    def __init__(self, client: Client, progress: Callable[[str, int, int], None] | None, retries: int) -> None:
+    def __init__(self, client: Client, progress: Progress, retries: int) -> None:
         self.client = client
         self._progress = progress
         self._retries = retries
@@ -338,11 +340,11 @@ class _Run:
     def wait(self, stage: str, futures: Sequence[Future]) -> None:
         from distributed import as_completed
 
-        for done, future in enumerate(as_completed(futures), 1):
-            if future.status == "error":
-                future.result()  # raises the exception of the task
-            if self._progress:
-                self._progress(stage, done, len(futures))
+        with bar_of(self._progress, stage, len(futures), "task") as show:
+            for done, future in enumerate(as_completed(futures), 1):
+                if future.status == "error":
+                    future.result()  # raises the exception of the task
+                show(done, "", stage, done, len(futures))
 
     def gather(self, stage: str, futures: Sequence[Future]) -> list[Any]:
         self.wait(stage, futures)

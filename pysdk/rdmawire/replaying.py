@@ -9,6 +9,7 @@ command.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -18,6 +19,7 @@ from rdmawire._core import PlayedFrame
 from rdmawire.captures import Capture, open_capture
 from rdmawire.devices import Device
 from rdmawire.outputs import refuse_inputs
+from rdmawire.progress import bar_of, shows_bar
 from rdmawire.sources import Source, files_of, native, on_disk
 from rdmawire.wires import Wire, open_wire
 
@@ -89,10 +91,19 @@ class _Prepared:
         faults: str | Iterable[str],
         on_frame: OnFrame | None,
         on_progress: Callable[[dict[str, Any]], Any] | None,
+        progress: bool | None,
         dry_run: bool,
         allow_target: str | Iterable[str],
         options: dict[str, Any],
     ) -> None:
+        self._bar = contextlib.ExitStack()
+        if on_progress is None and shows_bar(progress):
+            show = self._bar.enter_context(bar_of(progress, "replay", unit="frame", scale=True))
+
+            def on_progress(now: dict[str, Any]) -> None:
+                rate = f"{now['bits_per_second'] / 1e6:,.0f} Mbit/s"
+                show(now["position"], rate, total=now["total"] or None)
+
         self._opened: list[Wire] = []
         self._dry = dry_run
         self._differences: list[tuple[int, list[str]]] = []
@@ -174,6 +185,7 @@ class _Prepared:
         return report
 
     def close(self) -> None:
+        self._bar.close()
         for wire in self._opened:
             wire.close()
 
@@ -199,6 +211,7 @@ def replay(
     faults: str | Iterable[str] = (),
     on_frame: OnFrame | None = None,
     on_progress: Callable[[dict[str, Any]], Any] | None = None,
+    progress: bool | None = None,
     dry_run: bool = False,
     allow_target: str | Iterable[str] = (),
     **options: Any,
@@ -210,6 +223,8 @@ def replay(
     - ``on_frame``: called with each :class:`PlayedFrame` before faults are applied. It returns None to send the frame,
       False to drop it, or bytes or a Frame to replace it.
     - ``on_progress``: called with a dictionary: sent, bytes, loop, position, total, frames_per_second, bits_per_second.
+    - ``progress``: True shows a progress bar, False none. Default: a bar on a terminal and in a notebook, if tqdm is
+      installed and ``on_progress`` is not given.
     - ``dry_run``: send no frames. ``report.differences`` lists the rewritten fields.
     - ``allow_target``: required for interfaces that lead to other hosts.
 
@@ -221,7 +236,7 @@ def replay(
     crc, icrc_mask, hop_limit, dscp, flow_label; truncated, too_long, allow_multicast, rate_cap; fault_seed. Times are
     seconds.
     """
-    return _Prepared(capture, wire, map, faults, on_frame, on_progress, dry_run, allow_target, options).run()
+    return _Prepared(capture, wire, map, faults, on_frame, on_progress, progress, dry_run, allow_target, options).run()
 
 
 async def areplay(
@@ -232,12 +247,13 @@ async def areplay(
     faults: str | Iterable[str] = (),
     on_frame: OnFrame | None = None,
     on_progress: Callable[[dict[str, Any]], Any] | None = None,
+    progress: bool | None = None,
     dry_run: bool = False,
     allow_target: str | Iterable[str] = (),
     **options: Any,
 ) -> ReplayReport:
     """Run :func:`replay` asynchronously. Callbacks run in a thread. Canceling the task ends the replay."""
-    prepared = _Prepared(capture, wire, map, faults, on_frame, on_progress, dry_run, allow_target, options)
+    prepared = _Prepared(capture, wire, map, faults, on_frame, on_progress, progress, dry_run, allow_target, options)
     running = asyncio.get_running_loop().run_in_executor(None, prepared.run)
     try:
         return await asyncio.shield(running)

@@ -15,6 +15,7 @@ from rdmawire.captures import Capture
 from rdmawire.json_report import JsonReport, Row
 from rdmawire.outputs import refuse_inputs, write_text
 from rdmawire.plots import Plots
+from rdmawire.progress import Progress, bytes_bar
 from rdmawire.sources import Source, files_of, native, on_disk
 from rdmawire.tables import Table
 
@@ -22,7 +23,6 @@ __all__ = ["CheckReport", "Comparison", "Report", "Row", "analyze", "check", "co
 
 #: A capture: a path, a URL of fsspec, bytes, a file object, or an open Capture.
 File = Union[Source, Capture]
-Progress = Callable[[int, int, int, str], object]
 """A function of the packets so far, processed and total bytes of the file (0: unknown), and the file name."""
 
 
@@ -279,7 +279,7 @@ def analyze(
     roce_port: int = 0,
     verify_crcs: bool = True,
     memory: int | str = "1G",
-    progress: Progress | None = None,
+    progress: Progress = None,
 ) -> Report:
     """Analyze captures: report affected connections, the causes, and the first frame of each problem.
 
@@ -297,8 +297,9 @@ def analyze(
     - `memory`: limit of the analysis in bytes, or as text such as ``"512M"``. Beyond it, connections are evicted, and
       ``report["input"]["exact"]`` is False.
 
-    `progress` is called regularly with the packets, the processed and total bytes, and the file name. Its exceptions
-    and Ctrl-C end the analysis. The interpreter's lock is released during the analysis.
+    `progress` is a function that is called regularly with the packets, the processed and total bytes, and the file
+    name. True shows a progress bar, False none. Default: a bar on a terminal and in a notebook, if tqdm is installed.
+    Exceptions of the function and Ctrl-C end the analysis. The interpreter's lock is released during the analysis.
 
     Raises CaptureError if no file could be read. ``report.read_errors`` lists the other files with errors.
     """
@@ -317,7 +318,8 @@ def analyze(
         verify_crcs,
         str(memory),
     )
-    text = run.work(progress)
+    with bytes_bar(progress, "analyze") as show:
+        text = run.work(show)
     report = Report(text, run.read_errors, run, _title(names))
     report._inputs = [os.path.abspath(os.fsdecode(name)) for name in names]
     report._held = held
@@ -336,7 +338,7 @@ def check(
     threads: int = 0,
     roce_port: int = 0,
     memory: int | str = "1G",
-    progress: Progress | None = None,
+    progress: Progress = None,
 ) -> CheckReport:
     """Check captured traffic against the RDMA specifications, clause by clause. Captures are those of :func:`analyze`.
 
@@ -351,7 +353,7 @@ def check(
 
     Raises CaptureError if no file could be read. ``report.read_errors`` lists the other files with errors.
     """
-    with files_of(files) as names:
+    with files_of(files) as names, bytes_bar(progress, "check") as show:
         text, read_errors, violated = _core.check(
             names,
             _texts(rules),
@@ -363,7 +365,7 @@ def check(
             threads,
             roce_port,
             str(memory),
-            progress,
+            show,
         )
     report = CheckReport(text, read_errors, violated, _title(names))
     report._inputs = [os.path.abspath(os.fsdecode(name)) for name in names]
@@ -380,7 +382,7 @@ def compare(
     threads: int = 0,
     roce_port: int = 0,
     verify_crcs: bool = True,
-    progress: Progress | None = None,
+    progress: Progress = None,
 ) -> Comparison:
     """Compare captures of the same traffic at several capture points, as ``rdmawire analyze --capture-points`` does.
 
@@ -394,9 +396,9 @@ def compare(
 
     Raises CaptureError if fewer than two files could be read, UsageError if the files cannot be compared.
     """
-    with files_of(list(files)) as names:
+    with files_of(list(files)) as names, bytes_bar(progress, "compare") as show:
         text, read_errors = _core.compare_captures(
-            names, _texts(order), synchronized, window, filter, threads, roce_port, verify_crcs, progress
+            names, _texts(order), synchronized, window, filter, threads, roce_port, verify_crcs, show
         )
     return Comparison(text, read_errors, _title(names))
 

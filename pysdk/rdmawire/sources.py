@@ -95,6 +95,8 @@ def on_disk(sources: Any) -> tuple[list[str], object]:
     single = isinstance(sources, (str, os.PathLike, bytes, bytearray, memoryview)) or hasattr(sources, "read")
     single = single or _core_of(sources) is not None
     some: Iterable[Any] = [sources] if single or hasattr(sources, "open") else sources
+    if not isinstance(some, Iterable):
+        raise TypeError(f"expected a capture or several ones, got {type(sources).__name__}")
     folder: _Folder | None = None
     paths = []
     for source in some:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rdmawire import _core
 from rdmawire._core import CaptureError, ClosedError, UsageError
 from rdmawire._loading import optional
 from rdmawire.outputs import complete_file
+from rdmawire.progress import Progress, bar_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -108,12 +109,21 @@ class Table:
         return {name: _array(np, *parts) for name, parts in columns.items()}
 
     def to_parquet(
-        self, path: str | os.PathLike[str], *, compression: str = "zstd", partial: bool = False, **options: Any
+        self,
+        path: str | os.PathLike[str],
+        *,
+        compression: str = "zstd",
+        partial: bool = False,
+        progress: Progress = None,
+        **options: Any,
     ) -> int:
         """Write the table to a Parquet file in batches, and return the number of rows.
 
         Requires pyarrow. `options` are passed to ``pyarrow.parquet.ParquetWriter``. Memory is bounded by the batch
         size. An existing file is replaced when the new one is complete.
+
+        `progress` is a function of the number of rows, or True or False for a progress bar. Default: a bar on a terminal
+        and in a notebook, if tqdm is installed.
 
         Raises CaptureError if the capture cannot be read completely. `partial` writes the readable part instead, with a
         warning. Raises UsageError if `path` is the capture.
@@ -125,10 +135,18 @@ class Table:
                 file = pyarrow.parquet.ParquetWriter(unfinished, reader.schema, compression=compression, **options)
             except OSError as error:
                 raise CaptureError(f"cannot write {os.fspath(path)}: {os.strerror(error.errno or 0)}") from error
-            with file:
-                return self._write(pyarrow, reader, file, path, partial)
+            with file, bar_of(progress, "parquet", unit="row", scale=True) as show:
+                return self._write(pyarrow, reader, file, path, partial, show)
 
-    def _write(self, pyarrow: Any, reader: Any, file: Any, path: str | os.PathLike[str], partial: bool) -> int:
+    def _write(
+        self,
+        pyarrow: Any,
+        reader: Any,
+        file: Any,
+        path: str | os.PathLike[str],
+        partial: bool,
+        show: Callable[..., None],
+    ) -> int:
         rows = 0
         while True:
             try:
@@ -148,6 +166,7 @@ class Table:
             except OSError as error:
                 raise CaptureError(f"cannot write {os.fspath(path)}: {os.strerror(error.errno or 0)}") from error
             rows += batch.num_rows
+            show(rows, "", rows)
 
 
 def _sentence(error: BaseException) -> str:

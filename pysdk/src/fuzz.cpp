@@ -4,9 +4,13 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <chrono>
 #include <exception>
+#include <mutex>
 
 #include "conformance/fuzzer/fault_category.hpp"
+#include "conformance/fuzzer/groups.hpp"
+#include "conformance/fuzzer/known_divergences.hpp"
 #include "conformance/fuzzer/open.hpp"
 #include "conformance/fuzzer/report.hpp"
 #include "pysdk/src/bindings.hpp"
@@ -109,8 +113,9 @@ class FuzzSession {
   FuzzSession(const std::string& target, std::uint64_t seed, bool plain, bool minimize, std::size_t max_findings,
               bool stop_at_first, const std::string& corpus, bool resume, const std::vector<std::string>& feedback,
               bool count_all, py::object mutator, py::object oracle, const std::string& wire, const std::string& kernel,
-              const std::string& agent, const std::vector<std::string>& allow, const std::string& credentials)
-      : name_(target), mutator_(std::move(mutator)), oracle_(std::move(oracle)) {
+              const std::string& agent, const std::vector<std::string>& allow, const std::string& credentials,
+              std::string report)
+      : name_(target), report_(std::move(report)), mutator_(std::move(mutator)), oracle_(std::move(oracle)) {
     fuzzer::SessionOptions options{.seed = seed,
                                    .plain = plain,
                                    .feedback = feedback_of(feedback),
@@ -125,18 +130,36 @@ class FuzzSession {
       options.oracle = [this](const fuzzer::Step& step, const fuzzer::Outcome& outcome) {
         return checked(step, outcome);
       };
+    options.recorded = [this](std::size_t index) {
+      refresh();
+      if (report_.empty()) return;
+      note(write_finding(*session_, index, name_, session_->target(), report_));
+      note(write_progress(*session_, name_, report_, true));
+    };
     session_ = std::make_unique<fuzzer::Session>(open(target, wire, kernel, agent, allow, credentials), options);
     if (session_->trouble()) raise(ErrorClass::base, *session_->trouble());
+    refresh();
+    if (report_.empty()) return;
+    if (auto free = check_report_directory(*session_, report_); !free) raise(ErrorClass::usage, free.error());
+    if (auto written = write_progress(*session_, name_, report_, false); !written)
+      raise(ErrorClass::base, written.error());
   }
 
   py::dict run(std::uint64_t executions, double seconds, const py::object& progress) {
     const Busy busy(*this);
     std::optional<std::string> lost;
     raised_ = nullptr;
+    auto last_written = std::chrono::steady_clock::now();
     {
       const py::gil_scoped_release others_run;
       lost = session_->run({executions, seconds}, [&](const fuzzer::Statistics& statistics) {
         if (raised_) return true;
+        refresh();
+        if (const auto now = std::chrono::steady_clock::now();
+            !report_.empty() && now - last_written > std::chrono::seconds(1)) {
+          note(write_progress(*session_, name_, report_, true));
+          last_written = now;
+        }
         const py::gil_scoped_acquire ours;
         try {
           if (PyErr_CheckSignals() != 0) throw py::error_already_set();
@@ -147,20 +170,40 @@ class FuzzSession {
         return raised_ != nullptr;
       });
     }
+    refresh();
+    if (!report_.empty()) note(write_progress(*session_, name_, report_, false));
     if (raised_) std::rethrow_exception(std::exchange(raised_, nullptr));
     if (lost) raise(ErrorClass::device, *lost);
+    if (report_error_) raise(ErrorClass::base, *std::exchange(report_error_, std::nullopt));
     if (session_->trouble()) raise(ErrorClass::base, *session_->trouble());
     return dict_of(session_->statistics());
   }
+  /// Counters at the last update while the session runs.
   py::dict statistics() {
-    const Busy busy(*this);
-    return dict_of(session_->statistics());
+    const std::lock_guard lock(mutex_);
+    return dict_of(statistics_);
   }
+  /// Findings at the last update while the session runs.
   py::list findings() {
-    const Busy busy(*this);
+    const std::vector<fuzzer::Finding> known = recent_findings();
     py::list all;
-    for (std::size_t i = 0; i < session_->findings().size(); ++i) all.append(dict_of(session_->findings()[i], i));
+    for (std::size_t i = 0; i < known.size(); ++i) all.append(dict_of(known[i], i));
     return all;
+  }
+  /// Groups of findings(): cause, rules, indexes.
+  py::list groups() {
+    py::list all;
+    for (const fuzzer::FindingGroup& group : fuzzer::groups_of(recent_findings()))
+      all.append(py::make_tuple(group.cause, group.rules, group.findings));
+    return all;
+  }
+  std::vector<std::uint64_t> edges_of(const std::string& text) {
+    const Busy busy(*this);
+    const fuzzer::Script script = script_of(text);
+    if (script.family != session_->target().family())
+      raise(ErrorClass::usage, "the script is for " + std::string(to_string(script.family)));
+    const py::gil_scoped_release others_run;
+    return session_->edges_of(script);
   }
   std::string text() {
     const Busy busy(*this);
@@ -187,7 +230,8 @@ class FuzzSession {
       const py::gil_scoped_release others_run;
       written = write_report(*session_, name_, session_->target(), directory);
     }
-    if (!written) raise(ErrorClass::base, written.error());
+    if (!written)
+      raise(check_report_directory(*session_, directory) ? ErrorClass::base : ErrorClass::usage, written.error());
   }
   [[nodiscard]] bool offers_code() const { return session_->offers_code(); }
   [[nodiscard]] std::uint64_t seed() const { return session_->options().seed; }
@@ -208,6 +252,23 @@ class FuzzSession {
    private:
     FuzzSession& session_;
   };
+
+  /// Copy the results for other threads, which cannot read the session while it runs.
+  void refresh() {
+    const std::lock_guard lock(mutex_);
+    statistics_ = session_->statistics();
+    const std::vector<fuzzer::Finding>& found = session_->findings();
+    for (std::size_t i = 0; i < findings_.size(); ++i) findings_[i].times = found[i].times;
+    findings_.insert(findings_.end(), found.begin() + static_cast<std::ptrdiff_t>(findings_.size()), found.end());
+  }
+  std::vector<fuzzer::Finding> recent_findings() {
+    const std::lock_guard lock(mutex_);
+    return findings_;
+  }
+  /// Keep the first error of the report directory. run() raises it at its end.
+  void note(const tl::expected<void, std::string>& written) {
+    if (!written && !report_error_) report_error_ = written.error();
+  }
 
   std::optional<fuzzer::Step> mutated(const fuzzer::Step& step) {
     if (raised_) return std::nullopt;
@@ -239,6 +300,11 @@ class FuzzSession {
   }
 
   std::string name_;
+  std::string report_;
+  std::optional<std::string> report_error_;
+  std::mutex mutex_;  ///< of the copies
+  fuzzer::Statistics statistics_;
+  std::vector<fuzzer::Finding> findings_;
   py::object mutator_, oracle_;
   std::unique_ptr<fuzzer::Session> session_;
   std::exception_ptr raised_;
@@ -301,6 +367,18 @@ py::list faults() {
   return all;
 }
 
+/// Frames are tuples: sent to the device, step, nanoseconds, bytes.
+std::vector<std::string> broken_rules(
+    const std::vector<std::tuple<bool, std::size_t, std::int64_t, py::bytes>>& frames) {
+  std::vector<fuzzer::Exchanged> exchanged;
+  for (const auto& [sent, step, time, data] : frames) {
+    const std::string_view view = data;
+    exchanged.push_back({sent, step, time, {view.begin(), view.end()}});
+  }
+  const py::gil_scoped_release others_run;
+  return fuzzer::broken_rules(exchanged);
+}
+
 py::list texts_of(const std::string& text) {
   py::list steps;
   for (const fuzzer::Step& step : script_of(text).steps) steps.append(text_of(step));
@@ -314,14 +392,17 @@ void bind_fuzz(py::module_& module) {
   py::class_<FuzzSession>(fuzz, "Session")
       .def(py::init<const std::string&, std::uint64_t, bool, bool, std::size_t, bool, const std::string&, bool,
                     const std::vector<std::string>&, bool, py::object, py::object, const std::string&,
-                    const std::string&, const std::string&, const std::vector<std::string>&, const std::string&>(),
+                    const std::string&, const std::string&, const std::vector<std::string>&, const std::string&,
+                    const std::string&>(),
            py::arg("target"), py::kw_only(), py::arg("seed"), py::arg("plain"), py::arg("minimize"),
            py::arg("max_findings"), py::arg("stop_at_first"), py::arg("corpus"), py::arg("resume"), py::arg("feedback"),
            py::arg("count_all"), py::arg("mutator"), py::arg("oracle"), py::arg("wire"), py::arg("kernel"),
-           py::arg("agent"), py::arg("allow"), py::arg("credentials"))
+           py::arg("agent"), py::arg("allow"), py::arg("credentials"), py::arg("report"))
       .def("run", &FuzzSession::run, py::arg("executions"), py::arg("seconds"), py::arg("progress"))
       .def("statistics", &FuzzSession::statistics)
       .def("findings", &FuzzSession::findings)
+      .def("groups", &FuzzSession::groups)
+      .def("edges_of", &FuzzSession::edges_of, py::arg("script"))
       .def("text", &FuzzSession::text)
       .def("json", &FuzzSession::json)
       .def("html", &FuzzSession::html)
@@ -333,6 +414,7 @@ void bind_fuzz(py::module_& module) {
   fuzz.def("replay", &replay, py::arg("script"), py::arg("target"), py::arg("wire"), py::arg("kernel"),
            py::arg("agent"), py::arg("allow"), py::arg("credentials"));
   fuzz.def("faults", &faults);
+  fuzz.def("broken_rules", &broken_rules, py::arg("frames"));
   fuzz.def("texts_of", &texts_of, py::arg("script"));
 }
 

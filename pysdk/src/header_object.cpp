@@ -130,15 +130,45 @@ const HeaderClass& class_of(PyTypeObject* type) {
   return classes().at(found->second);
 }
 
+std::string unknown_field(const HeaderClass& of, PyObject* name) {
+  const auto given = py::str(py::handle(name)).cast<std::string>();
+  std::vector<std::string> names;
+  for (const Attribute& one : of.attributes) names.push_back(one.name);
+  return fmt::format("{} has no field '{}'{}", of.type->tp_name, given, output::did_you_mean(given, names));
+}
+
+/// Add the similar name of a field to the AttributeError of an unknown attribute.
+void explain_unknown(PyObject* self, PyObject* name) {
+  // Private names are requested by protocols such as copying and notebooks.
+  if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0 || PyUnicode_READ_CHAR(name, 0) == '_') return;
+  py::error_already_set error;
+  if (PyObject_HasAttr(reinterpret_cast<PyObject*>(Py_TYPE(self)), name) != 0) {  // read only
+    error.restore();
+    return;
+  }
+  if (!PyUnicode_AsUTF8(name)) {  // a surrogate
+    PyErr_Clear();
+    error.restore();
+    return;
+  }
+  PyErr_SetString(PyExc_AttributeError, unknown_field(class_of(Py_TYPE(self)), name).c_str());
+}
+
+PyObject* get_attribute(PyObject* self, PyObject* name) {
+  PyObject* value = PyObject_GenericGetAttr(self, name);
+  if (!value) explain_unknown(self, name);
+  return value;
+}
+
+int set_attribute(PyObject* self, PyObject* name, PyObject* value) {
+  const int status = PyObject_GenericSetAttr(self, name, value);
+  if (status != 0) explain_unknown(self, name);
+  return status;
+}
+
 void set_named(HeaderValue& value, const HeaderClass& of, PyObject* name, PyObject* from) {
   const Attribute* attribute = find_attribute(of, name);
-  if (!attribute) {
-    const auto given = py::str(py::handle(name)).cast<std::string>();
-    std::vector<std::string> names;
-    for (const Attribute& one : of.attributes) names.push_back(one.name);
-    throw py::type_error(
-        fmt::format("{} has no field '{}'{}", of.type->tp_name, given, output::did_you_mean(given, names)));
-  }
+  if (!attribute) throw py::type_error(unknown_field(of, name));
   set(value, *attribute, from);
 }
 
@@ -305,6 +335,8 @@ void make_class(py::module_& module, const HeaderInfo& header) {
   PyType_Slot slots[] = {{Py_tp_doc, made.doc.data()},
                          {Py_tp_getset, made.getset.data()},
                          {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
+                         {Py_tp_getattro, reinterpret_cast<void*>(get_attribute)},
+                         {Py_tp_setattro, reinterpret_cast<void*>(set_attribute)},
                          {0, nullptr}};
   PyType_Spec spec{made.qualified.c_str(), static_cast<int>(sizeof(HeaderObject)), 0, Py_TPFLAGS_DEFAULT, slots};
   const py::tuple bases = py::make_tuple(py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(base)));

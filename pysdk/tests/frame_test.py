@@ -243,3 +243,20 @@ def test_segment_splits_a_message_at_the_path_mtu():
     ]
     assert [packet[BTH].psn for packet in packets] == [5, 6, 7]
     assert packets[0][RETH].length == 600
+
+
+def test_unknown_field_error_suggests_a_similar_name():
+    header = BTH()
+    with pytest.raises(AttributeError, match=r"rdmawire.BTH has no field 'pns'; did you mean psn\?"):
+        header.pns  # noqa: B018
+    with pytest.raises(AttributeError, match=r"rdmawire.BTH has no field 'pns'; did you mean psn\?"):
+        header.pns = 5
+    with pytest.raises(AttributeError, match="rdmawire.BTH has no field 'nothing_like_it'$"):
+        del header.nothing_like_it
+    with pytest.raises(AttributeError, match="read-only"):
+        header.copy = 5
+    with pytest.raises(AttributeError):
+        setattr(header, "\udcff", 5)
+    with pytest.raises(TypeError):
+        header.__setattr__(5, 5)
+    assert not hasattr(header, "_repr_markdown_")

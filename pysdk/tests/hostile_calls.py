@@ -32,6 +32,7 @@ MOST_DELAY = 0.5 * float(os.environ.get("RDMAWIRE_SLOWDOWN", "4"))
 EXCLUDED = {
     "agent", "lab", "open_device", "_open_device", "load_core", "main", "open_live", "LiveCapture", "follow",
     "LiveAnalysis", "FollowRun", "certify", "_certify", "run", "fuzz", "Session", "replay", "areplay", "optional",
+    "Process", "Target", "TcpTarget", "UdpTarget", "merge_corpus", "minimize_corpus",
 }  # fmt: skip
 #: Errors that are not the caller's: pybind11's and nlohmann's internal texts.
 INTERNAL = re.compile(r"Unable to cast|json\.exception|std::|incompatible (function|constructor)|basic_string|vector::")

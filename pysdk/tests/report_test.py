@@ -436,3 +436,9 @@ def test_message_times_are_exact():
     report = rdmawire.analyze(LOSS)
     first = min(row["start"] for row in report.messages if row["start"])
     assert Decimal(first) / 10**9 >= Decimal(report.summary.first_time)
+
+
+@pytest.mark.parametrize("function", [rdmawire.analyze, rdmawire.check])
+def test_captures_of_wrong_type_are_rejected(function):
+    with pytest.raises(TypeError, match="expected a capture or several ones, got int"):
+        function(5)

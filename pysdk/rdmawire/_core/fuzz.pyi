@@ -7,10 +7,16 @@ from rdmawire._core import ColumnTable, Frame, Silence, Stimulus
 
 class Session:
 
-    def __init__(self, target: str, *, seed: int, plain: bool, minimize: bool, max_findings: int, stop_at_first: bool, corpus: str, resume: bool, feedback: list[str], count_all: bool, mutator: Any, oracle: Any, wire: str, kernel: str, agent: str, allow: list[str], credentials: str) -> None:
+    def __init__(self, target: str, *, seed: int, plain: bool, minimize: bool, max_findings: int, stop_at_first: bool, corpus: str, resume: bool, feedback: list[str], count_all: bool, mutator: Any, oracle: Any, wire: str, kernel: str, agent: str, allow: list[str], credentials: str, report: str) -> None:
+        ...
+
+    def edges_of(self, script: str) -> list[int]:
         ...
 
     def findings(self) -> list[Any]:
+        ...
+
+    def groups(self) -> list[Any]:
         ...
 
     def html(self) -> str:
@@ -45,6 +51,9 @@ class Session:
     @property
     def seed(self) -> int:
         ...
+
+def broken_rules(frames: list[tuple[bool, int, int, bytes]]) -> list[str]:
+    ...
 
 def faults() -> list[Any]:
     ...

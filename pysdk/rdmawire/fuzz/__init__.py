@@ -10,6 +10,9 @@ same packets::
         print(session.findings[0])
 
 ``python3 -m rdmawire.fuzz`` is the same as a command. See docs/how-to/fuzz-a-device.md.
+
+:class:`MessageSession` fuzzes any other target: an object with send, receive and reset, or a wire. See
+docs/how-to/python-fuzz-your-target.md.
 """
 
 from __future__ import annotations
@@ -21,25 +24,63 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 from rdmawire import _core
-from rdmawire._core import ClosedError, UsageError
+from rdmawire._core import ClosedError, Error, UsageError
+from rdmawire.fuzz.corpus import edit_corpus, scripts_in, smallest_cover
+from rdmawire.fuzz.messages import (
+    Case,
+    Exchange,
+    FindingGroup,
+    Message,
+    MessageFinding,
+    MessageSession,
+    MessageStatistics,
+    Monitor,
+    Target,
+    Transfer,
+)
+from rdmawire.fuzz.monitors import Alive, Process, Rules
+from rdmawire.fuzz.mutations import Mutation
+from rdmawire.fuzz.statefiles import lock_directory
+from rdmawire.fuzz.targets import TcpTarget, UdpTarget, WireTarget
+from rdmawire.progress import Progress, bar_of
 
 __all__ = [
     "FEEDBACK",
     "Alarm",
+    "Alive",
+    "Case",
+    "Exchange",
     "Fault",
     "Finding",
+    "FindingGroup",
     "Frame",
+    "Message",
+    "MessageFinding",
+    "MessageSession",
+    "MessageStatistics",
+    "Monitor",
+    "Mutation",
+    "Process",
     "Replayed",
+    "Rules",
     "Script",
     "Session",
     "Statistics",
+    "Target",
+    "TcpTarget",
+    "Transfer",
+    "UdpTarget",
+    "WireTarget",
     "faults",
+    "merge_corpus",
+    "minimize_corpus",
     "reference",
     "replay",
     "reproduce",
+    "status",
 ]
 
 FEEDBACK = ("answers", "code", "monitors")
@@ -224,10 +265,14 @@ class Session:
 
     - ``target``: ``reference``, ``reference:FAULT``, ``reference:iwarp``, ``reference:iwarp:FAULT``, ``lab:rxe``,
       ``lab:siw``, or ``agent:ADDRESS`` with ``wire`` and ``allow``.
-    - ``seed``: sessions with the same seed, corpus and number of executions produce the same results.
+    - ``seed``: sessions with the same seed, corpus and number of executions produce the same results. Default: 1.
     - ``plain``: send random bytes in frames that are valid at the start of a connection, for comparison.
     - ``max_findings``: maximum number of stored findings. Further findings are only counted.
-    - ``corpus``: directory for scripts that reach new edges. ``resume`` continues the last session of the corpus.
+    - ``corpus``: directory for scripts that reach new edges, and for the state of the session, which is saved every
+      second and after each finding. ``resume`` continues the last session of the corpus, with its seed. One session
+      uses a corpus at a time.
+    - ``report``: directory for the files of :meth:`write`. Each finding is written when it occurs, and report.json
+      every second. A directory contains one session.
     - ``feedback``: kinds of edges that add a script to the corpus: ``answers`` (responses), ``code`` (if the target
       reports code coverage), ``monitors``. ``count_all`` also counts the other kinds.
     - ``mutator(step)``: returns a mutated step, or None.
@@ -239,13 +284,14 @@ class Session:
         self,
         target: str = "reference",
         *,
-        seed: int = 1,
+        seed: int | None = None,
         plain: bool = False,
         minimize: bool = True,
         max_findings: int = 64,
         stop_at_first: bool = False,
         corpus: str | os.PathLike[str] | None = None,
         resume: bool = False,
+        report: str | os.PathLike[str] | None = None,
         feedback: str | Iterable[str] = FEEDBACK,
         count_all: bool = False,
         mutator: Mutator | None = None,
@@ -274,11 +320,36 @@ class Session:
         for name, callback in (("mutator", mutator), ("oracle", oracle)):
             if callback is not None and not callable(callback):
                 raise TypeError(f"{name}: expected a function or None, got {type(callback).__name__}")
-        if not 0 <= seed < 1 << 64:
+        if seed is not None and not 0 <= seed < 1 << 64:
             raise UsageError(f"seed={seed}: expected a number of 64 bits")
-        self._session: Any = _core.fuzz.Session(
+        self._session: Any = None
+        self._lock: IO[str] | None = None
+        if corpus is not None:
+            try:
+                Path(corpus).mkdir(parents=True, exist_ok=True)
+                self._lock = lock_directory(Path(corpus))
+            except OSError as error:
+                raise Error(f"{os.fspath(corpus)}: {os.strerror(error.errno or 0)}") from error
+        try:
+            self._session = self._opened(
+                target, seed, plain, minimize, max_findings, stop_at_first, corpus, resume, report, feedback, count_all,
+                None if mutator is None else mutate, None if oracle is None else check, wire, kernel, agent, allow,
+                credentials,
+            )  # fmt: skip
+        except BaseException:
+            self.close()
+            raise
+
+    def _opened(
+        self, target: str, seed: int | None, plain: bool, minimize: bool, max_findings: int, stop_at_first: bool,
+        corpus: str | os.PathLike[str] | None, resume: bool, report: str | os.PathLike[str] | None,
+        feedback: str | Iterable[str], count_all: bool, mutate: Callable[[str], str | None] | None,
+        check: Callable[[str, list[bytes], list[str]], str | None] | None, wire: str, kernel: str,
+        agent: str | os.PathLike[str], allow: Sequence[str], credentials: str | os.PathLike[str],
+    ) -> Any:  # fmt: skip
+        session = _core.fuzz.Session(
             target,
-            seed=seed,
+            seed=1 if seed is None else seed,
             plain=plain,
             minimize=minimize,
             max_findings=max_findings,
@@ -287,14 +358,18 @@ class Session:
             resume=resume,
             feedback=[feedback] if isinstance(feedback, str) else list(feedback),
             count_all=count_all,
-            mutator=None if mutator is None else mutate,
-            oracle=None if oracle is None else check,
+            mutator=mutate,
+            oracle=check,
             wire=wire,
             kernel=kernel,
             agent=os.fspath(agent) or _agent(target),
             allow=list(allow),
             credentials=os.fspath(credentials),
+            report=os.fspath(report) if report is not None else "",
         )
+        if seed is not None and session.seed != seed:
+            raise UsageError(f"{corpus} is a session with seed {session.seed}, not {seed}; omit the seed")
+        return session
 
     def _mutated(self, text: str) -> str | None:
         assert self._mutator is not None
@@ -321,12 +396,13 @@ class Session:
         self,
         executions: int = 0,
         seconds: float = 0.0,
-        progress: Callable[[Statistics], None] | None = None,
+        progress: Progress = None,
     ) -> Statistics:
         """Run for a number of executions or seconds, whichever ends first. 0: unlimited.
 
-        ``progress`` is called several times per second. Ctrl-C ends the run, and the session can be continued. Raises
-        DeviceError if the device is lost permanently.
+        ``progress``: a function of the statistics, called several times per second, or True or False for a progress
+        bar. Default: a bar on a terminal and in a notebook, if tqdm is installed. Ctrl-C ends the run, and the session
+        can be continued. Raises DeviceError if the device is lost permanently.
         """
         if executions < 0 or seconds < 0:
             raise UsageError(f"executions={executions}, seconds={seconds}: expected numbers from 0")
@@ -334,17 +410,24 @@ class Session:
             raise UsageError(f"executions={executions}: expected a number of 64 bits")
         if executions == 0 and seconds == 0:
             raise UsageError("run() requires executions or seconds")
-        callback = (lambda values: progress(Statistics(**values))) if progress else None
-        return Statistics(**self._open().run(executions, float(seconds), callback))
+        session = self._open()
+        before = session.statistics()
+        with bar_of(progress, "fuzz", executions or seconds, "exec" if executions else "s") as show:
+
+            def callback(values: dict[str, Any]) -> None:
+                name = "executions" if executions else "seconds"
+                show(values[name] - before[name], f"{values['findings']} findings", Statistics(**values))
+
+            return Statistics(**session.run(executions, float(seconds), callback))
 
     @property
     def statistics(self) -> Statistics:
-        """Counters of the session."""
+        """Counters of the session. Other threads may read them while the session runs."""
         return Statistics(**self._open().statistics())
 
     @property
     def findings(self) -> list[Finding]:
-        """Distinct findings, in the order of their first occurrence."""
+        """Distinct findings, in the order of their first occurrence. Other threads may read them during a run."""
         found = []
         for values in self._open().findings():
             del values["steps"]
@@ -352,6 +435,19 @@ class Session:
             values["found"] = Script.from_json(values["found"])
             found.append(Finding(**values))
         return found
+
+    @property
+    def groups(self) -> list[FindingGroup[Finding]]:
+        """Findings that probably have the same cause: an injected fault with the same effect, or violated rules."""
+        findings = self.findings
+        return [
+            FindingGroup(cause, tuple(rules), [findings[index] for index in indexes if index < len(findings)])
+            for cause, rules, indexes in self._open().groups()
+        ]
+
+    def edges_of(self, script: Script) -> frozenset[int]:
+        """Run a script once and return the edges that it reaches. For the minimization of a corpus."""
+        return frozenset(self._open().edges_of(script.to_json()))
 
     @property
     def offers_code(self) -> bool:
@@ -385,8 +481,11 @@ class Session:
         return Path(directory)
 
     def close(self) -> None:
-        """Release the device. A second call has no effect."""
+        """Release the device and the corpus. A second call has no effect."""
         self._session = None
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     def __enter__(self) -> Session:
         return self
@@ -404,6 +503,52 @@ def _agent(target: str) -> str:
         return named
     built = Path(_core.__file__).resolve().parents[2] / "bin" / "rdmawire-agent"
     return str(built) if built.exists() else ""
+
+
+def minimize_corpus(corpus: str | os.PathLike[str], target: str = "reference", **options: Any) -> tuple[int, int]:
+    """Remove scripts that reach no edge of their own. Returns the numbers of scripts before and after.
+
+    Each script runs once on the target. ``options`` are those of :class:`Session` for the target (``wire``, ``agent``,
+    …) and ``feedback``. The state of the session is kept.
+    """
+
+    def smaller(texts: list[str]) -> list[str]:
+        with Session(target, **options) as session:
+            return smallest_cover(texts, [session.edges_of(Script.from_json(text)) for text in texts])
+
+    return edit_corpus(Path(corpus), smaller)
+
+
+def merge_corpus(
+    corpus: str | os.PathLike[str],
+    sources: Iterable[str | os.PathLike[str]],
+    target: str = "reference",
+    **options: Any,
+) -> tuple[int, int]:
+    """Add the scripts of other corpora that reach new edges. Returns the numbers of scripts before and after.
+
+    The sources are not changed. ``options`` are those of :func:`minimize_corpus`.
+    """
+    new = [text for source in sources for text in scripts_in(Path(source))]
+
+    def larger(texts: list[str]) -> list[str]:
+        others = [text for text in dict.fromkeys(new) if text not in set(texts)]
+        with Session(target, **options) as session:
+            reached = [session.edges_of(Script.from_json(text)) for text in texts]
+            edges = [session.edges_of(Script.from_json(text)) for text in others]
+        return texts + smallest_cover(others, edges, frozenset().union(*reached))
+
+    return edit_corpus(Path(corpus), larger)
+
+
+def status(directory: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the report in a report directory, also while its session runs. See docs/how-to/fuzz-a-device.md.
+
+    ``running`` in the result stays true if the process was killed. Raises UsageError if there is no report.
+    """
+    from rdmawire.fuzz import jobs
+
+    return jobs.status(directory)
 
 
 def reference(family: str) -> str:

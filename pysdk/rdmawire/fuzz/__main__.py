@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
 import random
 import sys
+import tempfile
+from pathlib import Path
+from typing import Any
 
 import rdmawire
 from rdmawire import fuzz
+from rdmawire.fuzz.jobs import report_text, run_jobs, status
 
 EXAMPLES = """\
 examples:
@@ -15,6 +21,9 @@ examples:
   python3 -m rdmawire.fuzz --target reference:bounds-off-by-one --time 10 --report build/fuzz
   python3 -m rdmawire.fuzz --target reference:iwarp --executions 100000
   python3 -m rdmawire.fuzz --target lab:rxe --time 300 --corpus build/corpus --resume --report build/rxe
+  python3 -m rdmawire.fuzz --executions 1000000 --jobs 4 --report build/four
+  python3 -m rdmawire.fuzz --status build/four
+  python3 -m rdmawire.fuzz --corpus build/all --merge build/corpus
   python3 -m rdmawire.fuzz --replay build/fuzz/01-…/script.json --target reference
 
 exit status: 0 no findings, 1 findings, 2 usage error, 3 error of the target or of a file"""
@@ -44,8 +53,20 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         help="Stop after SECONDS seconds [default: 60 without --executions].",
     )
     add("--seed", type=int, metavar="N", help="Set the seed of the session [default: random, printed in the report].")
-    add("--corpus", metavar="DIR", help="Store scripts that reach new edges in DIR.")
-    add("--resume", action="store_true", help="Continue the last session of the corpus.")
+    add(
+        "--corpus",
+        metavar="DIR",
+        help="Store scripts that reach new edges in DIR, and each second the state of the session.",
+    )
+    add(
+        "--resume",
+        action="store_true",
+        help="Continue the last session of the corpus with its seed, also after its process was killed.",
+    )
+    add("--merge", action="append", default=[], metavar="DIR", help="Add the scripts of DIR that reach new edges to "
+        "the corpus, and end. May be repeated.")
+    add("--minimize-corpus", action="store_true", help="Remove scripts that reach no edge of their own from the "
+        "corpus, and end.")
     add(
         "--feedback",
         metavar="KINDS",
@@ -56,8 +77,12 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     add(
         "--report",
         metavar="DIR",
-        help="Write report.json, report.txt, index.html, and files to reproduce each finding, to DIR.",
+        help="Write report.json, report.txt, index.html, and files to reproduce each finding, to DIR. Findings are "
+        "written when they occur. DIR contains one session.",
     )
+    add("--status", metavar="DIR", help="Print the counters of the session that writes its report to DIR, and end.")
+    add("--jobs", type=int, default=1, metavar="N", help="Run N sessions in parallel, each with its own seed and its "
+        "own directory in --corpus and --report [default: 1].")
     add("--plain", action="store_true", help="Mutate single packets randomly, without protocol state.")
     add("--stop-at-first", action="store_true", help="Stop after the first finding.")
     add("--json", action="store_true", help="Print the report as JSON.")
@@ -86,6 +111,12 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         parser.error("--seed must be a number of 64 bits")
     if chosen.resume and not chosen.corpus:
         parser.error("--resume requires --corpus")
+    if (chosen.merge or chosen.minimize_corpus) and not chosen.corpus:
+        parser.error("--merge and --minimize-corpus require --corpus")
+    if chosen.jobs < 1:
+        parser.error("--jobs must be at least 1")
+    if chosen.jobs > 1 and (chosen.target or "").startswith("agent:"):
+        parser.error("--jobs requires a target that each job can start: reference or lab")
     return chosen
 
 
@@ -105,6 +136,71 @@ def show(statistics: fuzz.Statistics) -> None:
     )
 
 
+def feedback_of(chosen: argparse.Namespace) -> list[str]:
+    return [] if chosen.feedback == "none" else chosen.feedback.split(",")
+
+
+def device_options(chosen: argparse.Namespace) -> dict[str, Any]:
+    return {name: getattr(chosen, name) for name in ("wire", "kernel", "allow", "credentials")}
+
+
+def edit_corpus(chosen: argparse.Namespace) -> int:
+    """Merge and minimize the corpus."""
+    options = {"target": chosen.target or "reference", "feedback": feedback_of(chosen), **device_options(chosen)}
+    if chosen.merge:
+        before, after = fuzz.merge_corpus(chosen.corpus, chosen.merge, **options)
+        print(f"{chosen.corpus}: {before} scripts before, {after} after the merge")
+    if chosen.minimize_corpus:
+        before, after = fuzz.minimize_corpus(chosen.corpus, **options)
+        print(f"{chosen.corpus}: {before} scripts before, {after} after the minimization")
+    return 0
+
+
+def print_status(chosen: argparse.Namespace) -> int:
+    report = status(chosen.status)
+    s = report["statistics"]
+    print(
+        f"{report['target']}: {'running' if report['running'] else 'ended'}, {s['executions']} executions in "
+        f"{s['seconds']:.1f} s, {s['corpus']} scripts in the corpus, {s['findings']} findings, {s['restarts']} restarts"
+    )
+    for finding in report["findings"]:
+        print(f"  {finding['directory']}  seen {finding['times']}×")
+    return 0
+
+
+def run_parallel(chosen: argparse.Namespace) -> int:
+    """Run several jobs and print one report."""
+    seconds = chosen.time if chosen.time or chosen.executions else 60.0
+    arguments = ["--target", chosen.target or "reference", "--feedback", chosen.feedback, "--kernel", chosen.kernel]
+    arguments += ["--time", str(seconds)] if seconds else []
+    arguments += ["--plain"] if chosen.plain else []
+    arguments += ["--stop-at-first"] if chosen.stop_at_first else []
+
+    def show_all(report: dict[str, Any]) -> None:
+        s = report["statistics"]
+        line = f"{s['executions']:,} executions  {report['jobs']} jobs  {s['findings']} findings"
+        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+
+    with contextlib.ExitStack() as stack:
+        directory = chosen.report or stack.enter_context(tempfile.TemporaryDirectory(prefix="rdmawire-fuzz-"))
+        report, result = run_jobs(
+            chosen.jobs, arguments, report=Path(directory), corpus=Path(chosen.corpus) if chosen.corpus else None,
+            seed=chosen.seed, resume=chosen.resume, executions=chosen.executions, stop_at_first=chosen.stop_at_first,
+            show=show_all if sys.stderr.isatty() else None,
+        )  # fmt: skip
+    if sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr)
+    print(json.dumps(report, indent=1) if chosen.json else report_text(report), end="\n" if chosen.json else "")
+    return result
+
+
+def chosen_seed(chosen: argparse.Namespace) -> int | None:
+    """Return the seed of the session. None: that of the resumed session."""
+    if chosen.seed is not None or (chosen.resume and (Path(chosen.corpus) / "session.json").exists()):
+        return chosen.seed  # type: ignore[no-any-return]
+    return random.SystemRandom().getrandbits(32)
+
+
 def run(chosen: argparse.Namespace) -> int:
     if chosen.faults:
         for fault in fuzz.faults():
@@ -121,26 +217,29 @@ def run(chosen: argparse.Namespace) -> int:
             allow=chosen.allow,
             credentials=chosen.credentials,
         )
+    if chosen.status:
+        return print_status(chosen)
+    if chosen.merge or chosen.minimize_corpus:
+        return edit_corpus(chosen)
+    if chosen.jobs > 1:
+        return run_parallel(chosen)
     target = chosen.target or "reference"
-    seed = chosen.seed if chosen.seed is not None else random.SystemRandom().getrandbits(32)
     seconds = chosen.time if chosen.time or chosen.executions else 60.0
     interactive = sys.stderr.isatty()
     with fuzz.Session(
         target,
-        seed=seed,
+        seed=chosen_seed(chosen),
         plain=chosen.plain,
         stop_at_first=chosen.stop_at_first,
         corpus=chosen.corpus,
         resume=chosen.resume,
-        feedback=[] if chosen.feedback == "none" else chosen.feedback.split(","),
-        wire=chosen.wire,
-        allow=chosen.allow,
-        credentials=chosen.credentials,
-        kernel=chosen.kernel,
+        report=chosen.report,
+        feedback=feedback_of(chosen),
+        **device_options(chosen),
     ) as session:
         device_error = None
         try:
-            session.run(chosen.executions, seconds, show if interactive else None)
+            session.run(chosen.executions, seconds, show if interactive else False)
         except KeyboardInterrupt:
             pass  # the report covers the completed part
         except rdmawire.DeviceError as error:
@@ -150,8 +249,6 @@ def run(chosen: argparse.Namespace) -> int:
         if chosen.report:
             session.write(chosen.report)
         if chosen.json:
-            import json
-
             print(json.dumps(session.to_dict(), indent=1))
         else:
             print(session.report(), end="")

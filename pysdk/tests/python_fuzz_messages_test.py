@@ -1,0 +1,465 @@
+"""Fuzzing of own targets: objects, wires, servers and processes, with own monitors."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+import rdmawire
+from rdmawire import AETH, BTH, RETH, UDP, Ether, IPv4, Opcode, fuzz, parse, wire_pair
+from rdmawire.fuzz.mutations import mutate, mutated
+
+ENVIRONMENT = dict(os.environ, PYTHONPATH=str(Path(rdmawire.__file__).parents[1]))
+SEND = Ether() / IPv4(dst="10.0.0.2") / UDP() / BTH(opcode=Opcode.RC_SEND_ONLY, dest_qp=17, psn=5) / b"hello"
+
+
+class Device:
+    """A reference device as an own target."""
+
+    def __init__(self, faults=""):
+        self.device = rdmawire.reference(faults=faults)
+        self.qp = None
+
+    def reset(self):
+        if self.qp is not None:
+            self.qp.close()
+        self.qp = self.device.rc_qp(access="remote_write", receives=8)
+
+    def send(self, data):
+        self.qp.wire.send(data)
+
+    def receive(self, timeout):
+        return self.qp.wire.receive(timeout)
+
+    def hello(self, exchange):
+        return self.qp.frame() / b"hello"
+
+    def write(self, exchange):
+        return self.qp.frame() / RETH(va=self.qp.mr.addr, rkey=self.qp.mr.rkey, length=4) / b"data"
+
+
+class Echo:
+    """Answers each message with its first byte. A zero byte at offset 3 breaks it until reset()."""
+
+    def __init__(self):
+        self.answers, self.broken, self.resets = [], False, 0
+
+    def reset(self):
+        self.answers, self.broken = [], False
+        self.resets += 1
+
+    def send(self, data):
+        if self.broken:
+            raise ConnectionResetError("broken")
+        if len(data) > 3 and data[3] == 0:
+            self.broken = True
+        else:
+            self.answers.append(data[:1])
+
+    def receive(self, timeout):
+        return self.answers.pop(0) if self.answers else None
+
+
+def no_answer(exchange):
+    return None if len(exchange.received) >= len(exchange.sent) else "no answer"
+
+
+def accepts_wrong_icrc(exchange):
+    """Report an acknowledgement of a packet whose only defect is its ICRC."""
+    wrong = {parse(data)[BTH].psn for data in exchange.sent if parse(data).icrc_status == "bad"}
+    answered = {frame[BTH].psn for frame in exchange.frames if AETH in frame and frame[AETH].syndrome < 32}
+    return "acknowledges a wrong ICRC" if wrong & answered and len(exchange.mutations) == 1 else None
+
+
+@pytest.mark.parametrize("faults", ["", "accepts-bad-icrc"])
+def test_own_monitor_finds_the_fault_of_a_device(faults):
+    device = Device(faults)
+    messages = [device.hello, fuzz.Message(device.write, only=["icrc"])]
+    with fuzz.MessageSession(device, messages, monitors=[accepts_wrong_icrc], timeout=0.01) as session:
+        session.run(executions=300, progress=False)
+    assert session.statistics.executions == 300
+    assert session.statistics.edges > 2
+    if not faults:
+        assert session.findings == []
+        return
+    finding = next(one for one in session.findings if "write" in one.signature)
+    assert finding.reproduced
+    assert [one.field for one in finding.case.mutations] == ["icrc"]
+    assert finding.case.omitted == (0,)  # the first message is not needed
+    assert any("ICRC bad" in line for line in finding.messages)
+    exchange, description = session.replay(finding.case)
+    assert description == "acknowledges a wrong ICRC"
+    assert exchange.responses(1)[0][AETH].syndrome_kind == 0
+
+
+@pytest.mark.parametrize(("faults", "rules"), [("", []), ("sends-udp-checksum", ["roce.sender.udp.checksum-zero"])])
+def test_rules_monitor_names_the_violated_rules(faults, rules):
+    device = Device(faults)
+    session = fuzz.MessageSession(device, [device.hello, device.hello], monitors=[fuzz.Rules()], timeout=0.01)
+    session.run(executions=150, progress=False)
+    assert sorted({rule for finding in session.findings for rule in finding.rules}) == rules
+    assert [group.cause for group in session.groups] == rules
+
+
+def test_wire_is_a_target():
+    a, b = wire_pair()
+    resets = []
+    with a, b:
+        target = fuzz.WireTarget(a, reset=lambda: resets.append(1))
+
+        def device(exchange):
+            while (frame := b.receive(0)) is not None:
+                if BTH in frame and frame[BTH].psn & 1:
+                    return "odd PSN"
+            return None
+
+        with fuzz.MessageSession(target, [SEND], monitors=[device], timeout=0) as session:
+            session.run(executions=400, progress=False)
+        assert any(one.signature == "device: odd PSN (without mutations)" for one in session.findings) or all(
+            one.description == "odd PSN" for one in session.findings
+        )
+        assert session.findings
+        assert len(resets) >= 400
+        with fuzz.MessageSession(a, [SEND], timeout=0) as session:
+            assert session.run(executions=10, progress=False).sent > 5
+            assert "no message of the target was received: check receive() and the timeout" in session.report()
+
+
+def test_lost_target_is_a_finding_and_is_reset():
+    echo = Echo()
+    with fuzz.MessageSession(echo, [b"abcdef", b"second"], monitors=[no_answer], timeout=0) as session:
+        session.run(executions=600, progress=False)
+    signatures = {finding.kind for finding in session.findings}
+    assert "no_answer: no answer" in signatures
+    assert "target: ConnectionResetError: broken" in signatures
+    lost = next(one for one in session.findings if one.monitor == "target")
+    assert lost.reproduced
+    assert len(lost.case.mutations) == 1
+    assert {group.cause for group in session.groups} == signatures
+    assert echo.resets > 600
+
+
+class Gone(Echo):
+    def reset(self):
+        if self.resets > 5:
+            raise ConnectionRefusedError("refused")
+        super().reset()
+
+
+def test_permanently_lost_target_ends_the_run():
+    with fuzz.MessageSession(Gone(), [b"abcd"], restarts=2, pause=0) as session:
+        with pytest.raises(rdmawire.DeviceError, match=r"reset\(\) failed 2 times: refused"):
+            session.run(executions=100, progress=False)
+        assert session.statistics.executions == 6
+
+
+def test_same_seed_gives_the_same_executions():
+    def run(seed):
+        session = fuzz.MessageSession(Echo(), [b"abcdef"], monitors=[no_answer], seed=seed, timeout=0)
+        session.run(executions=300, progress=False)
+        return [(one.signature, one.execution, one.case) for one in session.findings], session.corpus
+
+    assert run(4) == run(4)
+    assert run(4) != run(5)
+
+
+def test_session_in_a_directory_is_resumed_after_sigkill(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(f"""
+        import sys
+        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        from python_fuzz_messages_test import Echo, no_answer
+        from rdmawire import fuzz
+        session = fuzz.MessageSession(
+            Echo(), [b"abcdef"], monitors=[no_answer], timeout=0, seed=3, directory={str(tmp_path / "d")!r}
+        )
+        session.run(seconds=60, progress=False)
+    """))
+    running = subprocess.Popen([sys.executable, program], env=ENVIRONMENT)
+    until = time.monotonic() + 30
+    state = tmp_path / "d" / "session.json"
+    while not (list(tmp_path.glob("d/findings/*/finding.json")) and json.loads(state.read_text())["next"] > 100):
+        assert time.monotonic() < until
+        assert running.poll() is None
+        time.sleep(0.05)
+    running.kill()
+    running.wait()
+    saved = json.loads(state.read_text())
+    options = {"monitors": [no_answer], "timeout": 0, "directory": tmp_path / "d"}
+    with pytest.raises(rdmawire.UsageError, match="contains a session; set resume=True"):
+        fuzz.MessageSession(Echo(), [b"abcdef"], **options)
+    with pytest.raises(rdmawire.UsageError, match="with seed 3, not 4"):
+        fuzz.MessageSession(Echo(), [b"abcdef"], resume=True, seed=4, **options)
+    with pytest.raises(rdmawire.UsageError, match="is a session with other messages"):
+        fuzz.MessageSession(Echo(), [b"abcdef", b"more"], resume=True, **options)
+    with fuzz.MessageSession(Echo(), [b"abcdef"], resume=True, **options) as session:
+        assert session.seed == 3
+        assert session.statistics.executions == saved["next"] - 1
+        assert session.findings
+        with pytest.raises(rdmawire.UsageError, match="is used by another session"):
+            fuzz.MessageSession(Echo(), [b"abcdef"], resume=True, **options)
+        session.run(executions=500, progress=False)
+        total, findings = session.statistics.executions, session.findings
+    # The same executions as in one run.
+    whole = fuzz.MessageSession(Echo(), [b"abcdef"], monitors=[no_answer], timeout=0, seed=3)
+    whole.run(executions=total, progress=False)
+    assert [(one.signature, one.execution, one.times) for one in whole.findings] == [
+        (one.signature, one.execution, one.times) for one in findings
+    ]
+
+
+def test_finding_files_reproduce(tmp_path):
+    device = Device("accepts-bad-icrc")
+    options = {"monitors": [accepts_wrong_icrc], "timeout": 0.01}
+    messages = [fuzz.Message(device.hello, only=["icrc"])]
+    with fuzz.MessageSession(device, messages, directory=tmp_path, stop_at_first=True, **options) as session:
+        session.run(executions=100, progress=False)
+        (finding,) = session.findings
+    own = tmp_path / finding.directory
+    assert {path.name for path in own.iterdir()} == {"case.json", "finding.json", "capture.pcapng"}
+    assert [BTH in frame for frame in rdmawire.open_capture(own / "capture.pcapng")] == [True, True]
+    again = fuzz.MessageSession(device, messages, **options)
+    assert again.replay(own / "case.json")[1] == finding.description
+    assert again.replay(fuzz.Case("messages"))[1] is None
+
+
+SERVER = """
+import os, socket, sys
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], file=sys.stderr, flush=True)
+while True:
+    peer, _ = server.accept()
+    with peer:
+        data = peer.recv(4096)
+        if len(data) > 8 and data[0] == 0x4d:
+            print("fatal: length", len(data), file=sys.stderr, flush=True)
+            os.abort()
+        peer.sendall(b"ok")
+"""
+
+
+def test_crash_of_a_server_process_is_found_and_the_server_restarted(tmp_path):
+    server = fuzz.Process([sys.executable, "-c", SERVER], ready=lambda process: wait_for_port(process))
+
+    class Server(fuzz.TcpTarget):
+        def __init__(self):
+            super().__init__("127.0.0.1", 0)
+
+        def reset(self):
+            server.start()
+            self._address = ("127.0.0.1", wait_for_port(server))
+            super().reset()
+
+    with server, Server() as target:
+        with fuzz.MessageSession(target, [b"Mxxxxxxx"], monitors=[server], directory=tmp_path, max_trials=8) as session:
+            session.run(executions=60, progress=False)
+            statistics = session.statistics
+    crash = next(one for one in session.findings if one.monitor == "process")
+    assert "ended by SIGABRT: fatal: length" in crash.description
+    assert crash.reproduced
+    assert crash.kind == "process: ended by SIGABRT: fatal: length N"
+    assert statistics.executions == 60
+    assert server.starts > 2
+    assert [group.cause for group in session.groups] == [crash.kind]
+
+
+def wait_for_port(process):
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        for line in process.errors:
+            if line.isdigit():
+                return int(line)
+        time.sleep(0.01)
+    raise AssertionError("the server did not start")
+
+
+PATTERN_SERVER = SERVER.replace("os.abort()", "print('ERROR: overflow', file=sys.stderr, flush=True)")
+
+
+def test_line_of_a_server_is_a_finding_of_its_execution(tmp_path):
+    server = fuzz.Process([sys.executable, "-c", PATTERN_SERVER], pattern="ERROR:", settle=0.001)
+
+    class Server(fuzz.TcpTarget):
+        def reset(self):
+            server.start()
+            self._address = ("127.0.0.1", wait_for_port(server))
+            super().reset()
+
+    with server, Server("127.0.0.1", 0) as target:
+        options = {"monitors": [server], "directory": tmp_path, "stop_at_first": True}
+        with fuzz.MessageSession(target, [b"Mxxxxxxx"], **options) as session:
+            session.run(executions=200, progress=False)
+            (finding,) = session.findings
+            for _ in range(10):
+                assert session.replay(finding.case)[1] == "ERROR: overflow"
+                assert session.replay(fuzz.Case("messages"))[1] is None
+    assert server.starts == 1
+    assert finding.messages[0].startswith("→ message 1: b'M")  # bytes are not decoded as a frame
+    own = tmp_path / finding.directory
+    assert {path.name for path in own.iterdir()} == {"case.json", "finding.json", "messages.json"}
+    assert json.loads((own / "messages.json").read_text())[0]["sent"] is True
+
+
+def test_alive_monitor_sends_a_probe():
+    class Deaf(Echo):
+        """Ignores all messages after a zero byte."""
+
+        deaf = False
+
+        def send(self, data):
+            self.deaf = self.deaf or 0 in data
+            if not self.deaf:
+                super().send(data)
+
+    target = Deaf()
+    alive = fuzz.Alive(target, b"probe", timeout=0.01)
+    with fuzz.MessageSession(target, [b"abcdef"], monitors=[alive], stop_at_first=True, timeout=0) as session:
+        session.run(executions=500, progress=False)
+        (finding,) = session.findings
+    assert finding.description == "no response to a valid message within 0.01 s"
+
+
+def test_udp_target_receives_responses():
+    import socket
+    import threading
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        server.settimeout(0.2)
+
+        def serve():
+            for _ in range(200):
+                try:
+                    data, peer = server.recvfrom(65536)
+                except TimeoutError:
+                    return
+                server.sendto(data[:12], peer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        frame = BTH(opcode=Opcode.RC_SEND_ONLY, dest_qp=17) / b"data"
+        with fuzz.UdpTarget("127.0.0.1", server.getsockname()[1]) as target:
+            session = fuzz.MessageSession(target, [frame], timeout=0.05)
+            session.run(executions=20, progress=False)
+        thread.join()
+    assert session.statistics.received >= 15
+
+
+def test_message_can_use_the_responses_to_earlier_messages():
+    seen = []
+
+    def second(exchange):
+        answer = exchange.received[-1] if exchange.received else None
+        seen.append(answer)
+        return None if answer is None else b"got " + answer
+
+    session = fuzz.MessageSession(Echo(), [fuzz.Message(b"abcd", fuzz=False), second], timeout=0)
+    session.run(executions=50, progress=False)
+    assert set(seen) == {b"a"}
+    assert session.statistics.sent >= 90
+
+
+def test_several_conversations_and_names():
+    messages = {"one": [fuzz.Message(b"abcd", name="first")], "two": [SEND, b"x"]}
+    session = fuzz.MessageSession(Echo(), messages, monitors=[no_answer], timeout=0)
+    session.run(executions=400, progress=False)
+    conversations = {finding.case.conversation for finding in session.findings}
+    assert conversations == {"one", "two"}
+    assert any("RC SEND ONLY" in line for finding in session.findings for line in finding.messages)
+    with pytest.raises(rdmawire.UsageError, match="unknown conversation 'three'"):
+        session.replay(fuzz.Case("three"))
+
+
+def test_feedback_adds_cases_to_the_corpus():
+    def lengths(exchange):
+        return [len(data) for data in exchange.sent]
+
+    plain = fuzz.MessageSession(Echo(), [b"abcdefgh"], timeout=0)
+    plain.run(executions=300, progress=False)
+    guided = fuzz.MessageSession(Echo(), [b"abcdefgh"], timeout=0, feedback=lengths)
+    guided.run(executions=300, progress=False)
+    assert len(guided.corpus) > len(plain.corpus)
+    assert max(len(case.mutations) for case in guided.corpus) > 3
+
+
+def test_mutations_leave_path_addresses_and_checksums_valid():
+    chance = random.Random(1)
+    other = 0
+    for _ in range(2_000):
+        (mutation,) = mutate(SEND, 0, (), chance, 1)
+        for data in mutated(SEND, [mutation]):
+            if len(data) < 34:
+                continue
+            frame = parse(data)
+            assert data[:12] + data[26:34] == bytes(SEND)[:12] + bytes(SEND)[26:34], mutation
+            other += bytes(frame) != bytes(SEND)
+            if mutation.kind == "field" and mutation.field in ("bth.psn", "bth.dest_qp", "bth.pkey"):
+                assert frame.icrc_status == "good"
+    assert other > 1_500
+    fields = {mutate(SEND, 0, [BTH, "ip.dst"], chance, 1)[0].field for _ in range(300)}
+    assert "ip.dst" in fields
+    assert {name.split(".")[0] for name in fields} == {"ip", "bth"}
+
+
+def test_captured_frame_is_mutated_with_valid_checksums():
+    captured = parse(bytes(SEND))
+    (data,) = mutated(captured, [fuzz.Mutation(0, "field", "bth.psn", 3, 77)])
+    assert (parse(data)[BTH].psn, parse(data).icrc_status) == (77, "good")
+    wrong = parse(bytes(SEND))
+    wrong.icrc = 5
+    (data,) = mutated(wrong, [fuzz.Mutation(0, "field", "bth.psn", 3, 77)])
+    assert parse(data).icrc == 5  # an invalid checksum of the message is kept
+
+
+def test_case_is_saved_as_json():
+    case = fuzz.Case("x", (fuzz.Mutation(1, "field", "bth.psn", 3, 77), fuzz.Mutation(0, "append", value="00ff")), (2,))
+    assert fuzz.Case.from_json(case.to_json()) == case
+    assert "bth.psn = 0x4d" in str(case)
+    for text in ("[]", "{", '{"conversation": "x", "mutations": [{"nix": 1}], "omitted": []}'):
+        with pytest.raises(rdmawire.UsageError, match="case: expected"):
+            fuzz.Case.from_json(text)
+
+
+def test_invalid_arguments_are_rejected(tmp_path):
+    with pytest.raises(TypeError, match=r"target: int has no method send\(\)"):
+        fuzz.MessageSession(5, [b"x"])
+    with pytest.raises(TypeError, match="messages: expected a list of messages, got bytes"):
+        fuzz.MessageSession(Echo(), b"abc")
+    with pytest.raises(TypeError, match="message 2: expected a Frame, bytes or a function, got int"):
+        fuzz.MessageSession(Echo(), [b"x", 5])
+    with pytest.raises(TypeError, match="monitors: expected functions or Monitor objects, got int"):
+        fuzz.MessageSession(Echo(), [b"x"], monitors=[5])
+    with pytest.raises(rdmawire.UsageError, match="has no message that may be mutated"):
+        fuzz.MessageSession(Echo(), [fuzz.Message(b"x", fuzz=False)])
+    with pytest.raises(rdmawire.UsageError, match="unknown header 'bht'; did you mean bth"):
+        fuzz.MessageSession(Echo(), [fuzz.Message(SEND, only=["bht"])])
+    with pytest.raises(rdmawire.UsageError, match="bth has no field 'pns'; did you mean psn"):
+        fuzz.MessageSession(Echo(), [fuzz.Message(SEND, only=["bth.pns"])])
+    with pytest.raises(rdmawire.UsageError, match="resume requires directory"):
+        fuzz.MessageSession(Echo(), [b"x"], resume=True)
+    with pytest.raises(rdmawire.UsageError, match="contains no session to resume"):
+        fuzz.MessageSession(Echo(), [b"x"], resume=True, directory=tmp_path)
+    with pytest.raises(rdmawire.UsageError, match="requires executions or seconds"):
+        fuzz.MessageSession(Echo(), [b"x"]).run()
+    session = fuzz.MessageSession(Echo(), [SEND], monitors=[lambda exchange: 5])
+    with pytest.raises(rdmawire.UsageError, match="a monitor must return a str or None, not 5"):
+        session.run(executions=1, progress=False)
+    session = fuzz.MessageSession(Echo(), [fuzz.Message(b"x", only=[BTH])])
+    session.run(executions=1, progress=False)
+
+
+def test_error_of_a_function_of_the_user_is_raised():
+    def wrong(exchange):
+        raise ZeroDivisionError("mine")
+
+    for options in ({"monitors": [wrong]}, {"feedback": wrong}):
+        session = fuzz.MessageSession(Echo(), [b"abcd"], timeout=0, **options)
+        with pytest.raises(ZeroDivisionError, match="mine"):
+            session.run(executions=5, progress=False)
+    with pytest.raises(ZeroDivisionError):
+        fuzz.MessageSession(Echo(), [wrong], timeout=0).run(executions=5, progress=False)
