@@ -130,6 +130,7 @@ class Analyze {
     const bool follows = options_.follow || !options_.interface.empty();
     const analysis::RunResult result = follows ? follow(run) : analysis::run(run);
     progress.clear();
+    renew_memory_reserve();
     bool complete = result.errors.empty();
     for (const std::string& message : result.errors) report_error(message);
     if (csv)

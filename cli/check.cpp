@@ -62,6 +62,7 @@ Exit run(const Options& options, std::uint64_t memory) {
     progress.at(packets, done, all, name);
   };
   const conformance::CheckResult result = conformance::check(setup);
+  renew_memory_reserve();
   progress.clear();
   for (const std::string& trouble : result.troubles) report_error(trouble);
   if (!result.troubles.empty() && result.input.files.empty()) return Exit::error;

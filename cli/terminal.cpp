@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,27 +23,41 @@ namespace rdmawire::cli {
 namespace {
 bool colors_are_used = false;
 
-/// Memory that is released when an allocation fails. Destructors of JSON values and error messages allocate while the
-/// exception is handled, and a second failure would terminate the program.
+/// Address space that is released when an allocation fails. Destructors of JSON values and error messages allocate
+/// while the exception is handled, and a second failure would terminate the program.
 class MemoryReserve {
  public:
-  MemoryReserve() : earlier_(std::set_new_handler(release)) { kept = std::malloc(size); }
+  /// Throws std::bad_alloc if there is no memory for the reserve.
+  MemoryReserve() {
+    renew();
+    earlier_ = std::set_new_handler(release);
+  }
   MemoryReserve(const MemoryReserve&) = delete;
   MemoryReserve& operator=(const MemoryReserve&) = delete;
   ~MemoryReserve() {
     std::set_new_handler(earlier_);
-    std::free(kept.exchange(nullptr));
+    unmap(kept.exchange(nullptr));
+  }
+  static void renew() {
+    if (kept) return;
+    // Not part of the heap, whose free parts can be too small.
+    void* reserve = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (reserve == MAP_FAILED) throw std::bad_alloc();
+    unmap(kept.exchange(reserve));
   }
 
  private:
-  static constexpr std::size_t size = std::size_t{32} << 20;
+  static constexpr std::size_t size = std::size_t{64} << 20;
   /// Called by operator new in any thread.
   static void release() {
-    std::free(kept.exchange(nullptr));
+    unmap(kept.exchange(nullptr));
     throw std::bad_alloc();
   }
+  static void unmap(void* reserve) {
+    if (reserve) ::munmap(reserve, size);
+  }
   static inline std::atomic<void*> kept = nullptr;
-  std::new_handler earlier_;
+  std::new_handler earlier_ = nullptr;
 };
 }  // namespace
 
@@ -74,6 +89,8 @@ void add_memory_option(Command& command, std::uint64_t& memory) {
           "and the report states how many.")
       .by_default("1G");
 }
+
+void renew_memory_reserve() { MemoryReserve::renew(); }
 
 Exit with_less_memory(std::uint64_t memory, const std::vector<std::string>& files,
                       const std::function<Exit(std::uint64_t)>& work) {

@@ -55,6 +55,9 @@ class Output {
 /// memory and returns Exit::error. `files` must support repeated reading, otherwise the exception is passed on.
 Exit with_less_memory(std::uint64_t memory, const std::vector<std::string>& files,
                       const std::function<Exit(std::uint64_t)>& work);
+/// For the `work` above, before it builds a report: part of the memory is reserved for failures, and an analysis that
+/// ran out of memory has used it. Throws std::bad_alloc if there is not enough memory.
+void renew_memory_reserve();
 
 /// One progress line on standard error. Shown after one second, if standard error is a terminal and standard output is
 /// not.

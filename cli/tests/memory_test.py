@@ -118,6 +118,23 @@ def test_connection_of_one_packet_needs_400_bytes(captures, command):
 
 
 @pytest.mark.parametrize("command", ["analyze", "check"])
+def test_refused_memory_gives_a_report_and_status_3(captures, command):
+    """The system refuses memory at several points, also while the report is written."""
+    capture, statuses = captures("queue-pairs", 60_000), set()
+    for address_space in range(100, 260, 20):
+        status, output, errors = run(command, "--json", capture, address_space=address_space * MEBI)
+        if status == 127:  # The libraries do not fit.
+            continue
+        statuses.add(status)
+        assert status in (0, 3), (address_space, status, errors)
+        if status == 3:
+            assert "out of memory" in errors, (address_space, errors)
+        if output:
+            json.loads(output)
+    assert 3 in statuses
+
+
+@pytest.mark.parametrize("command", ["analyze", "check"])
 @pytest.mark.parametrize("size", ["", "0", "1", "63M", "-1G", "1X", "1G1", "G", "nan", "1e12", "65T", "9" * 40, "1 G", "1G\n"])
 def test_invalid_sizes_are_usage_errors(captures, command, size):
     status, output, errors = run(command, "--memory", size, captures("regions", 10))
