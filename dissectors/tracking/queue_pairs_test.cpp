@@ -269,7 +269,7 @@ TEST(QueuePairs, DistanceOfAnotherConnection) {
     struct {
       std::uint32_t psn;
       bool replaced;
-    } rows[] = {{next + far - 1, false}, {next + far, true},      {next + half - 2, true},  {next + half - 1, true},
+    } rows[] = {{next + far - 1, false}, {next + far, true},      {next + half - 3, true},  {next + half - 2, true},
                 {next + half, false},    {next + half + 1, true}, {oldest - far - 1, true}, {oldest - far + 1, false}};
     for (const auto& row : rows) {
       Link link({.first_a = first});
