@@ -18,6 +18,7 @@
 #include "captures/analysis/csv.hpp"
 #include "captures/analysis/details.hpp"
 #include "captures/analysis/live_analysis.hpp"
+#include "captures/analysis/memory_reserve.hpp"
 #include "captures/analysis/page/page.hpp"
 #include "captures/analysis/report.hpp"
 #include "captures/analysis/run.hpp"
@@ -130,7 +131,7 @@ class Analyze {
     const bool follows = options_.follow || !options_.interface.empty();
     const analysis::RunResult result = follows ? follow(run) : analysis::run(run);
     progress.clear();
-    renew_memory_reserve();
+    analysis::MemoryReserve::renew();
     bool complete = result.errors.empty();
     for (const std::string& message : result.errors) report_error(message);
     if (csv)

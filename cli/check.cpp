@@ -7,6 +7,7 @@
 #include <optional>
 #include <thread>
 
+#include "captures/analysis/memory_reserve.hpp"
 #include "cli/command.hpp"
 #include "cli/terminal.hpp"
 #include "conformance/monitors/report.hpp"
@@ -62,7 +63,7 @@ Exit run(const Options& options, std::uint64_t memory) {
     progress.at(packets, done, all, name);
   };
   const conformance::CheckResult result = conformance::check(setup);
-  renew_memory_reserve();
+  captures::analysis::MemoryReserve::renew();
   progress.clear();
   for (const std::string& trouble : result.troubles) report_error(trouble);
   if (!result.troubles.empty() && result.input.files.empty()) return Exit::error;

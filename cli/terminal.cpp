@@ -2,11 +2,9 @@
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +13,7 @@
 #include <new>
 
 #include "captures/analysis/memory.hpp"
+#include "captures/analysis/memory_reserve.hpp"
 #include "cli/command.hpp"
 #include "dissectors/output/printable.hpp"
 
@@ -22,43 +21,6 @@ namespace rdmawire::cli {
 
 namespace {
 bool colors_are_used = false;
-
-/// Address space that is released when an allocation fails. Destructors of JSON values and error messages allocate
-/// while the exception is handled, and a second failure would terminate the program.
-class MemoryReserve {
- public:
-  /// Throws std::bad_alloc if there is no memory for the reserve.
-  MemoryReserve() {
-    renew();
-    earlier_ = std::set_new_handler(release);
-  }
-  MemoryReserve(const MemoryReserve&) = delete;
-  MemoryReserve& operator=(const MemoryReserve&) = delete;
-  ~MemoryReserve() {
-    std::set_new_handler(earlier_);
-    unmap(kept.exchange(nullptr));
-  }
-  static void renew() {
-    if (kept) return;
-    // Not part of the heap, whose free parts can be too small.
-    void* reserve = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (reserve == MAP_FAILED) throw std::bad_alloc();
-    unmap(kept.exchange(reserve));
-  }
-
- private:
-  static constexpr std::size_t size = std::size_t{64} << 20;
-  /// Called by operator new in any thread.
-  static void release() {
-    unmap(kept.exchange(nullptr));
-    throw std::bad_alloc();
-  }
-  static void unmap(void* reserve) {
-    if (reserve) ::munmap(reserve, size);
-  }
-  static inline std::atomic<void*> kept = nullptr;
-  std::new_handler earlier_ = nullptr;
-};
 }  // namespace
 
 void report_error(std::string_view message) { fmt::print(stderr, "rdmawire: {}\n", output::printable_lines(message)); }
@@ -90,13 +52,11 @@ void add_memory_option(Command& command, std::uint64_t& memory) {
       .by_default("1G");
 }
 
-void renew_memory_reserve() { MemoryReserve::renew(); }
-
 Exit with_less_memory(std::uint64_t memory, const std::vector<std::string>& files,
                       const std::function<Exit(std::uint64_t)>& work) {
   for (bool again = false;; again = true) {
     try {
-      const MemoryReserve reserve;
+      const captures::analysis::MemoryReserve reserve;
       const Exit exit = work(memory);
       return again ? Exit::error : exit;
     } catch (const std::bad_alloc&) {

@@ -53,11 +53,9 @@ class Output {
 
 /// Calls `work(memory)`. If an allocation fails, for example for the report, calls it again with a quarter of the
 /// memory and returns Exit::error. `files` must support repeated reading, otherwise the exception is passed on.
+/// `work` calls MemoryReserve::renew() between reading and reporting, because reading can use the reserve.
 Exit with_less_memory(std::uint64_t memory, const std::vector<std::string>& files,
                       const std::function<Exit(std::uint64_t)>& work);
-/// For the `work` above, before it builds a report: part of the memory is reserved for failures, and an analysis that
-/// ran out of memory has used it. Throws std::bad_alloc if there is not enough memory.
-void renew_memory_reserve();
 
 /// One progress line on standard error. Shown after one second, if standard error is a terminal and standard output is
 /// not.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "captures/analysis/memory_reserve.hpp"
 #include "captures/analysis/report.hpp"
 #include "dissectors/output/value.hpp"
 #include "dissectors/protocol/time.hpp"
@@ -202,6 +203,7 @@ Json regions_json(const Analysis& analysis) {
   });
   Json out = Json::array();
   for (const auto& [key, row] : rows) {
+    MemoryReserve::check();
     const bool touched = row.address_from <= row.address_to;
     out.push_back({{"responder", to_text(key.from)},
                    {"key", hex(key.number)},
@@ -228,6 +230,7 @@ void add_traffic(Json& report, const Analysis& analysis) {
   std::map<PortAddress, Endpoint> endpoints;
   Json talker_rows = Json::array(), crc_rows = Json::array();
   for (const auto& [key, row] : talkers) {
+    MemoryReserve::check();
     talker_rows.push_back({{"from", to_text(key.from)},
                            {"to", to_text(key.to)},
                            {"packets", row.packets},
@@ -260,6 +263,7 @@ void add_traffic(Json& report, const Analysis& analysis) {
   const auto queue_pairs = analysis.queue_pairs_by_address();
   Json endpoint_rows = Json::array();
   for (const auto& [address, row] : sorted) {
+    MemoryReserve::check();
     const auto known = queue_pairs.find(address);
     endpoint_rows.push_back({{"address", to_text(address)},
                              {"queue_pairs", known == queue_pairs.end() ? 0 : known->second},
@@ -548,12 +552,18 @@ Json report_of(const Analysis& analysis, const Input& input, const std::vector<C
   for (const Input::File& file : input.files) facts.lost_by_capture += file.lost_by_capture.value_or(0);
   const std::vector<Finding> findings = findings_of(analysis, facts);
   Json report{{"schema", "rdmawire.analysis/2"}, {"program", "rdmawire " RDMAWIRE_VERSION}};
+  // An object with a constant key is copied, not moved, when the list of members grows.
+  report.get_ref<Json::object_t&>().reserve(32);
   report["input"] = input_json(analysis, input);
   report["summary"] = summary_json(analysis, findings);
   report["findings"] = Json::array();
-  for (std::size_t i = 0; i < findings.size(); ++i) report["findings"].push_back(finding_json(findings[i], i + 1));
+  for (std::size_t i = 0; i < findings.size(); ++i) {
+    MemoryReserve::check();
+    report["findings"].push_back(finding_json(findings[i], i + 1));
+  }
   Json connections = Json::array(), flows = Json::array();
   for (const Connection& connection : analysis.kept_connections()) {
+    MemoryReserve::check();
     if (connections.size() >= whole_connections) {
       connections.push_back({{"service", to_string(connection.service)}});
       continue;
@@ -567,6 +577,7 @@ Json report_of(const Analysis& analysis, const Input& input, const std::vector<C
   report["latency"] = latency_json(analysis);
   report["retransmissions"] = Json::object();
   for (std::size_t i = 0; i < analysis.retransmissions.size(); ++i) {
+    MemoryReserve::check();
     const Analysis::RecoveryCounts& row = analysis.retransmissions[i];
     if (row.recoveries)
       report["retransmissions"][std::string(to_string(static_cast<Cause>(i)))] = {{"recoveries", row.recoveries},

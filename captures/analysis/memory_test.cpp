@@ -3,6 +3,7 @@
 #include "captures/analysis/memory.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,8 +15,10 @@
 #include <new>
 #include <random>
 #include <sstream>
+#include <vector>
 
 #include "captures/analysis/csv.hpp"
+#include "captures/analysis/memory_reserve.hpp"
 #include "captures/analysis/report.hpp"
 #include "captures/analysis/run.hpp"
 #include "captures/io/writer.hpp"
@@ -36,8 +39,12 @@ void* allocate(std::size_t bytes) {
 
 // Replaces the allocator of this test program.
 void* operator new(std::size_t bytes) {
-  if (void* at = allocate(bytes)) return at;
-  throw std::bad_alloc();
+  for (;;) {
+    if (void* at = allocate(bytes)) return at;
+    const std::new_handler handler = std::get_new_handler();
+    if (!handler) throw std::bad_alloc();
+    handler();
+  }
 }
 void* operator new[](std::size_t bytes) { return ::operator new(bytes); }
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes); }
@@ -328,6 +335,36 @@ TEST(Memory, FailedAllocationsAreErrors) {
   }
   EXPECT_GT(failures, 300U);
 }
+
+// Allocations that fail succeed with the first part. After check() has thrown, the second part is available.
+TEST(MemoryReserve, HasMemoryForDestructors) {
+  EXPECT_EXIT(
+      {
+        const MemoryReserve reserve;
+        rlimit limit{};
+        ::getrlimit(RLIMIT_AS, &limit);
+        std::uint64_t pages = 0;
+        std::ifstream("/proc/self/statm") >> pages;
+        limit.rlim_cur = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) + (rlim_t{32} << 20);
+        ::setrlimit(RLIMIT_AS, &limit);
+        std::vector<std::vector<char>> blocks;
+        blocks.reserve(1024);
+        try {
+          for (std::size_t i = 0; i < blocks.capacity(); ++i) {
+            MemoryReserve::check();
+            blocks.emplace_back(1 << 20);
+          }
+        } catch (const std::bad_alloc&) {
+          std::vector<std::vector<char>> more(24);
+          for (auto& block : more) block.resize(1 << 20);
+          std::exit(blocks.empty() ? 2 : 0);
+        }
+        std::exit(1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST(MemoryReserve, CheckDoesNothingWithoutObject) { EXPECT_NO_THROW(MemoryReserve::check()); }
 
 }  // namespace
 }  // namespace rdmawire::captures::analysis

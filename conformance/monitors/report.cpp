@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "captures/analysis/findings.hpp"
+#include "captures/analysis/memory_reserve.hpp"
 #include "conformance/monitors/monitored.hpp"
 #include "dissectors/output/value.hpp"
 #include "dissectors/protocol/syndrome.hpp"
@@ -165,11 +166,15 @@ Json summary_json(const CheckResult& result) {
 
 Json report_of(const CheckResult& result) {
   Json report{{"schema", "rdmawire.check/2"}, {"program", "rdmawire " RDMAWIRE_VERSION}, {"notice", notice}};
+  // An object with a constant key is copied, not moved, when the list of members grows.
+  report.get_ref<Json::object_t&>().reserve(32);
   report["input"] = input_json(result);
   report["summary"] = summary_json(result);
   report["violations"] = Json::array();
-  for (std::size_t i = 0; i < result.violations.size(); ++i)
+  for (std::size_t i = 0; i < result.violations.size(); ++i) {
+    captures::analysis::MemoryReserve::check();
     report["violations"].push_back(violation_json(result.violations[i], result, i + 1));
+  }
   report["rules"] = Json::array();
   for (std::size_t i = 0; i < rules.size(); ++i) report["rules"].push_back(rule_json_of(i, result.counters[i]));
   return report;
