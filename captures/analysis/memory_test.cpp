@@ -364,7 +364,7 @@ TEST(MemoryReserve, HasMemoryForDestructors) {
       testing::ExitedWithCode(0), "");
 }
 
-TEST(MemoryReserve, CheckDoesNothingWithoutObject) { EXPECT_NO_THROW(MemoryReserve::check()); }
+TEST(MemoryReserve, CheckNeedsObject) { EXPECT_NO_THROW(MemoryReserve::check()); }
 
 }  // namespace
 }  // namespace rdmawire::captures::analysis
