@@ -153,7 +153,9 @@ void answers_have_256_bytes(Bench& bench) {
   bench >> cm.req(cm.port());
   const Seen answer = cm.hears<CmRej>();
   constexpr std::uint64_t udp_header = 8, bth = 12, deth = 8, icrc = 4, mad_bytes = 256;
-  const std::uint64_t length = answer.stack.get<Udp>()->get<"length">();
+  const auto udp = answer.stack.get<Udp>();
+  bench.require(udp.has_value(), "an answer over UDP", "an answer without a UDP header");
+  const std::uint64_t length = udp->get<"length">();
   bench.require(length == udp_header + bth + deth + mad_bytes + icrc, "a MAD of 256 bytes",
                 fmt::format("{} bytes", length - udp_header - bth - deth - icrc));
 }
