@@ -552,7 +552,7 @@ Json report_of(const Analysis& analysis, const Input& input, const std::vector<C
   for (const Input::File& file : input.files) facts.lost_by_capture += file.lost_by_capture.value_or(0);
   const std::vector<Finding> findings = findings_of(analysis, facts);
   Json report{{"schema", "rdmawire.analysis/2"}, {"program", "rdmawire " RDMAWIRE_VERSION}};
-  // An object with a constant key is copied, not moved, when the list of members grows.
+  // ordered_json copies all members when their list grows, because their keys are constant.
   report.get_ref<Json::object_t&>().reserve(32);
   report["input"] = input_json(analysis, input);
   report["summary"] = summary_json(analysis, findings);

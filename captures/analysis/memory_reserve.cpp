@@ -12,7 +12,7 @@ std::array<std::atomic<void*>, 2> parts{};
 
 // Not part of the heap, whose free parts can be too small.
 void* map_part() {
-  void* part = ::mmap(nullptr, part_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* part = ::mmap(nullptr, part_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (part == MAP_FAILED) throw std::bad_alloc();
   return part;
 }

@@ -19,8 +19,8 @@ class MemoryReserve {
   ~MemoryReserve();
   /// Reserves used parts again, for the next step of the work. Throws std::bad_alloc as the constructor.
   static void renew();
-  /// Throws std::bad_alloc if the first part is used. Long loops call it for each element. Does nothing without an
-  /// object.
+  /// Throws std::bad_alloc if the first part is used. Long loops call it for each element. If no object exists, it
+  /// returns.
   static void check() {
     if (used) give_up();
   }

@@ -46,11 +46,11 @@ constexpr std::array rules_without_case{
     WithoutCase{"bth.sender.headers.reserved-zero", in_every_case},
     WithoutCase{
         "fpdu.sender.markers.across-wrap",
-        "The tester cannot choose the device's first TCP sequence number; the monitor's tests have such streams."},
+        "The tester cannot choose the device's first TCP sequence number. The monitor's tests have such streams."},
 };
 
 constexpr std::string_view only_without_transfer =
-    "Only faults that prevent every transfer make it fail; a fault of its rule is missing.";
+    "Only faults that prevent every transfer make it fail. A fault of its rule is missing.";
 
 constexpr std::array cases_without_own_fault{
     UndetectingCase{"bth.receiver.icrc.reserved-byte-masked/all bits", "minds-reserved-bits", ""},
@@ -84,7 +84,7 @@ constexpr std::array cases_without_own_fault{
     UndetectingCase{"ud.receiver.length.receive-too-small/exactly as much", "icrc-reserved-unmasked",
                     only_without_transfer},
     UndetectingCase{"ud.endpoint.mad.bytes/252 bytes to it", "",
-                    "No clause determines the reaction to a short MAD; the case reports it."},
+                    "No clause determines the reaction to a short MAD, so the case only reports it."},
     UndetectingCase{"ud.receiver.multicast.malformed-dropped/unicast to 0xffffff", "",
                     "No fault of the reference devices delivers a unicast packet to a multicast group."},
     UndetectingCase{"xrc.responder.order.responses-by-psn/each acknowledged", "msn-counts-packets", ""},
@@ -144,7 +144,7 @@ constexpr std::array cases_without_own_fault{
     UndetectingCase{"rdmap.responder.read.zero-length/after a Read of 8 bytes", "response-to-source", ""},
     UndetectingCase{"rdmap.responder.order.read-after-write/several segments", "two-ulpdus-an-fpdu", ""},
     UndetectingCase{"rdmap.responder.order.write-after-read", "",
-                    "The RFC permits both results; the case reports the result."},
+                    "The RFC permits both results, so the case only reports the result."},
     UndetectingCase{"rdmap.requester.response.where-it-says/too short", "delivers-writes", ""},
     UndetectingCase{"rdmap.receiver.invalidate.associated/region, an RDMA Write before it", "delivers-writes", ""},
     UndetectingCase{"rdmap.responder.access.invalidated/deregistered, RDMA Write", "silent-invalid-stag", ""},
@@ -168,7 +168,7 @@ constexpr std::array silent_monitors{
                         "The fault of this rule changes only completions, which packets do not show."},
     MonitorWithoutFault{
         "fpdu.sender.markers.across-wrap",
-        "The tester cannot choose the device's first TCP sequence number; the monitor's tests have such streams."},
+        "The tester cannot choose the device's first TCP sequence number. The monitor's tests have such streams."},
 };
 
 }  // namespace

@@ -166,7 +166,7 @@ Json summary_json(const CheckResult& result) {
 
 Json report_of(const CheckResult& result) {
   Json report{{"schema", "rdmawire.check/2"}, {"program", "rdmawire " RDMAWIRE_VERSION}, {"notice", notice}};
-  // An object with a constant key is copied, not moved, when the list of members grows.
+  // ordered_json copies all members when their list grows, because their keys are constant.
   report.get_ref<Json::object_t&>().reserve(32);
   report["input"] = input_json(result);
   report["summary"] = summary_json(result);

@@ -60,7 +60,7 @@ std::string by_rule(std::span<const std::string> ids) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-/// The names of faults in one cell of the table of cases: the first of them, and the number of the others.
+/// Returns the first names of faults for a cell of the table of cases, and the number of the others.
 std::string some_of(std::span<const std::string_view> faults) {
   constexpr std::size_t most = 3;
   std::string text;

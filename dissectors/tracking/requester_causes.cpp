@@ -368,7 +368,7 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     tell_lost = true;
     lost.origin_frame = waiting->message.first_frame;
     lost.cause_frame = event.cause_frame;
-    // Responses soon after the last retransmission were sent before it. They do not show that one of them is missing.
+    // Responses soon after the last retransmission were sent before it, so a gap between them is no proof of a loss.
     const bool before_last =
         trouble_ && trouble_->implied_time != 0 && response_time_ - trouble_->implied_time < fastest_response_;
     if (before_last && frame_of_response(packet.psn) > waiting->message.first_frame)

@@ -955,6 +955,7 @@ TEST(Requester, NoteContainsTheClassAtArrivalOfARetransmission) {
                                                              Arrival::retransmission, Arrival::retransmission));
   EXPECT_EQ(recorded.notes[8].cause, Cause::sequence_error_nak);
   EXPECT_EQ(recorded.notes[8].cause_frame, refused);
+  for (const std::size_t frame : {8, 9, 10}) EXPECT_EQ(recorded.notes.at(frame).burst_frame, 8U) << frame;
   EXPECT_EQ(recorded.count(EventKind::retransmission), 0U) << "reported when the burst ends";
 }
 
@@ -964,6 +965,7 @@ TEST(Requester, NoteContainsTheCauseAtArrivalAfterATimeout) {
   link.wait(500 * millisecond);
   link.sends(100, 2);
   EXPECT_THAT(arrivals(link.recorded, {4, 5}), ElementsAre(Arrival::retransmission, Arrival::retransmission));
+  for (const std::size_t frame : {4, 5}) EXPECT_EQ(link.recorded.notes.at(frame).burst_frame, 4U) << frame;
   EXPECT_EQ(link.recorded.notes[4].cause, Cause::timeout);
   EXPECT_EQ(link.recorded.notes[4].cause_frame, 0U);
 }

@@ -9,6 +9,7 @@
 #include <ctime>
 
 #include "dissectors/protocol/bits.hpp"
+#include "dissectors/protocol/sanitized_for_test.hpp"
 #include "dissectors/tracking/dissector.hpp"
 #include "dissectors/tracking/frames_for_test.hpp"
 #include "dissectors/tracking/tracker.hpp"
@@ -17,18 +18,6 @@ namespace rdmawire::tracking {
 namespace {
 
 using namespace testing;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool sanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
-#else
-constexpr bool sanitized = false;
-#endif
 
 bool full() {
   const char* wish = std::getenv("RDMAWIRE_FULL");

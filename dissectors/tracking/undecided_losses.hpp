@@ -31,10 +31,11 @@ class UndecidedLosses {
   bool arrived_late(std::uint32_t psn, bool response);
   /// A request was retransmitted. A READ, atomic or FLUSH requests the responses from `psn` to before `end`.
   void note_repeat(std::uint32_t psn, std::uint32_t end);
-  /// A response was captured. If more responses with its PSN were captured than requested by retransmissions, one of
-  /// them is the response that had been taken for lost.
+  /// A response was captured. If more responses with its PSN were captured than retransmissions requested, one of
+  /// these responses is the late one.
   void note_response(std::uint32_t psn);
-  /// A further recovery starts. The responder acknowledges its packets, so such acknowledgements prove nothing.
+  /// A further recovery starts. The responder acknowledges its packets, so later acknowledgements can belong to the
+  /// retransmission.
   void note_recovery();
   /// The responder acknowledged a request again that it received only once, as far as known, at `time`. The first
   /// transmission of a packet that was lost or late after the capture point has arrived.
