@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "conformance/report/json_integer.hpp"
 #include "conformance/report/report.hpp"
 
 namespace rdmawire::conformance {
@@ -37,9 +38,10 @@ bool add_tallies(const SortedJson& line, CaseResult& result) {
       const Rule* rule = find_rule(id);
       if (!rule) return false;
       ResultCounters& counts = result.observed.counters[static_cast<std::size_t>(rule - rules.data())];
-      row.at(0).get_to(counts.passed);
-      row.at(1).get_to(counts.violated);
-      row.at(2).get_to(counts.inconclusive_by_reason);
+      counts.passed = integer_of<std::uint64_t>(row.at(0));
+      counts.violated = integer_of<std::uint64_t>(row.at(1));
+      for (std::size_t i = 0; i < reasons; ++i)
+        counts.inconclusive_by_reason[i] = integer_of<std::uint64_t>(row.at(2).at(i));
     }
     return true;
   } catch (const SortedJson::exception&) {

@@ -103,5 +103,32 @@ TEST_F(JournalTest, DamagedLineIsReported) {
   EXPECT_FALSE(Journal::begin("/proc/none", identity_));
 }
 
+TEST_F(JournalTest, NumbersThatAreNoIntegersAreReported) {
+  const std::string start = R"({"id":")" + cases()[0].id() + R"(","verdict":"pass",)";
+  const std::string rule(rules[0].id);
+  const auto error_of = [&](const std::string& members) {
+    Journal::begin(directory_, identity_)->append(a_result(1));
+    std::ofstream(directory_ / "results.ndjson", std::ios::app) << start << members << "}\n";
+    const auto journal = Journal::resume(directory_, identity_);
+    return journal ? std::string() : journal.error();
+  };
+  EXPECT_EQ(error_of(R"("seed":7,"duration_ns":-7)"), "");
+  const std::string before = R"([{"rule":")" + rule + R"(",)";
+  for (const std::string& members : {
+           std::string(R"("seed":1e30)"),
+           std::string(R"("seed":1.5)"),
+           std::string(R"("seed":-1)"),
+           std::string(R"("seed":true)"),
+           std::string(R"("duration_ns":-1e30)"),
+           std::string(R"("attempts":[{"verdict":"pass","seed":1e30}])"),
+           std::string(R"("steps":[{"kind":"note","time_ns":1e30}])"),
+           R"("frames":)" + before + R"("count":1e30}])",
+           R"("observed":)" + before + R"("count":1e30}])",
+           R"("observed":)" + before + R"("frame":1e30}])",
+           R"("counters":{")" + rule + R"(":[1e30,0,[]]})",
+       })
+    EXPECT_THAT(error_of(members), HasSubstr("line 3 is not a result")) << members;
+}
+
 }  // namespace
 }  // namespace rdmawire::conformance

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "conformance/monitors/monitored.hpp"
+#include "conformance/report/json_integer.hpp"
 #include "conformance/report/report.hpp"
 
 namespace rdmawire::conformance {
@@ -42,7 +43,7 @@ std::optional<Step> step_of(const nlohmann::json& json) {
       std::find_if(std::begin(kind_names), std::end(kind_names), [&](const KindName& n) { return n.name == kind; });
   auto frame = bytes_of(json.value("frame", ""));
   if (known == std::end(kind_names) || !frame) return std::nullopt;
-  return Step{known->kind, json.value("time_ns", std::int64_t{0}), json.value("text", ""), std::move(*frame)};
+  return Step{known->kind, integer_in<std::int64_t>(json, "time_ns"), json.value("text", ""), std::move(*frame)};
 }
 
 }  // namespace
@@ -137,22 +138,23 @@ std::optional<CaseResult> result_of(const nlohmann::json& json) {
       const Rule* rule = find_rule(one.value("rule", ""));
       if (!rule) return std::nullopt;
       result.wire.push_back({RuleId::at(static_cast<std::size_t>(rule - rules.data())), one.value("expected", ""),
-                             one.value("actual", ""), one.value("lost", false), one.value("count", std::uint64_t{0})});
+                             one.value("actual", ""), one.value("lost", false),
+                             integer_in<std::uint64_t>(one, "count")});
     }
-    result.seed = json.value("seed", std::uint64_t{0});
-    result.nanoseconds = json.value("duration_ns", std::int64_t{0});
+    result.seed = integer_in<std::uint64_t>(json, "seed");
+    result.nanoseconds = integer_in<std::int64_t>(json, "duration_ns");
     for (const nlohmann::json& one : json.value("attempts", nlohmann::json::array())) {
       const auto ended = verdict_of(one.value("verdict", ""));
       if (!ended) return std::nullopt;
-      result.attempts.push_back({*ended, one.value("seed", std::uint64_t{0})});
+      result.attempts.push_back({*ended, integer_in<std::uint64_t>(one, "seed")});
     }
     for (const nlohmann::json& one : json.value("observed", nlohmann::json::array())) {
       const Rule* rule = find_rule(one.value("rule", ""));
       if (!rule) return std::nullopt;
       Violation& violation = result.observed.violations.emplace_back();
       violation.rule = static_cast<std::size_t>(rule - rules.data());
-      violation.place.frame = one.value("frame", std::uint64_t{0});
-      violation.count = one.value("count", std::uint64_t{0});
+      violation.place.frame = integer_in<std::uint64_t>(one, "frame");
+      violation.count = integer_in<std::uint64_t>(one, "count");
       violation.statement = {one.value("expected", ""), one.value("actual", ""), {}};
     }
     result.complaints = json.value("kernel_messages", std::vector<std::string>());
