@@ -121,9 +121,12 @@ void ConnectionMonitor::packet(Evaluator& evaluator, const CaptureAssumptions& a
     attach_sequence(violation);
   }
   if (connection.service == Service::vendor || connection.service == Service::rd) return;
-  // A packet with a damaged QP number seems to start a connection that does not exist.
-  constexpr std::uint32_t first_packets = 3;
-  if (t.crc_bad && !assumptions.everywhere && noted_ <= first_packets) return;
+  // A packet with a damaged QP number seems to start a connection that does not exist. The first packet of a sender may
+  // have a damaged PSN or opcode. If later ones are bad too, the sender's CRCs are not comparable.
+  constexpr std::uint8_t first_packets = 3;
+  std::uint8_t& packets = packets_[static_cast<std::size_t>(from)][t.is_response() ? 1 : 0];
+  if (packets <= first_packets) ++packets;
+  if (t.crc_bad && !assumptions.everywhere && packets <= first_packets) return;
   check_state_after_error(watch);
   check_ecn(watch);
   if (connection.service != Service::ud) {

@@ -149,7 +149,8 @@ class ConnectionMonitor {
   std::array<TransportPacketTrace, 64> last_{};               // to detect duplicates, by hash of the ICRC
   std::array<std::array<tracking::SendOrder, 2>, 2> orders_;  // by sender: of requests, of responses
   std::uint32_t noted_ = 0;
-  std::array<std::uint16_t, 2> port_{};  // UDP source port, by sender
+  std::array<std::array<std::uint8_t, 2>, 2> packets_{};  // by sender and by requests and responses; saturates
+  std::array<std::uint16_t, 2> port_{};                   // UDP source port, by sender
   std::array<std::uint64_t, 2> port_frame_{};
   std::array<std::optional<bool>, 2> marked_{};    // the last packet had an ECN field of 11, by sender
   std::array<std::optional<bool>, 2> capable_{};   // the last packet had an ECN field that is not 00, by sender

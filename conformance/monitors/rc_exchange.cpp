@@ -140,6 +140,7 @@ void RcExchange::append(const MonitoredPacket& watch) {
 }
 
 void RcExchange::insert(const MonitoredPacket& watch, std::size_t at) {
+  late_ = true;
   sent_.insert(at, read(watch));
   if (sent_[at].has_own_response()) ++outstanding_reads_;
   count_messages(at);

@@ -132,7 +132,10 @@ class RcExchange {
   bool started_ = false;
   bool start_known_ = false;  // the starting PSN was negotiated, and the first request was captured
   bool lost_ = false;         // packets are missing, possibly only from the capture
+  bool late_ = false;         // a request was captured after one with a later PSN, for the first time
   Psn first_, next_;
+  // The PSN after the last one that a response has named. Requests between next_ and it were sent but not captured.
+  std::optional<Psn> answered_;
   tracking::Ring<SeenRequest> sent_;  // by PSN
   std::uint32_t outstanding_reads_ = 0;
 

@@ -39,6 +39,7 @@ void RcExchange::response(const MonitoredPacket& watch) {
     return;
   }
   settle_read(watch);
+  if (t.psn - next_ < far && (!answered_ || t.psn - *answered_ >= 0)) answered_ = t.psn + 1;
   const bool psns_unknown = !sent_.empty() && sent_.back().psns_unknown;
   if ((t.psn - next_ >= 0 && !psns_unknown) || first_ - t.psn > 0) {
     // The request was not captured, or precedes all captured requests.
@@ -353,7 +354,9 @@ void RcExchange::check_read_response(const MonitoredPacket& watch, SeenRequest* 
     // After a retry of the missing part, the response starts with a First or Only packet, or continues.
     const bool ends = t.op->ends_message() == last;
     const bool begins = at == 0 ? t.op->begins_message() : !t.op->begins_message() || request->times > 1;
-    const bool maybe_retried = ends && at != 0;  // the retry was not captured
+    // The retry was not captured, or this READ is the retry and the original was not captured.
+    const bool maybe_retried =
+        ends && (at != 0 || (!(request->checked && watch.connection.mtu_negotiated) && !watch.sees_all_of(watch.from)));
     watch.report_paired(
         "rc.responder.read.aeth-on-first-and-last",
         ends && begins ? RuleResult::pass() : doubt.unless(maybe_retried, Reason::capture_lost), watch.from, [&] {
@@ -478,7 +481,17 @@ void RcExchange::check_msn(const MonitoredPacket& watch, const SeenRequest* requ
     return;
   }
   const std::uint32_t high = sent_.empty() ? 0 : sent_.back().messages_high;
+  // The capture may lack requests that were executed and are now retransmitted, for example at its start: the MSN
+  // counts them. It does not if this acknowledges the newest request at its first transmission, and no response named a
+  // later PSN. A read or atomic response, and the ACK of a duplicate, may have the PSN of the retransmitted request. If
+  // requests are captured late, the newest one is not known.
+  const bool newest = t.op->operation == Operation::acknowledge && t.psn + 1 == next_ && request && request->times == 1;
+  const bool bounded = watch.sees_all_of(watch.from) || (newest && !late_ && (!answered_ || next_ - *answered_ >= 0));
   if (high - low > 1U << 20) msn_known_ = false;
+  if (!msn_known_ && !bounded) {
+    watch.inconclusive("rc.responder.msn.once-a-message", Reason::capture_lost);
+    return;
+  }
   if (!msn_known_) {
     msn_known_ = true;
     msn_low_ = t.msn - high;
@@ -501,8 +514,11 @@ void RcExchange::check_msn(const MonitoredPacket& watch, const SeenRequest* requ
         {request ? request->frame : 0}};
   };
   if (above < 0) {
-    // Reordering is no excuse: MSN and PSN of a response are from the time when it was sent.
-    watch.report_paired(rule, RuleResult::violation(), watch.from, describe);
+    // Reordering is no excuse: MSN and PSN of a response are from the time when it was sent. But a count that follows
+    // from an earlier response is too high if the capture lacks requests.
+    watch.report_paired(
+        rule, RuleResult::violation().unless(!start_known_ && !watch.sees_all_of(watch.from), Reason::start_not_seen),
+        watch.from, describe);
     msn_known_ = false;
     return;
   }
@@ -510,12 +526,15 @@ void RcExchange::check_msn(const MonitoredPacket& watch, const SeenRequest* requ
     // Requests that the capture lacks may explain the MSN. The PSN of the next request shows whether there are any.
     if (!watch.paired) {
       watch.inconclusive(rule, Reason::paired_by_inference);
+      msn_known_ = false;
+    } else if (!bounded) {
+      watch.inconclusive(rule, Reason::capture_lost);
     } else if (watch.sees_all_of(watch.from)) {
       watch.report(rule, RuleResult::violation(), watch.from, describe);
+      msn_known_ = false;
     } else {
       pending_msn_ = {true, rule.index(), watch.place(watch.from), describe()};
     }
-    msn_known_ = false;
     return;
   }
   watch.pass(rule);
@@ -523,7 +542,7 @@ void RcExchange::check_msn(const MonitoredPacket& watch, const SeenRequest* requ
     watch.pass("qp.endpoint.reset.fresh-start");
   if (rule != RuleId("rc.responder.msn.once-a-message")) watch.pass("rc.responder.msn.once-a-message");
   // Narrow the bounds of the earlier messages.
-  const auto less = static_cast<std::uint32_t>(std::max(0, (t.msn - high) - msn_low_));
+  const auto less = bounded ? static_cast<std::uint32_t>(std::max(0, (t.msn - high) - msn_low_)) : 0;
   if (less > 0 && less <= msn_width_) {
     msn_low_ += less;
     msn_width_ -= less;
@@ -538,6 +557,7 @@ void RcExchange::settle_msn(const MonitoredPacket& watch, bool contiguous) {
   const RuleId rule = RuleId::at(pending_msn_.rule);
   Violation* violation = watch.evaluator.record(rule, RuleResult::violation().unless(!contiguous, Reason::capture_lost),
                                                 pending_msn_.place, [&] { return pending_msn_.statement; });
+  if (contiguous) msn_known_ = false;
   if (violation) watch.monitor.attach_sequence(violation);
 }
 
