@@ -107,7 +107,9 @@ void RcExchange::count_messages(std::size_t from) {
     if (unseen > 0) high += static_cast<std::uint32_t>(unseen);
     // If the READ has fewer PSNs, requests after it are missing.
     if (r.psns_inferred) high += r.psns - 1;
-    r.messages_low = low + r.op().ends_message();
+    // The retry of the missing part of a READ was captured before the READ, and is no message of its own.
+    const bool retry = i > 0 && unseen < 0 && r.is_read() && sent_[i - 1].is_read();
+    r.messages_low = low + (r.op().ends_message() && !retry);
     r.messages_high = high + r.op().ends_message();
   }
 }

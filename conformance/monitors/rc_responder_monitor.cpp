@@ -454,12 +454,19 @@ void RcExchange::check_outstanding_reads(const MonitoredPacket& watch, SeenReque
   if (!own || !peer || request.times > 1) return;
   const std::uint32_t limit = std::min(*own, *peer);
   if (limit == 0) return;  // some implementations use 0 for "not specified"
-  watch.report_paired("rc.requester.read.at-most-outstanding",
-                      RuleResult::of(out <= limit).unless(lost_, Reason::capture_lost), requester, [&] {
-                        return Statement{fmt::format("at most {}, as negotiated", limit),
-                                         fmt::format("{} READs and atomics were outstanding", out),
-                                         {watch.negotiated->frame, request.frame}};
-                      });
+  // The requester may have received this response before it sent the newest request, if the response was captured late.
+  std::size_t newest = sent_.size();
+  while (newest > 0 && !sent_[newest - 1].has_own_response()) --newest;
+  const bool sure =
+      watch.sees_all_of(requester) || (newest > 0 && watch.t.time - sent_[newest - 1].time >= limits::reorder_ns);
+  watch.report_paired(
+      "rc.requester.read.at-most-outstanding",
+      RuleResult::of(out <= limit).unless(lost_, Reason::capture_lost).unless(!sure, Reason::order_unknown), requester,
+      [&] {
+        return Statement{fmt::format("at most {}, as negotiated", limit),
+                         fmt::format("{} READs and atomics were outstanding", out),
+                         {watch.negotiated->frame, request.frame}};
+      });
 }
 
 // The MSN counts completed messages: at least those that the response acknowledges, at most those whose end was
