@@ -87,3 +87,15 @@ def test_interruption_leaves_no_files_or_mounts(tmp_path):
     assert process.returncode == 130
     assert list(temporary.iterdir()) == []
     assert str(temporary) not in Path("/proc/mounts").read_text()
+
+
+@needs_namespaces
+def test_base_system_is_created_by_one_process_at_a_time(tmp_path):
+    """A process that finds the base system missing waits for another one that creates it."""
+    log = tmp_path / "log"
+    _, environment = with_debootstrap(tmp_path, f"echo start >>{log}; sleep 0.5; echo end >>{log}; exit 1")
+    processes = [subprocess.Popen([SCRIPT, "true"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                 for _ in range(2)]
+    for process in processes:
+        process.communicate(timeout=60)
+    assert log.read_text().split() == ["start", "end", "start", "end"]
