@@ -9,36 +9,37 @@ constexpr std::string_view private_data_meaning = "some transports permit fewer 
 template <class M>
 void add_parameters(Fields& fields) {
   using C = ConnectionParameters;
-  for (const Field& field : {
-           optional<&C::qp, M>("qp",
-                               "a QP of the device that the route uses. Its state changes from RESET to INIT, during "
-                               "connection establishment to RTR and RTS, and at the end to ERR"),
-           optional<&C::qp_num, M>("qp_num", "instead of `qp`, a QP whose states the controller changes itself",
-                                   {.most = 0xff'ffff}),
-           optional<&C::private_data, M>("private_data", private_data_meaning, private_data_limit),
-           optional<&C::responder_resources, M>(
-               "responder_resources", "incoming outstanding READs and atomics (default: maximum of both endpoints)"),
-           optional<&C::initiator_depth, M>(
-               "initiator_depth", "outgoing outstanding READs and atomics (default: maximum of both endpoints)"),
-           optional<&C::flow_control, M>("flow_control"),
-           optional<&C::rnr_retry_count, M>("rnr_retry_count", {}, {.most = 7}),
-           optional<&C::srq, M>("srq", "the QP has an SRQ. Known if `qp` is given"),
-           optional<&C::answer_disconnect, M>("answer_disconnect", "reply to a disconnect of the peer"),
-       })
-    fields.push_back(field);
+  fields.insert(
+      fields.end(),
+      {
+          optional<&C::qp, M>("qp",
+                              "a QP of the device that the route uses. Its state changes from RESET to INIT, during "
+                              "connection establishment to RTR and RTS, and at the end to ERR"),
+          optional<&C::qp_num, M>("qp_num", "instead of `qp`, a QP whose states the controller changes itself",
+                                  {.most = 0xff'ffff}),
+          optional<&C::private_data, M>("private_data", private_data_meaning, private_data_limit),
+          optional<&C::responder_resources, M>(
+              "responder_resources", "incoming outstanding READs and atomics (default: maximum of both endpoints)"),
+          optional<&C::initiator_depth, M>(
+              "initiator_depth", "outgoing outstanding READs and atomics (default: maximum of both endpoints)"),
+          optional<&C::flow_control, M>("flow_control"),
+          optional<&C::rnr_retry_count, M>("rnr_retry_count", {}, {.most = 7}),
+          optional<&C::srq, M>("srq", "the QP has an SRQ. Known if `qp` is given"),
+          optional<&C::answer_disconnect, M>("answer_disconnect", "reply to a disconnect of the peer"),
+      });
 }
 
 template <class M>
 void add_resolution(Fields& fields, std::string_view port_spaces) {
   using R = Resolution;
-  for (const Field& field : {
-           optional<&R::source, M>("source", "the source address"),
-           optional<&R::port_space, M>("port_space", port_spaces),
-           optional<&R::timeout_ms, M>("timeout_ms", "for address resolution and for route resolution",
-                                       {.least = 1, .most = 60'000}),
-           optional<&R::tos, M>("tos", "type of service"),
-       })
-    fields.push_back(field);
+  fields.insert(fields.end(),
+                {
+                    optional<&R::source, M>("source", "the source address"),
+                    optional<&R::port_space, M>("port_space", port_spaces),
+                    optional<&R::timeout_ms, M>("timeout_ms", "for address resolution and for route resolution",
+                                                {.least = 1, .most = 60'000}),
+                    optional<&R::tos, M>("tos", "type of service"),
+                });
 }
 
 }  // namespace
