@@ -3,6 +3,7 @@
 import importlib.machinery
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -88,14 +89,31 @@ def test_test_script_lists_steps_and_rejects_unknown_ones():
     listed = run(ROOT / "test", "--list")
     assert listed.returncode == 0
     assert {"language", "cpp", "python", "fuzz", "install", "asan", "tidy"} <= {row.split()[0] for row in listed.stdout.splitlines()}
-    # "NAME WHEN MINUTES min ...": the default steps take at most 33 minutes on 2 cores with an empty compiler cache.
+    # "NAME WHEN MINUTES min ...": the default steps take at most 49 minutes on 2 cores with the objects in the compiler cache.
     rows = [row.split() for row in listed.stdout.splitlines()]
     assert all(row[3] == "min" for row in rows)
-    assert sum(int(row[2]) for row in rows if row[1] != "full") <= 33
+    assert sum(int(row[2]) for row in rows if row[1] != "full") <= 49
     for wrong in (["--only", "no-such-step"], ["--fast"], ["--only"]):
         done = run(ROOT / "test", *wrong)
         assert done.returncode == 2, wrong
         assert done.stderr
+
+
+def test_times_of_a_slow_step_are_found_in_its_log(tmp_path):
+    function = re.search(r"^times_of_parts\(\) \{\n.*?^\}\n", (ROOT / "test").read_text(), re.MULTILINE | re.DOTALL)
+    wanted = ["1/6 Test #737: lab.guests .......................   Passed   35.21 sec",
+              "10/12 Test  #9: cli.lab ..........................   Passed  121.00 sec",
+              "58.31s call     tests/lab/record_test.py::test_recording",
+              "12.10s setup    cli/tests/analyze_test.py::test_page",
+              "--user ./demo: passed in 1:34, 118 lines",
+              "  the compiler cache had 561 of 562 objects"]
+    other = ["2/6 Test #738: lab.console ......................   Passed    0.21 sec",
+             "3.05s call     tests/lab/record_test.py::test_short",
+             "= 3033 passed, 314 skipped in 912.83s ="]
+    log = tmp_path / "log"
+    log.write_text("\n".join(other + wanted) + "\n")
+    done = run("bash", "-c", function[0] + f"times_of_parts {log}")
+    assert (done.returncode, done.stdout.splitlines()) == (0, wanted)
 
 
 def test_missing_packages_lists_only_packages_not_installed():
