@@ -14,6 +14,7 @@
 #include "dissectors/output/text_style.hpp"
 #include "dissectors/output/value.hpp"
 #include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/mrc.hpp"
 #include "dissectors/protocol/opcode.hpp"
 
 namespace rdmawire::output {
@@ -286,7 +287,9 @@ std::vector<Topic> find_topics(std::string_view query) {
   const std::optional<std::uint64_t> number = number_of(words.back());
   if (number && words.size() == 1) {
     if (*number > 0xff) return {};
-    return {value_topic(info<Bth>, *info<Bth>.find("opcode"), *number)};
+    // MRC uses opcodes that IBTA does not define.
+    const HeaderInfo& base = mrc_opcode(static_cast<std::uint8_t>(*number)).known ? info<MrcBth> : info<Bth>;
+    return {value_topic(base, *base.find("opcode"), *number)};
   }
   std::vector<Topic> found = find_plain(query);
   if (!number || !found.empty()) return found;
@@ -430,6 +433,9 @@ class Writer {
       if (!list.empty()) list += ", ";
       list += op.name;
     }
+    for (const MrcOpcode& op : mrc_opcodes)
+      if (std::find(op.headers.begin(), op.headers.end(), &header) != op.headers.end())
+        list.append(list.empty() ? "" : ", ").append(op.name);
     if (more) list += fmt::format(" and {} more", more);
     row("in packets", list);
   }

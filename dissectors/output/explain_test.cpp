@@ -44,7 +44,9 @@ TEST(Explain, EquivalentNames) {
     EXPECT_EQ(first(query), write_only) << query;
   EXPECT_THAT(first("RC RDMA WRITE Only"), HasSubstr("10 (0xa) in bth.opcode"));
   EXPECT_EQ(first("rc-rdma-write-only"), first("RC RDMA WRITE Only"));
-  EXPECT_EQ(find_topics("rdma write only").size(), 4U) << "RC, UC, RD, XRC";
+  EXPECT_EQ(find_topics("rdma write only").size(), 5U) << "RC, UC, RD, XRC, MRC";
+  EXPECT_THAT(first("0xdc"), HasSubstr("MRC SACK"));
+  EXPECT_THAT(first("0xdc"), HasSubstr("mrc.opcode"));
 
   EXPECT_THAT(first("bth"), HasSubstr("Base Transport Header"));
   EXPECT_EQ(first("base transport header"), first("bth"));

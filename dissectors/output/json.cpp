@@ -100,8 +100,9 @@ struct FieldPlan {
 };
 
 struct HeaderPlan {
-  std::string begin;  ///< {"protocol":"bth","offset":
-  std::string tail;   ///< "\"options\":"
+  std::string begin;       ///< {"protocol":"bth","offset":
+  std::string tail;        ///< "\"options\":"
+  std::string unverified;  ///< ,"unverified":["se"]: fields whose sources differ. Empty: none
   std::vector<FieldPlan> fields;
 
   explicit HeaderPlan(const HeaderInfo& header) {
@@ -112,7 +113,13 @@ struct HeaderPlan {
       append_json_string(tail, header.tail);
       tail += ':';
     }
-    for (const Field& field : header.fields) fields.emplace_back(field);
+    for (const Field& field : header.fields) {
+      fields.emplace_back(field);
+      if (field.section.find("unverified") == std::string_view::npos) continue;
+      unverified += unverified.empty() ? ",\"unverified\":[" : ",";
+      append_json_string(unverified, field.name);
+    }
+    if (!unverified.empty()) unverified += ']';
   }
 };
 
@@ -151,6 +158,7 @@ struct JsonWriter::Plans {
       out += '"';
     }
     out += '}';
+    out += plan.unverified;
     if (header.parts && layer.length > header.size) {
       const Bytes whole{at, layer.length};
       const Parts parts = header.parts(whole);

@@ -47,6 +47,22 @@ TEST(Json, LiteralFrame) {
       "\n");
 }
 
+/// An MRC endpoint response.
+constexpr std::string_view mrc_response_frame =
+    "525400000003525400000002 86dd 60000000 003c 11 40 20010db8000000000000000000000001 "
+    "20010db8000000000000000000000002 "
+    "c00112b7003c0000 d900ffff0000000200000007 0000000000000000 0000000000000000 0000000000000000 00000000 0005 0000 "
+    "00000000 00000000";
+
+TEST(Json, FieldsWithConflictingSourcesAreListed) {
+  const json packet = json::parse(line_of(OnePacket(mrc_response_frame).packet));
+  EXPECT_EQ(packet["layers"][3]["protocol"], "mrc");
+  EXPECT_EQ(packet["layers"][3]["unverified"], json({"se", "migreq", "r", "rtx"}));
+  EXPECT_EQ(packet["layers"][4]["unverified"],
+            json({"operation_bits", "operation_bits.first", "operation_bits.second"}));
+  EXPECT_FALSE(packet["layers"][1].contains("unverified"));
+}
+
 TEST(Json, StatusOfCrcs) {
   std::string bad(nak_frame);
   bad.replace(bad.find("65f72c6f"), 8, "00000000");

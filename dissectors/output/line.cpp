@@ -7,6 +7,7 @@
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/mad.hpp"
 #include "dissectors/protocol/mpa.hpp"
+#include "dissectors/protocol/mrc.hpp"
 #include "dissectors/protocol/rdmap.hpp"
 #include "dissectors/protocol/transport.hpp"
 
@@ -38,6 +39,11 @@ TextStyle operation_ink(const HeaderInfo& which, const std::uint8_t* header, con
     if (op.operation == Operation::acknowledge)
       if (const auto aeth = stack.get<Aeth>())
         if (aeth->get<"syndrome.kind">() != syndrome_kind::ack) return TextStyle::bad;
+    return op.direction == Direction::request ? TextStyle::request : TextStyle::response;
+  }
+  if (&which == &info<MrcBth>) {
+    const MrcOpcode& op = mrc_opcode(View<MrcBth>(header).get<"opcode">());
+    if (op.operation == MrcOperation::nack) return TextStyle::bad;
     return op.direction == Direction::request ? TextStyle::request : TextStyle::response;
   }
   if (&which == &info<Rdmap>) {
@@ -103,7 +109,7 @@ struct LinePrinter::Plans {
   }
   /// Width of a main header's summary with space for the payload size. 0 for other headers.
   static std::size_t size_end(const HeaderInfo& header) {
-    return &header == &info<Bth> ? 61 : &header == &info<Rdmap> ? 30 : 0;
+    return is_base_transport(header) ? 61 : &header == &info<Rdmap> ? 30 : 0;
   }
 
   void payload(Page& page, std::uint32_t bytes, std::size_t end) {

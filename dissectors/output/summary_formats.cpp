@@ -8,6 +8,7 @@
 #include "dissectors/protocol/ipoib.hpp"
 #include "dissectors/protocol/iser.hpp"
 #include "dissectors/protocol/mpa.hpp"
+#include "dissectors/protocol/mrc.hpp"
 #include "dissectors/protocol/nvme.hpp"
 #include "dissectors/protocol/pm.hpp"
 #include "dissectors/protocol/rdmap.hpp"
@@ -50,6 +51,16 @@ constexpr SummaryFormat own_rows[] = {
     summary_format<Feth>("{placement.global?global }{placement.persistent?persistent }{selectivity}"),
     summary_format<Cnp>(""),
     summary_format<DcEth>("DC (vendor transport)  from qp {src_qp}"),
+    summary_format<MrcBth>("{opcode:28} qp {dest_qp:8} psn {psn:8}"),
+    summary_format<Meth>("msn {msn}[?rqmsn:  rqmsn {rqmsn}]"),
+    summary_format<Tseth>("sent at {timestamp}"),
+    summary_format<Seth>("up to {cack_psn}  bitmap {bitmap}  ev {entropy}[?path_state:  path {path_state}]"
+                         "{probe_response?  probe response}"),
+    summary_format<CcState>("[?ooo_count:out of order {ooo_count}][?cwnd_penalty:  penalty {cwnd_penalty}]"),
+    summary_format<Neth>("{reason}  psn {nack_psn}  ev {entropy}"),
+    summary_format<Peth>("probe {probe_id}"),
+    summary_format<Erth>("{operation}[?port_status:  ports {port_status}]"),
+    summary_format<Eeth>(""),
     summary_format<Mad>("[CM {attribute_id.cm:9}][SM {method} {attribute_id.sm}][SA {method} {attribute_id.sa}]"
                         "[PM {method} {attribute_id.pm}][DM {method} {attribute_id.dm}][CC {method} {attribute_id.cc}]"
                         "[?class_specific.hop_count:  hop {class_specific.hop_pointer} of {class_specific.hop_count}]"
@@ -186,6 +197,7 @@ constexpr SummaryFormat mark_rows[] = {
     summary_format<Grh>("{traffic_class.ecn=3?  CE}"),
     summary_format<Ddp>("{last?  last}"),
     summary_format<Bth>("{fecn?  FECN}{becn?  BECN}{se?  SE}{ack_request?  AckReq}"),
+    summary_format<MrcBth>("{se?  SE}{ack_request?  AckReq}{rtx?  RTX}"),
 };
 
 }  // namespace

@@ -159,6 +159,9 @@ class Tree {
     } else if (options_.meanings && field.meaning != value) {
       page_.to(column + value_width - 1).put(" ").put(TextStyle::dim, field.meaning);
     }
+    // The sources of a protocol without a public specification can differ.
+    if (field.section.find("unverified") != std::string_view::npos)
+      page_.to(column + value_width - 1).put(" ").put(TextStyle::notice, "(unverified)");
     page_.line();
   }
 

@@ -17,6 +17,21 @@ namespace {
 using testing::nak_frame;
 using testing::OnePacket;
 
+TEST(Tree, FieldWithConflictingSourcesIsUnverified) {
+  std::string out;
+  append_tree(out, OnePacket("525400000003525400000002 86dd 600000000028 11 40 20010db8000000000000000000000001 "
+                             "20010db8000000000000000000000002 c00112b700280000 de00ffff0000001120000000"
+                             "00000000 00070000 11112222 00050001 00000000")
+                       .packet);
+  const auto line_with = [&](std::string_view name) {
+    const std::size_t at = out.find(name);
+    return at == std::string::npos ? std::string() : out.substr(at, out.find('\n', at) - at);
+  };
+  EXPECT_NE(line_with(" rtx ").find("(unverified)"), std::string::npos) << out;
+  EXPECT_EQ(line_with(" probe_id ").find("(unverified)"), std::string::npos) << out;
+  EXPECT_NE(line_with(" probe_id ").find("7"), std::string::npos) << out;
+}
+
 TEST(Tree, FrameWithEveryField) {
   std::string out;
   append_tree(out, OnePacket(nak_frame).packet);

@@ -8,6 +8,7 @@
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/layer_bytes.hpp"
 #include "dissectors/protocol/mpa.hpp"
+#include "dissectors/protocol/mrc.hpp"
 #include "dissectors/protocol/transport.hpp"
 
 namespace rdmawire {
@@ -37,7 +38,7 @@ std::size_t last_index(const std::vector<HeaderValue>& layers, const HeaderInfo&
 // Index of the packet's own BTH, the first one. A BTH in an upper layer is payload.
 std::size_t transport_index(const std::vector<HeaderValue>& layers) {
   std::size_t i = 0;
-  while (i < layers.size() && &layers[i].header() != &info<Bth>) ++i;
+  while (i < layers.size() && !is_base_transport(layers[i].header())) ++i;
   return i;
 }
 
@@ -64,7 +65,7 @@ void transport_checksums(const FrameLayout& frame, std::size_t first, std::size_
     if (!udp && !icmp && !icmpv6 && &header != &info<Tcp>) continue;
     const Field& checksum = *header.find("checksum");
     if (frame.layers[i].given(checksum)) continue;
-    if (udp && frame.next(i) == &info<Bth>) continue;  // RoCEv2 uses no checksum
+    if (udp && frame.next(i) && is_base_transport(*frame.next(i))) continue;  // RoCEv2 uses no checksum
     std::uint8_t* at = packet.data() + frame.offsets[i];
     checksum.store(at, 0);
     const std::uint8_t protocol = udp ? ip_protocol::udp : icmpv6 ? ip_protocol::icmpv6 : ip_protocol::tcp;
@@ -219,7 +220,7 @@ std::vector<std::uint8_t> Frame::encode() const {
 std::vector<Frame> segment(const Frame& frame, std::uint32_t mtu) {
   if (mtu < 256 || mtu > 4096 || !std::has_single_bit(mtu)) return {};
   const std::size_t bth_at = transport_index(frame.layers);
-  if (bth_at == frame.layers.size()) return {};
+  if (bth_at == frame.layers.size() || &frame.layers[bth_at].header() != &info<Bth>) return {};
   const HeaderValue& bth = frame.layers[bth_at];
   const Field& opcode_field = *info<Bth>.find("opcode");
   const Field& psn_field = *info<Bth>.find("psn");

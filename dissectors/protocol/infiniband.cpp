@@ -4,6 +4,7 @@
 #include "dissectors/protocol/encode.hpp"
 #include "dissectors/protocol/ethernet.hpp"
 #include "dissectors/protocol/mad.hpp"
+#include "dissectors/protocol/mrc.hpp"
 
 namespace rdmawire {
 
@@ -58,14 +59,18 @@ Step decode_bth(Cursor& c) {
   HeaderStack& stack = c.stack;
   const View<Bth> bth(c.here());
   const std::uint32_t bth_at = c.at;
+  const Opcode& op = opcode(bth.get<"opcode">());
+  // MRC uses opcodes that IBTA leaves to manufacturers.
+  const bool is_mrc = !op.known && stack.wire == Wire::roce_v2 && MrcBth::recognizes(c);
+  const HeaderInfo& base = is_mrc ? info<MrcBth> : info<Bth>;
   stack.transport = static_cast<std::uint8_t>(stack.layers().size());
-  if (!c.take(info<Bth>, Bth::size)) return done;
+  if (!c.take(base, Bth::size)) return done;
 
   // Separates the ICRC. A fragment does not contain the end of the datagram.
   constexpr std::uint32_t icrc_bytes = 4;
   if (!stack.fragment) {
     if (c.declared_end - c.at < icrc_bytes) {
-      stack.report({ParseError::Kind::malformed, &info<Bth>, bth_at, Bth::size + icrc_bytes, c.declared_end - bth_at,
+      stack.report({ParseError::Kind::malformed, &base, bth_at, Bth::size + icrc_bytes, c.declared_end - bth_at,
                     "too short for the ICRC"});
     } else {
       c.declared_end -= icrc_bytes;
@@ -77,15 +82,15 @@ Step decode_bth(Cursor& c) {
     }
   }
 
-  const Opcode& op = opcode(bth.get<"opcode">());
-  auto headers = op.extension_headers();
+  const MrcExtensions of_mrc = is_mrc ? extensions_of(View<MrcBth>(bth.data())) : MrcExtensions{};
+  auto headers = is_mrc ? of_mrc.list() : op.extension_headers();
   bool datagram = op.transport == Transport::ud;
   if (op.transport == Transport::rd && c.left() >= DcEth::size && DcEth::recognizes(c.here())) {
     if (!c.take(info<DcEth>, DcEth::size)) return done;
     while (!headers.empty() && (headers.front() == &info<Rdeth> || headers.front() == &info<Deth>))
       headers = headers.subspan(1);
   }
-  if (!op.known) {
+  if (!op.known && !is_mrc) {
     stack.report({ParseError::Kind::unknown, &info<Bth>, bth_at, 0, 0, "reserved opcode"});
     c.payload();
     return done;
@@ -97,7 +102,7 @@ Step decode_bth(Cursor& c) {
   const bool ends_here = !stack.fragment || stack.network == HeaderStack::none;
   if (const std::uint32_t pad = ends_here ? bth.get<"pad">() : 0U) {
     if (c.declared_end - c.at < pad) {
-      stack.report({ParseError::Kind::malformed, &info<Bth>, bth_at, 0, 0, "the pad count exceeds the payload"});
+      stack.report({ParseError::Kind::malformed, &base, bth_at, 0, 0, "the pad count exceeds the payload"});
     } else {
       c.declared_end -= pad;
       if (c.end >= c.declared_end + pad) stack.pad = {c.declared_end, pad};

@@ -16,6 +16,7 @@
 #include "dissectors/protocol/mac_control.hpp"
 #include "dissectors/protocol/mad.hpp"
 #include "dissectors/protocol/mpa.hpp"
+#include "dissectors/protocol/mrc.hpp"
 #include "dissectors/protocol/nvme.hpp"
 #include "dissectors/protocol/pm.hpp"
 #include "dissectors/protocol/rdmap.hpp"
@@ -69,6 +70,7 @@ constexpr auto header_rows = join(
     headers_of<Vxlan, Gre, Erspan2, Erspan3>(),
     headers_of<Lrh, Grh, Rwh>(),
     headers_of<Bth, Rdeth, Deth, Xrceth, Reth, AtomicEth, Aeth, AtomicAckEth, ImmDt, Ieth, Feth, Cnp, DcEth>(),
+    headers_of<MrcBth, Meth, Tseth, Seth, CcState, Neth, Peth, Erth, Eeth>(),
     headers_of<Mad, Rmpp, VendorMad, ClassPortInfo>(),
     headers_of<SmpLid, SmpDirected, SmpPath, SmpData, NodeDescription, NodeInfo, SwitchInfo,
                GuidInfo, PortInfo, PKeyTable, SmInfo, Notice>(),
@@ -101,17 +103,19 @@ struct Spelling {
 };
 // Spelling of words in C++ names, as in the specifications.
 constexpr Spelling words[] = {
-    {"Aeth", "AETH"},     {"Arp", "ARP"},     {"Bth", "BTH"},        {"Cm", "CM"},     {"Cnp", "CNP"},
-    {"Cqe", "CQE"},       {"Dc", "DC"},       {"Ddp", "DDP"},        {"Deth", "DETH"}, {"Erf", "ERF"},
-    {"Erspan", "ERSPAN"}, {"Eth", "ETH"},     {"Ethernet", "Ether"}, {"Feth", "FETH"}, {"Fpdu", "FPDU"},
-    {"Gre", "GRE"},       {"Grh", "GRH"},     {"Guid", "GUID"},      {"Icmp", "ICMP"}, {"Icmpv", "ICMPv"},
-    {"Ieth", "IETH"},     {"Io", "IO"},       {"Ipoib", "IPoIB"},    {"Ipv", "IPv"},   {"Iscsi", "iSCSI"},
-    {"Iser", "iSER"},     {"Lid", "LID"},     {"Lrh", "LRH"},        {"Mad", "MAD"},   {"Mc", "MC"},
-    {"Mpa", "MPA"},       {"Mss", "MSS"},     {"Nd", "ND"},          {"Nvme", "NVMe"}, {"Pm", "PM"},
-    {"Rdeth", "RDETH"},   {"Rdma", "RDMA"},   {"Rdmap", "RDMAP"},    {"Reth", "RETH"}, {"Rmpp", "RMPP"},
-    {"Rpc", "RPC"},       {"Rwh", "RWH"},     {"Sa", "SA"},          {"Sll", "SLL"},   {"Sm", "SM"},
-    {"Smb", "SMB"},       {"Smp", "SMP"},     {"Srp", "SRP"},        {"Tcp", "TCP"},   {"Udp", "UDP"},
-    {"Vlan", "VLAN"},     {"Vxlan", "VXLAN"}, {"Xrceth", "XRCETH"},
+    {"Aeth", "AETH"},      {"Arp", "ARP"},       {"Bth", "BTH"},       {"Cc", "CC"},     {"Cm", "CM"},
+    {"Cnp", "CNP"},        {"Cqe", "CQE"},       {"Dc", "DC"},         {"Ddp", "DDP"},   {"Deth", "DETH"},
+    {"Eeth", "EETH"},      {"Erf", "ERF"},       {"Erspan", "ERSPAN"}, {"Erth", "ERTH"}, {"Eth", "ETH"},
+    {"Ethernet", "Ether"}, {"Feth", "FETH"},     {"Fpdu", "FPDU"},     {"Gre", "GRE"},   {"Grh", "GRH"},
+    {"Guid", "GUID"},      {"Icmp", "ICMP"},     {"Icmpv", "ICMPv"},   {"Ieth", "IETH"}, {"Io", "IO"},
+    {"Ipoib", "IPoIB"},    {"Ipv", "IPv"},       {"Iscsi", "iSCSI"},   {"Iser", "iSER"}, {"Lid", "LID"},
+    {"Lrh", "LRH"},        {"Mad", "MAD"},       {"Mc", "MC"},         {"Meth", "METH"}, {"Mpa", "MPA"},
+    {"Mrc", "MRC"},        {"Mss", "MSS"},       {"Nd", "ND"},         {"Neth", "NETH"}, {"Nvme", "NVMe"},
+    {"Peth", "PETH"},      {"Pm", "PM"},         {"Rdeth", "RDETH"},   {"Rdma", "RDMA"}, {"Rdmap", "RDMAP"},
+    {"Reth", "RETH"},      {"Rmpp", "RMPP"},     {"Rpc", "RPC"},       {"Rwh", "RWH"},   {"Sa", "SA"},
+    {"Seth", "SETH"},      {"Sll", "SLL"},       {"Sm", "SM"},         {"Smb", "SMB"},   {"Smp", "SMP"},
+    {"Srp", "SRP"},        {"Tcp", "TCP"},       {"Tseth", "TSETH"},   {"Udp", "UDP"},   {"Vlan", "VLAN"},
+    {"Vxlan", "VXLAN"},    {"Xrceth", "XRCETH"},
 };
 // Enumerations whose type name differs from their title.
 constexpr Spelling phrases[] = {{"BTH opcode", "Opcode"}};

@@ -3,6 +3,7 @@
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/encode.hpp"
 #include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/mrc.hpp"
 #include "dissectors/protocol/options.hpp"
 #include "dissectors/protocol/tunnel.hpp"
 
@@ -11,7 +12,7 @@ namespace rdmawire {
 Step decode_udp(Cursor& c) {
   if (!c.need(info<Udp>, Udp::size)) return done;
   const View<Udp> udp(c.here());
-  const std::uint32_t length = udp.get<"length">();
+  const std::uint32_t length = udp.get<"length">(), udp_at = c.at;
   if (length != 0 && length < Udp::size)
     c.malformed(info<Udp>, "the length is shorter than the header", Udp::size, length);
   else if (length != 0 && !c.stack.fragment)
@@ -22,6 +23,14 @@ Step decode_udp(Cursor& c) {
   const std::uint16_t port = udp.get<"dst_port">();
   if (port == DecodeOptions::roce_v2_udp_port || (port == c.options.extra_roce_v2_port && port != 0)) {
     c.stack.wire = Wire::roce_v2;
+    return {decode_bth};
+  }
+  // Public implementations of MRC use this port. Other traffic to this port does not have the form of MRC
+  // packets.
+  if (port == mrc::transposed_port && c.left() >= MrcBth::size && MrcBth::recognizes(c)) {
+    c.stack.wire = Wire::roce_v2;
+    c.stack.report({ParseError::Kind::unknown, &info<Udp>, udp_at, 0, 0,
+                    "an MRC packet to port 4971: RoCEv2's port is 4791, and implementations of MRC differ"});
     return {decode_bth};
   }
   if (port == udp_port::vxlan) return {decode_vxlan};
@@ -69,7 +78,7 @@ void Udp::fill(FrameLayout& frame, std::size_t index) {
   HeaderValue& udp = frame.at(index);
   const HeaderInfo* next = frame.next(index);
   udp.fill("length", frame.bytes_from(index));
-  if (next == &info<Bth>) {
+  if (next && is_base_transport(*next)) {
     udp.fill("dst_port", DecodeOptions::roce_v2_udp_port);
     udp.fill("src_port", 0xc000);  // the first port of the dynamic range, which RoCEv2 senders use
     udp.fill("checksum", 0);       // none: the ICRC protects RoCEv2 packets

@@ -10,6 +10,7 @@
 #include "dissectors/protocol/icrc_cause.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/mac_control.hpp"
+#include "dissectors/protocol/mrc.hpp"
 #include "dissectors/protocol/opcode.hpp"
 #include "dissectors/wireshark/analysis_tree.hpp"
 #include "dissectors/wireshark/fields.hpp"
@@ -141,9 +142,9 @@ bool is_lower(const HeaderStack& stack, std::size_t layer) {
   if (stack.transport == HeaderStack::none) return stack.wire == Wire::none;
   const HeaderInfo* transport = stack.layers()[stack.transport].header;
   // Our tree shows the PDUs of TCP.
-  return transport == &info<Bth> ? layer < stack.transport && stack.layers()[layer].header != &info<Lrh> &&
-                                       stack.layers()[layer].header != &info<Grh>
-                                 : layer <= stack.transport;
+  return is_base_transport(*transport) ? layer < stack.transport && stack.layers()[layer].header != &info<Lrh> &&
+                                             stack.layers()[layer].header != &info<Grh>
+                                       : layer <= stack.transport;
 }
 
 void add_finding(packet_info* pinfo, proto_tree* tree, const Shown& shown, const ParseError& finding,

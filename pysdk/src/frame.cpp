@@ -12,6 +12,7 @@
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/mpa.hpp"
+#include "dissectors/protocol/mrc.hpp"
 #include "dissectors/protocol/registry.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/bytes.hpp"
@@ -104,7 +105,7 @@ Places places_of(FrameData& data) {
   };
   at.trailer = cut(static_cast<std::uint32_t>(values.trailer.size()));
   if (values.with_vcrc && has(info<Lrh>)) at.vcrc = cut(2);
-  if (values.with_icrc && has(info<Bth>))
+  if (values.with_icrc && (has(info<Bth>) || has(info<MrcBth>)))
     at.icrc = cut(4);
   else if (values.with_mpa_crc && has(info<Fpdu>))
     at.mpa_crc = cut(4);

@@ -79,6 +79,15 @@ __all__ = [
     "FETH",
     "CNP",
     "DCETH",
+    "MRCBTH",
+    "METH",
+    "TSETH",
+    "SETH",
+    "CCState",
+    "NETH",
+    "PETH",
+    "ERTH",
+    "EETH",
     "MAD",
     "RMPP",
     "VendorMAD",
@@ -196,6 +205,10 @@ __all__ = [
     "AETHSyndrome",
     "NAKCode",
     "FLUSHSelectivity",
+    "MRCOpcode",
+    "MRCPathState",
+    "MRCNACKReason",
+    "MRCEndpointOperation",
     "ManagementClass",
     "MADMethod",
     "SAStatus",
@@ -465,6 +478,10 @@ _MACControlOpcodeAny = _Field[MACControlOpcode | Any, SupportsIndex]
 _MADMethodAnyNone = _Field[MADMethod | Any | None, SupportsIndex]
 _MADMethodAny = _Field[MADMethod | Any, SupportsIndex]
 _MADStatusInvalidFieldsAny = _Field[MADStatusInvalidFields | Any, SupportsIndex]
+_MRCEndpointOperationAny = _Field[MRCEndpointOperation | Any, SupportsIndex]
+_MRCNACKReasonAny = _Field[MRCNACKReason | Any, SupportsIndex]
+_MRCOpcodeAny = _Field[MRCOpcode | Any, SupportsIndex]
+_MRCPathStateAny = _Field[MRCPathState | Any, SupportsIndex]
 _MTUCodeAny = _Field[MTUCode | Any, SupportsIndex]
 _ManagementClassAny = _Field[ManagementClass | Any, SupportsIndex]
 _NAKCodeAnyNone = _Field[NAKCode | Any | None, SupportsIndex]
@@ -1193,6 +1210,154 @@ class DCETH(Header):
     src_qp: _int
     opaque: _bytesBuffer
     def __new__(cls, *, kind: SupportsIndex = ..., src_qp: SupportsIndex = ..., opaque: Buffer = ...) -> Self: ...
+
+@final
+class MRCBTH(Header):
+    """Base Transport Header of MRC. OCP MRC 1.0 (two sources agree)."""
+
+    opcode: _MRCOpcodeAny
+    se: _int
+    migreq: _int
+    pad: _int
+    tver: _int
+    pkey: _int
+    variant: _int
+    dest_qp: _int
+    ack_request: _int
+    r: _int
+    rtx: _int
+    ts: _int
+    reserved: _int
+    psn: _int
+    def __new__(cls, *, opcode: SupportsIndex = ..., se: SupportsIndex = ..., migreq: SupportsIndex = ..., pad: SupportsIndex = ..., tver: SupportsIndex = ..., pkey: SupportsIndex = ..., variant: SupportsIndex = ..., dest_qp: SupportsIndex = ..., ack_request: SupportsIndex = ..., r: SupportsIndex = ..., rtx: SupportsIndex = ..., ts: SupportsIndex = ..., reserved: SupportsIndex = ..., psn: SupportsIndex = ...) -> Self: ...
+
+@final
+class METH(Header):
+    """Message ETH. OCP MRC 1.0 (two sources agree)."""
+
+    rqmsn: _int
+    msn: _int
+    def __new__(cls, *, rqmsn: SupportsIndex = ..., msn: SupportsIndex = ...) -> Self: ...
+
+@final
+class TSETH(Header):
+    """Requester Timestamp ETH. OCP MRC 1.0 (two sources agree)."""
+
+    timestamp: _int
+    tsr: _int
+    reserved: _int
+    format: _int
+    def __new__(cls, *, timestamp: SupportsIndex = ..., tsr: SupportsIndex = ..., reserved: SupportsIndex = ..., format: SupportsIndex = ...) -> Self: ...
+
+@final
+class SETH(Header):
+    """Selective Acknowledgement ETH. OCP MRC 1.0 (two sources agree)."""
+
+    type: _int
+    next_header: _int
+    path_state: _MRCPathStateAny
+    reserved: _int
+    probe_response: _int
+    reserved2: _int
+    ack_psn_offset: _int
+    entropy: _int
+    spdcid: _int
+    dpdcid: _int
+    reserved3: _int
+    cack_psn: _int
+    cc_type: _int
+    cc_flags: _int
+    mpr: _int
+    sack_offset: _int
+    bitmap: _int
+    def __new__(cls, *, type: SupportsIndex = ..., next_header: SupportsIndex = ..., path_state: SupportsIndex = ..., reserved: SupportsIndex = ..., probe_response: SupportsIndex = ..., reserved2: SupportsIndex = ..., ack_psn_offset: SupportsIndex = ..., entropy: SupportsIndex = ..., spdcid: SupportsIndex = ..., dpdcid: SupportsIndex = ..., reserved3: SupportsIndex = ..., cack_psn: SupportsIndex = ..., cc_type: SupportsIndex = ..., cc_flags: SupportsIndex = ..., mpr: SupportsIndex = ..., sack_offset: SupportsIndex = ..., bitmap: SupportsIndex = ...) -> Self: ...
+
+@final
+class CCState(Header):
+    """Congestion State. OCP MRC 1.0 (two sources agree)."""
+
+    timestamp: _int
+    reserved: _int
+    ooo_count: _int
+    restore_cwnd: _int
+    cwnd_penalty: _int
+    received: _int
+    def __new__(cls, *, timestamp: SupportsIndex = ..., reserved: SupportsIndex = ..., ooo_count: SupportsIndex = ..., restore_cwnd: SupportsIndex = ..., cwnd_penalty: SupportsIndex = ..., received: SupportsIndex = ...) -> Self: ...
+
+@final
+class NETH(Header):
+    """Negative Acknowledgement ETH. OCP MRC 1.0 (two sources agree)."""
+
+    type: _int
+    next_header: _int
+    reserved: _int
+    reason: _MRCNACKReasonAny
+    vendor_info: _int
+    entropy: _int
+    spdcid: _int
+    dpdcid: _int
+    reserved2: _int
+    nack_psn: _int
+    cc_type: _int
+    cc_flags: _int
+    reserved3: _int
+    timestamp: _int
+    def __new__(cls, *, type: SupportsIndex = ..., next_header: SupportsIndex = ..., reserved: SupportsIndex = ..., reason: SupportsIndex = ..., vendor_info: SupportsIndex = ..., entropy: SupportsIndex = ..., spdcid: SupportsIndex = ..., dpdcid: SupportsIndex = ..., reserved2: SupportsIndex = ..., nack_psn: SupportsIndex = ..., cc_type: SupportsIndex = ..., cc_flags: SupportsIndex = ..., reserved3: SupportsIndex = ..., timestamp: SupportsIndex = ...) -> Self: ...
+
+@final
+class PETH(Header):
+    """Reliability Probe ETH. OCP MRC 1.0 (two sources agree)."""
+
+    type: _int
+    next_header: _int
+    reserved: _int
+    reserved2: _int
+    vendor_info: _int
+    probe_id: _int
+    reserved3: _int
+    spdcid: _int
+    dpdcid: _int
+    timestamp: _int
+    tsr: _int
+    reserved4: _int
+    format: _int
+    def __new__(cls, *, type: SupportsIndex = ..., next_header: SupportsIndex = ..., reserved: SupportsIndex = ..., reserved2: SupportsIndex = ..., vendor_info: SupportsIndex = ..., probe_id: SupportsIndex = ..., reserved3: SupportsIndex = ..., spdcid: SupportsIndex = ..., dpdcid: SupportsIndex = ..., timestamp: SupportsIndex = ..., tsr: SupportsIndex = ..., reserved4: SupportsIndex = ..., format: SupportsIndex = ...) -> Self: ...
+
+@final
+class ERTH(Header):
+    """Endpoint Request ETH. OCP MRC 1.0 (two sources agree)."""
+
+    type: _int
+    next_header: _int
+    reserved: _int
+    operation: _MRCEndpointOperationAny
+    reserved2: _int
+    vendor_info: _int
+    port_status: _int
+    reserved3: _int
+    timestamp: _int
+    tsr: _int
+    reserved4: _int
+    format: _int
+    def __new__(cls, *, type: SupportsIndex = ..., next_header: SupportsIndex = ..., reserved: SupportsIndex = ..., operation: SupportsIndex = ..., reserved2: SupportsIndex = ..., vendor_info: SupportsIndex = ..., port_status: SupportsIndex = ..., reserved3: SupportsIndex = ..., timestamp: SupportsIndex = ..., tsr: SupportsIndex = ..., reserved4: SupportsIndex = ..., format: SupportsIndex = ...) -> Self: ...
+
+@final
+class EETH(Header):
+    """Endpoint Response ETH. OCP MRC 1.0 (two sources agree)."""
+
+    type: _int
+    next_header: _int
+    operation_bits: _int
+    operation_bits_first: _MRCEndpointOperationAny
+    operation_bits_second: _MRCEndpointOperationAny
+    reserved: _int
+    reserved2: _int
+    reserved3: _int
+    reserved4: _int
+    timestamp: _int
+    reserved5: _int
+    reserved6: _int
+    def __new__(cls, *, type: SupportsIndex = ..., next_header: SupportsIndex = ..., operation_bits: SupportsIndex = ..., operation_bits_first: SupportsIndex = ..., operation_bits_second: SupportsIndex = ..., reserved: SupportsIndex = ..., reserved2: SupportsIndex = ..., reserved3: SupportsIndex = ..., reserved4: SupportsIndex = ..., timestamp: SupportsIndex = ..., reserved5: SupportsIndex = ..., reserved6: SupportsIndex = ...) -> Self: ...
 
 @final
 class MAD(Header):
@@ -3169,6 +3334,38 @@ class NAKCode(IntEnum):
 class FLUSHSelectivity(IntEnum):
     REGION_RANGE = 0
     MEMORY_REGION = 1
+
+class MRCOpcode(IntEnum):
+    MRC_RDMA_WRITE_FIRST = 198
+    MRC_RDMA_WRITE_MIDDLE = 199
+    MRC_RDMA_WRITE_LAST = 200
+    MRC_RDMA_WRITE_LAST_WITH_IMMEDIATE = 201
+    MRC_RDMA_WRITE_ONLY = 202
+    MRC_RDMA_WRITE_ONLY_WITH_IMMEDIATE = 203
+    MRC_ACKNOWLEDGE = 209
+    MRC_ENDPOINT_REQUEST = 216
+    MRC_ENDPOINT_RESPONSE = 217
+    MRC_SACK = 220
+    MRC_NACK = 221
+    MRC_PROBE = 222
+
+class MRCPathState(IntEnum):
+    NONE = 0
+    SKIP_ONCE = 1
+    ALWAYS_SKIP = 2
+
+class MRCNACKReason(IntEnum):
+    TRIMMED = 1
+    TRIMMED_AT_THE_LAST_HOP = 2
+    NO_BITMAP = 6
+    NO_PACKET_BUFFER = 7
+    NO_RESOURCE = 10
+    PSN_OUT_OF_WINDOW = 11
+    UNEXPECTED_EVENT = 25
+
+class MRCEndpointOperation(IntEnum):
+    PORT_STATUS_UPDATE = 0
+    EV_PROBE = 1
 
 class ManagementClass(IntEnum):
     SUBNMGT_LID_ROUTED = 1
