@@ -10,6 +10,7 @@
 #include "conformance/cases/case.hpp"
 #include "conformance/coverage/exceptions.hpp"
 #include "conformance/coverage/seeded_fault.hpp"
+#include "conformance/device/mrc/exchange.hpp"
 #include "conformance/monitors/monitored.hpp"
 #include "conformance/rules/explain_rules.hpp"
 
@@ -49,6 +50,9 @@ std::vector<Coverage> coverage() {
     for (const std::string_view id : fault.broken)
       if (const Rule* rule = find_rule(id))
         all[static_cast<std::size_t>(rule - rules.data())].faults.push_back(fault.name);
+  for (const mrc::Fault& fault : mrc::faults)
+    if (const Rule* rule = find_rule(fault.rule))
+      all[static_cast<std::size_t>(rule - rules.data())].faults.push_back(fault.name);
   for (const UnitCheck& check : unit_checks()) all[check.rule.index()].unit = &check;
   for (const LeftOut& one : left_out()) all[one.rule.index()].without = &one;
   return all;

@@ -106,7 +106,7 @@ std::multiset<std::string> matches_of(const std::string& text, const std::string
 }
 
 const std::string an_id =
-    R"re("((?:roce|rc|bth|uc|ud|xrc|congestion|cm|qp|mpa|fpdu|ddp|rdmap|terminate)(?:\.[a-z0-9-]+){2,})")re";
+    R"re("((?:roce|rc|bth|uc|ud|xrc|congestion|cm|qp|mpa|fpdu|ddp|rdmap|terminate|mrc)(?:\.[a-z0-9-]+){2,})")re";
 
 // The list contains exactly the rules in the sources of the monitors.
 TEST(Monitored, ListMatchesSources) {

@@ -9,6 +9,7 @@
 #include "dissectors/protocol/icrc_cause.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/mrc.hpp"
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/tracking/transport_packet.hpp"
 
@@ -29,7 +30,8 @@ tracking::FlowKey flow_of_packet(const tracking::FlowKey& ports, bool datagram, 
 
 std::optional<tracking::FlowKey> flow_of(const tracking::Packet& packet) {
   const HeaderStack& stack = packet.stack;
-  if (stack.transport >= stack.layers().size() || stack.layers()[stack.transport].header != &info<Bth>) return {};
+  if (stack.transport >= stack.layers().size() || !is_base_transport(*stack.layers()[stack.transport].header))
+    return {};
   const auto ports = tracking::ports_of(stack);
   if (!ports) return {};
   const View<Bth> bth(stack.bytes.data() + stack.layers()[stack.transport].offset);
@@ -87,7 +89,8 @@ struct HeaderMonitor::HeaderPacketContext {
 void HeaderMonitor::add(const tracking::Packet& packet) {
   const HeaderStack& stack = packet.stack;
   const auto layers = stack.layers();
-  if (stack.transport >= layers.size() || layers[stack.transport].header != &info<Bth>) return;
+  if (stack.transport >= layers.size() || !is_base_transport(*layers[stack.transport].header)) return;
+  const bool is_mrc = layers[stack.transport].header == &info<MrcBth>;
   const View<Bth> bth(stack.bytes.data() + layers[stack.transport].offset);
   const Opcode& op = opcode(bth.get<"opcode">());
   static constexpr Layer no_layer{};
@@ -105,6 +108,9 @@ void HeaderMonitor::add(const tracking::Packet& packet) {
     check_udp(here);
     check_icrc(here);
   }
+  // IBTA leaves these opcodes to manufacturers, who can use the reserved bits. MRC: see MrcMonitor.
+  constexpr std::uint8_t manufacturer_opcodes = 0xc0;
+  if (is_mrc || op.value >= manufacturer_opcodes) return;
   check_bth(here);
   if (!op.known || op.transport == Transport::rd) return;  // unknown or vendor-specific headers follow
   check_extensions(here);

@@ -97,6 +97,19 @@ ResultCounters icrc(std::string_view rule, const Change& before, const Change& a
   return link.counts(rule);
 }
 
+TEST(HeaderMonitor, ReservedBitsOfManufacturersAreNotChecked) {
+  for (const std::uint8_t opcode : {0x18, 0xc0}) {
+    Watched link({.paired = false});
+    link.change = [&](std::uint8_t* bytes, std::size_t size) {
+      bytes[bth] = opcode;
+      bytes[bth + 8] |= 0x30;
+      return size;
+    };
+    link.a(a_send());
+    EXPECT_EQ(link.counts("HDR-034").violated, opcode < 0xc0 ? 1U : 0U) << int{opcode};
+  }
+}
+
 TEST(HeaderMonitor, ValidIcrcPasses) { EXPECT_EQ(icrc("HDR-014", nullptr, nullptr).passed, 1U); }
 
 TEST(HeaderMonitor, IcrcInWrongByteOrderIsAViolation) {

@@ -17,6 +17,7 @@ void Monitors::take(const tracking::Packet& packet) {
   }
   headers_.add(packet);
   cm_.add(packet);
+  mrc_.add(packet);
 }
 
 Monitors::Monitored& Monitors::monitor_of(std::uint64_t id) {

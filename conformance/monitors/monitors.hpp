@@ -11,6 +11,7 @@
 #include "conformance/monitors/evaluator.hpp"
 #include "conformance/monitors/header_monitor.hpp"
 #include "conformance/monitors/iwarp_monitor.hpp"
+#include "conformance/monitors/mrc_monitor.hpp"
 #include "dissectors/tracking/level.hpp"
 #include "dissectors/tracking/number_table.hpp"
 #include "dissectors/tracking/packet.hpp"
@@ -35,7 +36,8 @@ class Monitors final : public tracking::Sink {
       : options_(options),
         evaluator_(options.rules, options.violations),
         headers_(evaluator_, options_.assumptions.everywhere),
-        cm_(evaluator_, options_.assumptions, options.exchanges) {}
+        cm_(evaluator_, options_.assumptions, options.exchanges),
+        mrc_(evaluator_, options_.assumptions.everywhere) {}
 
   /// Checks a single packet.
   void take(const tracking::Packet& packet);
@@ -70,6 +72,7 @@ class Monitors final : public tracking::Sink {
     levels.push_back(evaluator_.level());
     levels.push_back(cm_.level());
     levels.push_back({used_.size() + dropped_queue_pairs_, options_.closed_queue_pairs});
+    levels.push_back(mrc_.level());
   }
 
  private:
@@ -81,6 +84,7 @@ class Monitors final : public tracking::Sink {
   Evaluator evaluator_;
   HeaderMonitor headers_;
   CmMonitor cm_;
+  MrcMonitor mrc_;
   /// A monitor and its part of bytes_.
   struct Monitored {
     std::unique_ptr<ConnectionMonitor> monitor;

@@ -50,7 +50,7 @@ Observation Report::observed() const {
 std::vector<RuleId> Report::watched() const {
   std::vector<RuleId> watched;
   for (const RuleId rule : monitored)
-    if (std::any_of(results.begin(), results.end(), [&](const CaseResult& result) {
+    if (rule->services != Services::mrc && std::any_of(results.begin(), results.end(), [&](const CaseResult& result) {
           return (result.of->family() == Family::iwarp) == contains(rule->services, Services::iwarp);
         }))
       watched.push_back(rule);

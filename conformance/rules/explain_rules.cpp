@@ -114,6 +114,7 @@ std::string rule_json(const Rule& rule) {
   add(Services::ud, "ud");
   add(Services::xrc, "xrc");
   add(Services::iwarp, "iwarp");
+  add(Services::mrc, "mrc");
   nlohmann::ordered_json clauses = nlohmann::ordered_json::array();
   for (const Clause& clause : rule.sources())
     clauses.push_back({{"document", clause.document},

@@ -64,6 +64,7 @@ enum class Services : std::uint8_t {
   connected = 11,   ///< RC, UC and XRC
   infiniband = 15,  ///< all services with a BTH
   iwarp = 16,
+  mrc = 32,
 };
 constexpr Services operator|(Services a, Services b) {
   return static_cast<Services>(static_cast<unsigned>(a) | static_cast<unsigned>(b));

@@ -28,6 +28,7 @@ static_assert(follows_catalog(ddp_rules, "DDP", 29));
 static_assert(follows_catalog(rdmap_rules, "RDM", 35));
 static_assert(follows_catalog(terminate_rules, "TRM", 18));
 static_assert(follows_catalog(rdmap_extension_rules, "EXT", 19));
+static_assert(follows_catalog(mrc_rules, "MRC", 37));
 
 namespace {
 
@@ -165,6 +166,7 @@ std::string to_string(Services services) {
   name(Services::ud, "UD");
   name(Services::xrc, "XRC");
   name(Services::iwarp, "iWARP");
+  name(Services::mrc, "MRC");
   return out;
 }
 

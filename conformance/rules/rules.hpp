@@ -13,6 +13,7 @@
 #include "conformance/rules/fpdu.hpp"
 #include "conformance/rules/headers.hpp"
 #include "conformance/rules/mpa.hpp"
+#include "conformance/rules/mrc.hpp"
 #include "conformance/rules/queue_pairs.hpp"
 #include "conformance/rules/rc_requester.hpp"
 #include "conformance/rules/rc_responder.hpp"
@@ -42,7 +43,7 @@ consteval auto join(const std::array<Rule, Sizes>&... groups) {
 /// Every rule, by group, in the order of the catalog.
 inline constexpr auto rules = detail::join(header_rules, rc_responder_rules, rc_requester_rules, uc_rules, ud_rules,
                                            xrc_rules, congestion_rules, queue_pair_rules, mpa_rules, fpdu_rules,
-                                           ddp_rules, rdmap_rules, terminate_rules, rdmap_extension_rules);
+                                           ddp_rules, rdmap_rules, terminate_rules, rdmap_extension_rules, mrc_rules);
 
 /// A group of rules with a common alias prefix.
 struct Group {
@@ -85,6 +86,7 @@ inline constexpr auto groups = detail::lay_out(std::to_array<Group>({
     {"RDM", "RDMAP operations and streams", rdmap_rules.size()},
     {"TRM", "The Terminate message", terminate_rules.size()},
     {"EXT", "RFC 7306: immediate data and atomics", rdmap_extension_rules.size()},
+    {"MRC", "MRC, Multipath Reliable Connection", mrc_rules.size()},
 }));
 
 /// Reference to an existing rule: an unknown id is a compile-time error.

@@ -93,21 +93,26 @@ struct MrcBth {
   static constexpr std::string_view kind = "opcode";
   static constexpr std::size_t size = 12;
   static constexpr std::array fields{
-      field("opcode", 0, 8, "operation, and position in its message").of(mrc_opcode_names),
+      field("opcode", 0, 8, "operation, and position in its message")
+          .of(mrc_opcode_names)
+          .alias("infiniband.bth.opcode"),
       // IBTA's order. Public implementations of MRC write M before SE.
-      field("se", 8, 1, "solicited event, at its place in IBTA's BTH").in(mrc::conflicting),
-      field("migreq", 9, 1, "path migration state, at its place in IBTA's BTH").in(mrc::conflicting),
-      field("pad", 10, 2, "bytes of padding after the payload").computed(),
-      field("tver", 12, 4, "transport header version: 0"),
-      field("pkey", 16, 16, "partition key").hex(),
+      field("se", 8, 1, "solicited event, at its place in IBTA's BTH").in(mrc::conflicting).alias("infiniband.bth.se"),
+      field("migreq", 9, 1, "path migration state, at its place in IBTA's BTH")
+          .in(mrc::conflicting)
+          .alias("infiniband.bth.m"),
+      field("pad", 10, 2, "bytes of padding after the payload").alias("infiniband.bth.padcnt").computed(),
+      field("tver", 12, 4, "transport header version: 0").alias("infiniband.bth.tver"),
+      field("pkey", 16, 16, "partition key").hex().alias("infiniband.bth.p_key"),
       field("variant", 32, 8, "bits that the ICRC does not cover").hex().in(mrc::agreed),
-      field("dest_qp", 40, 24, "destination queue pair (2: the endpoint)").hex(),
-      field("ack_request", 64, 1, "A: the sender requests an acknowledgement"),
+      field("dest_qp", 40, 24, "destination queue pair (2: the endpoint)").hex().alias("infiniband.bth.destqp"),
+      field("ack_request", 64, 1, "A: the sender requests an acknowledgement").alias("infiniband.bth.a"),
       field("r", 65, 1, "R: two sources place it here, and no source explains it").in(mrc::conflicting),
       field("rtx", 66, 1, "RTX: the packet is a retransmission").in(mrc::conflicting),
       field("ts", 67, 1, "TS: a TSETH follows the METH").computed(),
       reserved("reserved", 68, 4),
-      field("psn", 72, 24, "packet sequence number, modulo 2^24. Endpoint operations: identifier of the request"),
+      field("psn", 72, 24, "packet sequence number, modulo 2^24. Endpoint operations: identifier of the request")
+          .alias("infiniband.bth.psn"),
   };
   static void fill(FrameLayout& frame, std::size_t index);
   /// True if the BTH at the cursor and the bytes after it have the form of an MRC packet. Other manufacturers can use

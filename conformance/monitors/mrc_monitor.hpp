@@ -1,0 +1,94 @@
+#pragma once
+/// Monitor of MRC: rules of single packets, and rules that need the WRITEs of a QP and their SACKs and NACKs.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "conformance/monitors/evaluator.hpp"
+#include "dissectors/tracking/level.hpp"
+#include "dissectors/tracking/packet.hpp"
+
+namespace rdmawire::conformance {
+
+/// Bounded: at most `flows` QPs, each with the latest `remembered` PSNs.
+class MrcMonitor {
+ public:
+  static constexpr std::size_t default_flows = 1U << 12, remembered = 1024, requests = 4096;
+
+  /// `complete`: the capture contains all packets as sent.
+  MrcMonitor(Evaluator& evaluator, bool complete, std::size_t flows = default_flows)
+      : evaluator_(evaluator), complete_(complete), most_flows_(flows) {}
+
+  /// Handles an MRC packet. Ignores others.
+  void add(const tracking::Packet& packet);
+
+  [[nodiscard]] tracking::Level level() const { return {flows_.size() + dropped_, most_flows_}; }
+
+ private:
+  /// A WRITE packet, by PSN.
+  struct Sent {
+    std::uint64_t frame = 0;
+    std::uint64_t address = 0;
+    std::uint32_t psn = 0, key = 0, payload = 0;
+    std::array<std::uint32_t, 2> entropy{};    ///< of the last two transmissions, flow label first
+    std::array<std::uint16_t, 2> timestamp{};  ///< the same
+    std::uint16_t msn = 0, rqmsn = 0;
+    std::uint8_t opcode = 0;
+    bool known = false, stamped = false, rejected = false;
+    bool flagged = false;      ///< a captured transmission has RTX
+    bool unprotected = false;  ///< trimmed: without the ICRC, its fields are unreliable
+    std::uint32_t transmissions = 0;
+    std::uint32_t rejected_entropy = 0;
+  };
+  /// The WRITEs to one QP.
+  struct Flow {
+    std::vector<Sent> sent = std::vector<Sent>(remembered);
+    std::uint32_t highest = 0;  ///< PSN
+    bool started = false;
+    std::uint32_t dest_qp = 0;
+    std::uint32_t packets = 0, first_entropy = 0;  ///< of the current group of WRITEs
+    bool sprayed = false;
+    std::uint8_t dscp = 0;
+    std::uint16_t immediate_rqmsn = 0, immediate_msn = 0;  ///< of the latest WRITE with Immediate
+    bool immediate_seen = false;
+    std::vector<std::uint16_t> probes{};  ///< identifiers, the latest
+    bool probed = false;
+    std::uint64_t frame = 0;  ///< the latest WRITE
+
+    Sent& at(std::uint32_t psn) { return sent[psn % remembered]; }
+    Sent* find(std::uint32_t psn) {
+      Sent& one = at(psn);
+      return one.known && one.psn == psn ? &one : nullptr;
+    }
+  };
+  struct Seen;
+
+  Flow* flow_of_feedback(const Seen& seen, std::uint32_t first_qp, std::uint32_t second_qp);
+  Flow& flow_of_writes(const Seen& seen);
+  void check_headers(const Seen& seen);
+  void check_write(const Seen& seen);
+  void check_retransmission(const Seen& seen, Flow& flow, Sent& before, const Sent& now);
+  void check_neighbors(const Seen& seen, const Sent& before, const Sent& after);
+  void check_spray(const Seen& seen, Flow& flow, std::uint32_t entropy);
+  void check_sack(const Seen& seen);
+  void check_nack(const Seen& seen);
+  void check_probe(const Seen& seen);
+  void check_endpoint(const Seen& seen);
+  void check_class(const Seen& seen, const Flow& flow);
+
+  Evaluator& evaluator_;
+  const bool complete_;
+  const std::size_t most_flows_;
+  std::uint64_t dropped_ = 0;
+  struct KeyHash {
+    std::size_t operator()(const tracking::FlowKey& key) const { return key.hash(); }
+  };
+  std::unordered_map<tracking::FlowKey, Flow, KeyHash> flows_;  // number: low 16 bits of the destination QP
+  /// Identifiers of endpoint requests by port pair, the latest.
+  std::unordered_map<tracking::FlowKey, std::vector<std::uint16_t>, KeyHash> requests_;
+};
+
+}  // namespace rdmawire::conformance
