@@ -183,9 +183,10 @@ class Run {
   }
 
   [[nodiscard]] bool fails(const Path& path) const {
-    return options_.disturbed && &path == &path_[failing_path] && now_ >= path_fails && now_ < path_recovers;
+    return options_.disturbed && options_.path_fails && &path == &path_[failing_path] && now_ >= path_fails &&
+           now_ < path_recovers;
   }
-  std::int64_t delay_of(const Entropy& entropy) const { return 3 * microsecond + (entropy.port & 7) * 450; }
+  std::int64_t delay_of(const Entropy& entropy) const { return 3 * microsecond + (entropy.port & 7) * 1450; }
 
   void transmit() {
     std::size_t index = packets_.size();
@@ -278,7 +279,8 @@ class Run {
     if (received_.insert(index).second) received_bytes_ += packets_[index].bytes + 40;
     while (received_.contains(expected_)) ++expected_;
     const DataPacket& p = packets_[index];
-    if (p.ends || again || fate == Fate::marked || ++since_sack_ >= 3)
+    const bool late = *received_.rbegin() != index;
+    if (p.ends || again || late || fate == Fate::marked || ++since_sack_ >= 3)
       acknowledge_selectively(index, entropy, stamp, fate == Fate::marked, 0);
     complete();
   }

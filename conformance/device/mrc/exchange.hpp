@@ -58,7 +58,8 @@ struct ExchangeOptions {
   std::uint64_t seed = 1;
   std::uint32_t messages = 24;
   const Fault* fault = nullptr;
-  bool disturbed = true;  ///< the network marks, trims and loses packets, and a path fails and recovers
+  bool disturbed = true;   ///< the network marks and trims packets
+  bool path_fails = true;  ///< if disturbed: a path loses all packets for some time
 };
 
 /// A frame at the capture point, the responder's port.
