@@ -1,5 +1,7 @@
 #include "dissectors/protocol/infiniband.hpp"
 
+#include <optional>
+
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/encode.hpp"
 #include "dissectors/protocol/ethernet.hpp"
@@ -82,8 +84,9 @@ Step decode_bth(Cursor& c) {
     }
   }
 
-  const MrcExtensions of_mrc = is_mrc ? extensions_of(View<MrcBth>(bth.data())) : MrcExtensions{};
-  auto headers = is_mrc ? of_mrc.list() : op.extension_headers();
+  auto headers = op.extension_headers();
+  std::optional<MrcExtensions> of_mrc;
+  if (is_mrc) headers = of_mrc.emplace(extensions_of(View<MrcBth>(bth.data()))).list();
   bool datagram = op.transport == Transport::ud;
   if (op.transport == Transport::rd && c.left() >= DcEth::size && DcEth::recognizes(c.here())) {
     if (!c.take(info<DcEth>, DcEth::size)) return done;

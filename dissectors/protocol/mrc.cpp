@@ -109,7 +109,8 @@ bool MrcBth::recognizes(const Cursor& c) {
   const MrcOpcode& op = mrc_opcode(bth.get<"opcode">());
   if (!op.known || bth.get<"tver">() != 0 || c.stack.fragment) return false;
   std::uint32_t headers = MrcBth::size, reth = 0;
-  for (const HeaderInfo* header : extensions_of(bth).list()) {
+  const MrcExtensions extensions = extensions_of(bth);
+  for (const HeaderInfo* header : extensions.list()) {
     if (header == &info<Reth>) reth = headers;
     headers += header->size;
   }
