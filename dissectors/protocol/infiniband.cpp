@@ -1,6 +1,6 @@
 #include "dissectors/protocol/infiniband.hpp"
 
-#include <optional>
+#include <type_traits>
 
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/encode.hpp"
@@ -56,15 +56,16 @@ Step decode_grh(Cursor& c) {
   return done;
 }
 
-Step decode_bth(Cursor& c) {
-  if (!c.need(info<Bth>, Bth::size)) return done;
+namespace {
+
+// Decodes a packet whose BTH, at the cursor, has been checked with need(). `Base` is Bth or MrcBth.
+template <class Base>
+Step decode_base_transport(Cursor& c, const Opcode& op) {
+  constexpr bool is_mrc = std::is_same_v<Base, MrcBth>;
+  constexpr const HeaderInfo& base = info<Base>;
   HeaderStack& stack = c.stack;
   const View<Bth> bth(c.here());
   const std::uint32_t bth_at = c.at;
-  const Opcode& op = opcode(bth.get<"opcode">());
-  // MRC uses opcodes that IBTA leaves to manufacturers.
-  const bool is_mrc = !op.known && stack.wire == Wire::roce_v2 && MrcBth::recognizes(c);
-  const HeaderInfo& base = is_mrc ? info<MrcBth> : info<Bth>;
   stack.transport = static_cast<std::uint8_t>(stack.layers().size());
   if (!c.take(base, Bth::size)) return done;
 
@@ -85,15 +86,18 @@ Step decode_bth(Cursor& c) {
   }
 
   auto headers = op.extension_headers();
-  std::optional<MrcExtensions> of_mrc;
-  if (is_mrc) headers = of_mrc.emplace(extensions_of(View<MrcBth>(bth.data()))).list();
-  bool datagram = op.transport == Transport::ud;
+  MrcExtensions of_mrc;
+  if constexpr (is_mrc) {
+    of_mrc = extensions_of(View<MrcBth>(bth.data()));
+    headers = of_mrc.list();
+  }
+  const bool datagram = op.transport == Transport::ud;
   if (op.transport == Transport::rd && c.left() >= DcEth::size && DcEth::recognizes(c.here())) {
     if (!c.take(info<DcEth>, DcEth::size)) return done;
     while (!headers.empty() && (headers.front() == &info<Rdeth> || headers.front() == &info<Deth>))
       headers = headers.subspan(1);
   }
-  if (!op.known && !is_mrc) {
+  if (!is_mrc && !op.known) {
     stack.report({ParseError::Kind::unknown, &info<Bth>, bth_at, 0, 0, "reserved opcode"});
     c.payload();
     return done;
@@ -116,6 +120,16 @@ Step decode_bth(Cursor& c) {
   if (datagram && bth.get<"dest_qp">() <= 1) return {decode_mad};
   c.payload();
   return done;
+}
+
+}  // namespace
+
+Step decode_bth(Cursor& c) {
+  if (!c.need(info<Bth>, Bth::size)) return done;
+  const Opcode& op = opcode(View<Bth>(c.here()).get<"opcode">());
+  // MRC uses opcodes that IBTA leaves to manufacturers.
+  if (!op.known && c.stack.wire == Wire::roce_v2 && MrcBth::recognizes(c)) return decode_base_transport<MrcBth>(c, op);
+  return decode_base_transport<Bth>(c, op);
 }
 
 void Lrh::fill(FrameLayout& frame, std::size_t index) {
