@@ -31,23 +31,6 @@ PacketClass class_of(const Opcode& opcode, std::uint32_t dest_qp) {
   }
 }
 
-/// RDMA payload bytes on the wire, estimated for truncated packets.
-std::uint64_t payload_of(const tracking::Packet& packet) {
-  const HeaderStack& stack = packet.stack;
-  if (stack.wire == Wire::iwarp || !packet.pdus.empty()) {
-    std::uint64_t bytes = 0;
-    for (const tracking::Pdu& pdu : packet.pdus) bytes += pdu.stack.payload.length;
-    return bytes;
-  }
-  std::uint64_t bytes = stack.payload.length;
-  // Count the bytes that the capture truncated as payload, except for the ICRC.
-  if (stack.cut && stack.icrc.length == 0 && stack.wire_length > stack.bytes.size()) {
-    const std::uint64_t missing = stack.wire_length - stack.bytes.size();
-    bytes += missing - std::min<std::uint64_t>(missing, 4);
-  }
-  return bytes;
-}
-
 }  // namespace
 
 std::string_view to_string(Phase phase) {
@@ -203,86 +186,129 @@ Analysis::Analysis(const AnalysisOptions& options)
       connection_rows_(options.connections),
       events_(tracking::event_kinds, TopN<Event, EarlierEvent>(options.events_of_a_kind)) {}
 
-void Analysis::add(const tracking::Packet& packet) {
+std::uint64_t payload_of(const tracking::Packet& packet) {
   const HeaderStack& stack = packet.stack;
-  ++packets;
-  bytes += stack.wire_length;
-  // TCP headers do not identify iWARP, but its PDUs do.
-  ++wires[static_cast<std::size_t>(packet.pdus.empty() ? stack.wire : Wire::iwarp)];
-  truncated_packets += stack.cut;
-  first_time = std::min(first_time, packet.time_ns);
-  last_time = std::max(last_time, packet.time_ns);
-  Series::Step& step = series.at(packet.time_ns);
-  ++step.packets;
-
-  const auto layers = stack.layers();
-  if (stack.network >= layers.size() && stack.wire == Wire::none) {
-    if (layers.size() > 1) add_pause(packet);
-    return;
+  if (stack.wire == Wire::iwarp || !packet.pdus.empty()) {
+    std::uint64_t bytes = 0;
+    for (const tracking::Pdu& pdu : packet.pdus) bytes += pdu.stack.payload.length;
+    return bytes;
   }
-  if (stack.wire == Wire::none && packet.pdus.empty()) return;  // no RDMA
-  std::uint32_t qp = UINT32_MAX;
-  auto packet_class = PacketClass::other;
-  std::uint64_t payload = 0;
+  std::uint64_t bytes = stack.payload.length;
+  // Count the bytes that the capture truncated as payload, except for the ICRC.
+  if (stack.cut && stack.icrc.length == 0 && stack.wire_length > stack.bytes.size()) {
+    const std::uint64_t missing = stack.wire_length - stack.bytes.size();
+    bytes += missing - std::min<std::uint64_t>(missing, 4);
+  }
+  return bytes;
+}
+
+PacketFacts PacketFacts::of(const tracking::TransportPacket& packet, std::uint64_t payload) {
+  PacketFacts facts;
+  facts.number = packet.frame;
+  facts.time = packet.time;
+  facts.flow = FlowKey{packet.from, packet.to, 0};
+  facts.payload = payload;
+  facts.wire_length = packet.wire_bytes;
+  facts.qp = packet.dest_qp;
+  facts.source_port = packet.source_port;
+  facts.traffic_class = packet.traffic_class;
+  facts.wire = packet.wire;
+  facts.packet_class = class_of(*packet.op, packet.dest_qp);
+  facts.has_traffic_class = true;
+  return facts;
+}
+
+PacketFacts PacketFacts::of(const tracking::Packet& packet) {
+  const HeaderStack& stack = packet.stack;
+  PacketFacts facts;
+  facts.number = packet.number;
+  facts.time = packet.time_ns;
+  facts.wire_length = stack.wire_length;
+  // TCP headers do not identify iWARP, but its PDUs do.
+  facts.wire = packet.pdus.empty() ? stack.wire : Wire::iwarp;
+  facts.truncated = stack.cut;
+  const auto layers = stack.layers();
+  facts.pause = stack.network >= layers.size() && stack.wire == Wire::none && layers.size() > 1;
+  if (facts.wire == Wire::none) return facts;  // no RDMA
+
   const Layer* transport = stack.transport < layers.size() ? &layers[stack.transport] : nullptr;
   if (transport && transport->header == &info<Bth>) {
     const View<Bth> bth(stack.bytes.data() + transport->offset);
-    qp = bth.get<"dest_qp">();
-    packet_class = class_of(opcode(bth.get<"opcode">()), qp);
-    payload = payload_of(packet);
-    step.cnps += packet_class == PacketClass::cnp;
+    facts.qp = bth.get<"dest_qp">();
+    facts.packet_class = class_of(opcode(bth.get<"opcode">()), facts.qp);
+    facts.payload = payload_of(packet);
+    // In RoCEv2, the UDP header directly precedes the BTH.
+    if (stack.wire == Wire::roce_v2)
+      facts.source_port = static_cast<std::uint16_t>(load_be<2>(stack.bytes.data() + transport->offset - Udp::size));
   } else if (stack.wire == Wire::iwarp || !packet.pdus.empty()) {
-    payload = payload_of(packet);
-    packet_class = packet.pdus.empty() ? PacketClass::other : PacketClass::data;
+    facts.payload = payload_of(packet);
+    facts.packet_class = packet.pdus.empty() ? PacketClass::other : PacketClass::data;
   }
-  step.payload_bytes += payload;
-
   if (stack.network < layers.size()) {
     const Layer& network = layers[stack.network];
     const std::uint8_t* at = stack.bytes.data() + network.offset;
-    const auto traffic_class =
-        network.header == &info<Ipv4> ? at[1] : static_cast<std::uint8_t>(at[0] << 4 | at[1] >> 4);
-    const unsigned ecn = traffic_class & 3;
-    ++classes[traffic_class >> 2][ecn][static_cast<std::size_t>(packet_class)];
+    facts.has_traffic_class = true;
+    facts.traffic_class = network.header == &info<Ipv4> ? at[1] : static_cast<std::uint8_t>(at[0] << 4 | at[1] >> 4);
+  }
+  using Status = CrcCheck::Status;
+  const auto note = [&](const CrcCheck& crc) {
+    facts.crc_bad |= crc.status == Status::bad;
+    facts.crc_checked |= crc.status == Status::bad || crc.status == Status::good;
+  };
+  note(packet.icrc);
+  note(packet.vcrc);
+  for (const tracking::Pdu& pdu : packet.pdus) note(pdu.crc);
+  facts.flow = tracking::ports_of(stack);
+  return facts;
+}
+
+void Analysis::add(const PacketFacts& packet) {
+  ++packets;
+  bytes += packet.wire_length;
+  ++wires[static_cast<std::size_t>(packet.wire)];
+  truncated_packets += packet.truncated;
+  first_time = std::min(first_time, packet.time);
+  last_time = std::max(last_time, packet.time);
+  Series::Step& step = series.at(packet.time);
+  ++step.packets;
+  if (packet.wire == Wire::none) return;  // no RDMA
+  step.cnps += packet.packet_class == PacketClass::cnp;
+  step.payload_bytes += packet.payload;
+  if (packet.has_traffic_class) {
+    const unsigned ecn = packet.traffic_class & 3;
+    ++classes[packet.traffic_class >> 2][ecn][static_cast<std::size_t>(packet.packet_class)];
     step.ecn_marked += ecn == 3;
   }
+  crcs_checked += packet.crc_checked;
+  crcs_bad += packet.crc_bad;
 
-  bool bad = packet.icrc.status == CrcCheck::Status::bad || packet.vcrc.status == CrcCheck::Status::bad;
-  bool checked = bad || packet.icrc.status == CrcCheck::Status::good || packet.vcrc.status == CrcCheck::Status::good;
-  for (const tracking::Pdu& pdu : packet.pdus) {
-    bad |= pdu.crc.status == CrcCheck::Status::bad;
-    checked |= pdu.crc.status == CrcCheck::Status::bad || pdu.crc.status == CrcCheck::Status::good;
-  }
-  crcs_checked += checked;
-  crcs_bad += bad;
-
-  const auto flow = tracking::ports_of(stack);
-  if (!flow) return;
-  TalkerRow* talker = talkers_.at(*flow);
+  if (!packet.flow) return;
+  const FlowKey& flow = *packet.flow;
+  TalkerRow* talker = talkers_.at(flow);
   if (!talker) return;
   ++talker->packets;
-  talker->bytes += stack.wire_length;
-  talker->payload_bytes += payload;
-  if (bad) {
+  talker->bytes += packet.wire_length;
+  talker->payload_bytes += packet.payload;
+  if (packet.crc_bad) {
     if (talker->crc_bad == 0 || packet.number < talker->first_crc_bad) talker->first_crc_bad = packet.number;
     ++talker->crc_bad;
   }
+  const std::uint32_t qp = packet.qp;
   if (qp == UINT32_MAX) return;
   LastPort* known = nullptr;
   if (qp != talker->last_qp) {
     talker->last_qp = qp;
     const std::size_t before = flow_queue_pairs_.rows().size();
-    known = flow_queue_pairs_.at({queue_pair_id(*flow, qp)});
+    known = flow_queue_pairs_.at({queue_pair_id(flow, qp)});
     talker->queue_pairs += flow_queue_pairs_.rows().size() != before;
   }
-  if (stack.wire != Wire::roce_v2) return;
-  // In RoCEv2, the UDP header directly precedes the BTH.
-  const std::uint32_t port = load_be<2>(stack.bytes.data() + transport->offset - Udp::size);
+  if (packet.wire != Wire::roce_v2) return;
+  const std::uint32_t port = packet.source_port;
   if (port == talker->last_port) return;
   talker->last_port = port;
   if (known && known->port == port) return;
   const std::uint64_t overflow = flow_ports_.overflow();
-  talker->source_ports += flow_ports_.insert(flow->with(std::uint64_t{2} << 32 | port).hash());
+  talker->source_ports += flow_ports_.insert(flow.with(std::uint64_t{2} << 32 | port).hash());
   if (known && flow_ports_.overflow() == overflow) known->port = port;
 }
 

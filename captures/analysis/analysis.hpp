@@ -20,6 +20,7 @@
 #include "dissectors/tracking/connection.hpp"
 #include "dissectors/tracking/level.hpp"
 #include "dissectors/tracking/packet.hpp"
+#include "dissectors/tracking/transport_packet.hpp"
 
 namespace rdmawire::captures::analysis {
 
@@ -195,6 +196,28 @@ class Incast {
   std::uint64_t merged_overflow_ = 0;
 };
 
+/// The properties of a packet that Analysis counts.
+struct PacketFacts {
+  std::uint64_t number = 0;
+  std::int64_t time = 0;
+  std::optional<FlowKey> flow;     ///< the addresses, if it has any
+  std::uint64_t payload = 0;       ///< bytes of RDMA payload on the wire
+  std::uint32_t wire_length = 0;   ///< bytes
+  std::uint32_t qp = UINT32_MAX;   ///< destination QP (UINT32_MAX: no BTH)
+  std::uint16_t source_port = 0;   ///< UDP source port (only for RoCEv2 with BTH)
+  std::uint8_t traffic_class = 0;  ///< DSCP and ECN, if has_traffic_class
+  Wire wire = Wire::none;
+  PacketClass packet_class = PacketClass::other;
+  bool has_traffic_class = false, truncated = false, crc_checked = false, crc_bad = false;
+  bool pause = false;  ///< may be a pause frame
+
+  static PacketFacts of(const tracking::Packet& packet);
+  /// Of a packet of RoCE from its fields. `payload`: as above.
+  static PacketFacts of(const tracking::TransportPacket& packet, std::uint64_t payload);
+};
+/// RDMA payload bytes of a packet on the wire, estimated for truncated packets.
+std::uint64_t payload_of(const tracking::Packet& packet);
+
 /// Collects statistics from dissected packets and from the tracker. Analyses of disjoint sets of endpoint pairs merge
 /// to the analysis of all pairs, unless a table overflowed. The options bound the memory. Every part must number frames
 /// as in the complete capture.
@@ -205,11 +228,20 @@ class Analysis final : public tracking::Sink {
   Analysis& operator=(Analysis&&) noexcept = default;
 
   /// Counts a packet, independently of the tracker.
-  void add(const tracking::Packet& packet);
+  void add(const tracking::Packet& packet) {
+    const PacketFacts facts = PacketFacts::of(packet);
+    add(facts);
+    if (facts.pause) add_pause(packet);
+  }
+  /// The same in two steps. add_pause() is only for packets with PacketFacts::pause.
+  void add(const PacketFacts& packet);
+  void add_pause(const tracking::Packet& packet);
   /// Identifies a destination queue pair for fetch_slot() and fetch_row(), which prefetch the memory that add() uses.
   static std::uint64_t queue_pair_id(const FlowKey& ports, std::uint32_t qp) {
     return ports.with(std::uint64_t{1} << 32 | qp).hash();
   }
+  /// Returns whether prefetching is useful: false if the queue pairs fit into the cache.
+  [[nodiscard]] bool worth_fetching() const { return flow_queue_pairs_.rows().size() >= 256; }
   void fetch_slot(std::uint64_t queue_pair_id) const { flow_queue_pairs_.fetch_slot({queue_pair_id}); }
   void fetch_row(std::uint64_t queue_pair_id) const { flow_queue_pairs_.fetch_row({queue_pair_id}); }
   void message(const Connection& connection, const Message& message) override;
@@ -299,7 +331,6 @@ class Analysis final : public tracking::Sink {
     friend bool operator==(const AddressKey&, const AddressKey&) = default;
     [[nodiscard]] std::uint64_t hash() const { return FlowKey{address, {}, 0}.hash(); }
   };
-  void add_pause(const tracking::Packet& packet);
   void add_latency(MessageKind kind, std::size_t size_class, Phase phase, std::int64_t ns);
   void add_queue_pair(const tracking::ConnectionEnd& end);
   ConnectionEvents& events_of_connection(const Connection* connection);

@@ -647,6 +647,7 @@ TEST(Run, ResultIsIndependentOfThreads) {
   std::string one;
   for (const unsigned threads : {1U, 2U, 3U}) {
     options.threads = threads;
+    options.parallel_from = 0;
     // All samples, compressed or not, support repeated reading.
     const RunResult result = run(options);
     EXPECT_TRUE(result.errors.empty());

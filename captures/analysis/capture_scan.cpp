@@ -125,6 +125,7 @@ CaptureScan::CaptureScan(const ScanOptions& options, std::vector<std::string>& e
     file.name = name;
     file.seekable = is_regular(name);
     file.reader = std::move(*reader);
+    if (file.seekable) file.bytes = file.reader->file_size();
     file.first_next = file.reader->next(file.first);
     if (file.first_next == Next::record) file.first_time = file.first.time;
     files_.push_back(std::move(file));
@@ -143,6 +144,12 @@ unsigned CaptureScan::shards(unsigned threads) {
 
 bool CaptureScan::seekable() const {
   return std::all_of(files_.begin(), files_.end(), [](const OpenFile& file) { return file.seekable; });
+}
+
+bool CaptureScan::large() const {
+  std::uint64_t bytes = 0;
+  for (const OpenFile& file : files_) bytes += file.bytes;
+  return seekable() && bytes >= options_.parallel_from;
 }
 
 void CaptureScan::divide(unsigned shards, const std::function<void(unsigned)>& work) {
@@ -186,7 +193,7 @@ void CaptureScan::through(FrameConsumer& taker, bool first, Input& input, std::v
         overlaps.packet(record.time);
         if (window.has(record.time, frame)) taker.add(record, frame, stays);
         if ((frame & 0xfff) == 0) {
-          if (taker.gives_up()) return;
+          if (taker.gives_up()) return taker.abandon();
           if (options_.stop && options_.stop->load(std::memory_order_relaxed)) return taker.drain();
           if (first && options_.progress)
             options_.progress(frame, reader->position(), reader->file_size(), reader->name());
@@ -197,6 +204,9 @@ void CaptureScan::through(FrameConsumer& taker, bool first, Input& input, std::v
     } catch (const std::bad_alloc&) {
       taker.out_of_memory();
       exhausted = true;
+    } catch (...) {
+      taker.abandon();
+      throw;
     }
     if (!first) {
       if (exhausted) return;

@@ -33,6 +33,9 @@ struct ScanOptions {
   /// Called periodically with: packets so far, bytes read of this file, its size (0: unknown), its name.
   std::function<void(std::uint64_t, std::uint64_t, std::uint64_t, const std::string&)> progress;
   const std::atomic<bool>* stop = nullptr;  ///< if set to true, reading ends as at the end of the capture
+  /// Files with fewer bytes together, and the first bytes of streams, are processed by one thread, because starting
+  /// threads takes longer.
+  std::uint64_t parallel_from = std::uint64_t{4} << 20;
 };
 
 /// Detects files that were recorded at the same time. Consecutive files of one capture may overlap by a few packets, so
@@ -75,6 +78,8 @@ class FrameConsumer {
   virtual void drain() {}
   /// Called periodically. If it returns true, reading ends, because the result will not be used.
   virtual bool gives_up() { return false; }
+  /// The bytes of earlier frames become invalid, and the result will not be used. No further call follows.
+  virtual void abandon() {}
   /// An allocation failed in add() or drain(). No further call follows.
   virtual void out_of_memory() {}
 
@@ -90,6 +95,9 @@ class CaptureScan {
 
   /// Returns whether all files can be read more than once.
   [[nodiscard]] bool seekable() const;
+  /// Returns whether the files have at least ScanOptions::parallel_from bytes. False for streams, whose size is
+  /// unknown.
+  [[nodiscard]] bool large() const;
   /// Passes all frames within the boundaries to `taker`. If `first` is set (for exactly one thread), fills `input` and
   /// `errors`, and reports progress. A failed allocation ends reading like a read error.
   void through(FrameConsumer& taker, bool first, Input& input, std::vector<std::string>& errors);
@@ -102,6 +110,7 @@ class CaptureScan {
   struct OpenFile {
     std::string name;
     bool seekable = false;
+    std::uint64_t bytes = 0;  ///< only if seekable
     std::int64_t first_time = INT64_MAX;
     std::optional<Reader> reader;  ///< for inputs that cannot be reopened, after reading `first`
     Record first;

@@ -164,6 +164,7 @@ RunOptions options_for(const std::string& path, unsigned threads) {
   RunOptions options;
   options.files = {path};
   options.threads = threads;
+  options.parallel_from = 0;
   options.dissector.verify_crcs = false;
   options.analysis.connections = 100;  // the JSON of thousands takes seconds
   return options;

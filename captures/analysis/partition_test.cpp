@@ -224,6 +224,7 @@ TEST(Partition, OutstandingTimeEndsWithTheCapture) {
   const Json one = report_of(alone.analysis, alone.input);
   EXPECT_GT(one.at("summary").at("events").value("unanswered", 0), 0);
   options.threads = 5;
+  options.parallel_from = 0;
   const RunResult threads = run(options);
   EXPECT_EQ(report_of(threads.analysis, threads.input), one);
   EXPECT_EQ(divided({path}, 5, 100), one);

@@ -5,8 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <new>
+#include <span>
+#include <utility>
 
 #include "captures/analysis/peek.hpp"
+#include "dissectors/protocol/opcode.hpp"
+#include "dissectors/protocol/transport.hpp"
 
 namespace rdmawire::captures::analysis {
 namespace {
@@ -81,6 +85,25 @@ constexpr std::size_t queue_length = 24;  // three prefetch steps
 }  // namespace
 
 struct Pipeline::State {
+  /// Tracks the frames of the shard.
+  class Tracking final : public Lane {
+   public:
+    explicit Tracking(State& state) : state_(state) {}
+    void process(FrameBatch& batch, std::size_t slot) override { state_.track(batch, slot); }
+
+   private:
+    State& state_;
+  };
+  /// Counts the tracked frames, concurrently with the tracking of later ones.
+  class Counting final : public Lane {
+   public:
+    explicit Counting(State& state) : state_(state) {}
+    void process(FrameBatch& batch, std::size_t slot) override { state_.count(batch, slot); }
+
+   private:
+    State& state_;
+  };
+
   State(const RunOptions& run_options, unsigned this_shard, unsigned all_shards)
       : options(run_options),
         shard(this_shard),
@@ -106,6 +129,21 @@ struct Pipeline::State {
   std::array<QueuedRecord, queue_length> queue;  // a ring
   std::size_t enqueued = 0, processed = 0;
   std::array<std::uint64_t, 4> recent{};  // hashes of flows
+  std::uint32_t batches = 0;
+  Tracking tracking{*this};
+  Counting counting{*this};
+  std::unique_ptr<Analysis> counted;  // of the counting lane, merged at the end
+  /// What the counting lane needs to know about the frames of a batch.
+  struct Tracked {
+    enum class How : std::uint8_t { plain, by_facts, by_filter, not_at_all };
+    std::array<How, FrameBatch::capacity> how{};
+    std::vector<PacketFacts> facts;  // by_facts
+  };
+  std::array<Tracked, ParallelScan::depth> tracked;
+  Tracked* tracks = nullptr;  // of the current batch
+  std::array<std::uint64_t, 4> recently_counted{};
+  /// The analysis that counts packets.
+  [[nodiscard]] Analysis& counts() { return counted ? *counted : analysis; }
 
   /// Processes the record, or queues it until its memory is prefetched.
   void enqueue(const QueuedRecord& record, bool stays);
@@ -113,6 +151,14 @@ struct Pipeline::State {
   void drain() {
     while (processed != enqueued) take(queue[processed++ % queue.size()]);
   }
+  void track(const FrameBatch& batch, std::size_t slot);
+  void track(const BatchFrame& frame, const DecodedFrame& decoded, std::size_t at);
+  void dissect(const BatchFrame& frame, const DecodedFrame& decoded);
+  void count(const FrameBatch& batch, std::size_t slot);
+  [[nodiscard]] bool is_between_selected(const HeaderStack& stack) const;
+  [[nodiscard]] bool gives_up();
+  void append_levels(std::vector<tracking::Level>& levels) const;
+  [[nodiscard]] bool dropped() const;
 };
 
 Pipeline::Pipeline(const RunOptions& options, unsigned shard, unsigned shards)
@@ -126,7 +172,7 @@ void Pipeline::add(const Record& record, std::uint64_t frame, bool stays) {
   // Incast detection counts all senders to a receiver, so it is partitioned by receiver.
   const bool counts =
       seen.payload && !s.options.filter && !s.only && (s.shards == 1 || seen.receiver_hash() % s.shards == s.shard);
-  if (counts) s.analysis.incast.add(seen.from, seen.to, record.time, seen.payload);
+  if (counts) s.counts().incast.add(seen.from, seen.to, record.time, seen.payload);
   if (seen.known) s.tracker->note_addresses(seen.from, seen.to);
   if (!mine && !seen.text) return;
   s.enqueue({record.bytes, record.time, frame, record.wire_length, record.link, mine, true, seen, false, {}, 0}, stays);
@@ -140,11 +186,12 @@ void Pipeline::take(const Record& record, std::uint64_t frame, bool mine) {
 }
 
 void Pipeline::note_addresses(const PortAddress& from, const PortAddress& to) {
+  drain();
   state_->tracker->note_addresses(from, to);
 }
 
 void Pipeline::note_arrival(const PortAddress& from, const PortAddress& to, std::int64_t time, std::uint64_t payload) {
-  state_->analysis.incast.add(from, to, time, payload);
+  state_->counts().incast.add(from, to, time, payload);
 }
 
 void Pipeline::State::enqueue(const QueuedRecord& record, bool stays) {
@@ -165,14 +212,14 @@ void Pipeline::State::enqueue(const QueuedRecord& record, bool stays) {
       recent[enqueued % recent.size()] = added.ahead.hash;
       added.queue_pair_id = Analysis::queue_pair_id(ports, seen.dest_qp);
       tracker->fetch_slot(added.ahead);
-      analysis.fetch_slot(added.queue_pair_id);
+      counts().fetch_slot(added.queue_pair_id);
     }
   }
   constexpr std::size_t step = queue_length / 3;
   if (enqueued - processed > step)
     if (const QueuedRecord& other = queue[(enqueued - 1 - step) % queue.size()]; other.fetches) {
       tracker->fetch_connection(other.ahead);
-      analysis.fetch_row(other.queue_pair_id);
+      counts().fetch_row(other.queue_pair_id);
     }
   if (enqueued - processed > 2 * step)
     if (const QueuedRecord& other = queue[(enqueued - 1 - 2 * step) % queue.size()]; other.fetches)
@@ -190,38 +237,170 @@ void Pipeline::State::take(const QueuedRecord& record) {
   if (options.filter && record.mine) {
     if (!options.filter->matches(packet)) return;
     if (record.arrives && record.seen.payload)
-      analysis.incast.add(record.seen.from, record.seen.to, record.time, record.seen.payload);
+      counts().incast.add(record.seen.from, record.seen.to, record.time, record.seen.payload);
   }
-  bool narrowed_out = !record.mine;
-  if (only && record.mine) {
-    const auto ports = tracking::ports_of(packet.stack);
-    narrowed_out = !ports || !((ports->from == only->first && ports->to == only->second) ||
-                               (ports->to == only->first && ports->from == only->second));
-  }
-  if (!narrowed_out) {
-    analysis.add(packet);
+  if (record.mine && is_between_selected(packet.stack)) {
+    counts().add(packet);
     if (packet.stack.wire == Wire::infiniband) subnet.add(packet);
     if (options.on_packet) options.on_packet(packet);
   }
   tracker->add(packet);
 }
 
+/// Whether the packet belongs to the selected endpoints, if any.
+bool Pipeline::State::is_between_selected(const HeaderStack& stack) const {
+  if (!only) return true;
+  const auto ports = tracking::ports_of(stack);
+  return ports && ((ports->from == only->first && ports->to == only->second) ||
+                   (ports->to == only->first && ports->from == only->second));
+}
+
+void Pipeline::add_lanes(ParallelScan& scan, unsigned thread) {
+  State& s = *state_;
+  s.counted = std::make_unique<Analysis>(s.options.analysis);
+  const std::size_t tracking = scan.add_lane(s.tracking, thread);
+  // With a single shard, another thread counts.
+  scan.add_lane(s.counting, s.shards > 1 ? thread : thread + 1, tracking);
+}
+
+void Pipeline::State::track(const FrameBatch& batch, std::size_t slot) {
+  // Publish the levels about every 4000 frames.
+  if (shares && ++batches % 16 == 0 && gives_up()) return;
+  tracks = &tracked[slot];
+  tracks->facts.clear();
+  const bool fetches = tracker->worth_fetching();
+  struct Ahead {
+    bool fetches = false;
+    tracking::Tracker::Prefetcher flow;
+  };
+  constexpr std::size_t step = queue_length / 3;
+  std::array<Ahead, queue_length> ahead;  // a ring
+  for (std::size_t i = 0; i < batch.count + 3 * step; ++i) {
+    if (i >= 3 * step) track(batch.frames[i - 3 * step], batch.decoded[i - 3 * step], i - 3 * step);
+    if (!fetches) continue;
+    if (i < batch.count) {
+      const tracking::TransportPacket& t = batch.decoded[i].transport;
+      Ahead& added = ahead[i % ahead.size()];
+      added.fetches = batch.decoded[i].plain && batch.frames[i].shard == shard;
+      if (added.fetches) {
+        added.flow = {t.key_of_flow().hash(), t.is_response()};
+        added.fetches = std::find(recent.begin(), recent.end(), added.flow.hash) == recent.end();
+        if (added.fetches) {
+          recent[i % recent.size()] = added.flow.hash;
+          tracker->fetch_slot(added.flow);
+        }
+      }
+    }
+    if (i >= step && i - step < batch.count)
+      if (const Ahead& other = ahead[(i - step) % ahead.size()]; other.fetches) tracker->fetch_connection(other.flow);
+    if (i >= 2 * step && i - 2 * step < batch.count)
+      if (const Ahead& other = ahead[(i - 2 * step) % ahead.size()]; other.fetches) tracker->fetch_requests(other.flow);
+  }
+}
+
+void Pipeline::State::dissect(const BatchFrame& frame, const DecodedFrame& decoded) {
+  frame.describe(packet);
+  tracking::Dissector::read_again(packet, frame.bytes, frame.wire_length, options.dissector, decoded.icrc);
+  dissector.settle(packet);
+}
+
+void Pipeline::State::track(const BatchFrame& frame, const DecodedFrame& decoded, std::size_t at) {
+  using How = Tracked::How;
+  const tracking::TransportPacket& t = decoded.transport;
+  if (decoded.known) tracker->note_addresses(t.from, t.to);
+  How& how = tracks->how[at];
+  if (frame.shard != shard) {
+    if (!decoded.text) return;
+    dissect(frame, decoded);
+    return tracker->add(packet);
+  }
+  if (decoded.plain && !options.filter && !only && !options.on_packet && !dissector.knows_flows()) {
+    how = How::plain;
+    packet.number = frame.number;
+    packet.time_ns = frame.time;
+    packet.link = frame.link;
+    packet.stack.reset({}, 0);  // the tracker needs only `t`
+    packet.icrc = decoded.icrc;
+    packet.upper = {};
+    tracker->add(packet, &t);
+    return;
+  }
+  dissect(frame, decoded);
+  how = How::not_at_all;
+  if (options.filter && !options.filter->matches(packet)) return;
+  if (is_between_selected(packet.stack)) {
+    how = How::by_facts;
+    tracks->facts.push_back(PacketFacts::of(packet));
+    if (tracks->facts.back().pause) counts().add_pause(packet);  // members that the counting lane does not use
+    if (packet.stack.wire == Wire::infiniband) subnet.add(packet);
+    if (options.on_packet) options.on_packet(packet);
+  } else {
+    how = How::by_filter;
+  }
+  tracker->add(packet, decoded.has_transport ? &t : nullptr);
+}
+
+void Pipeline::State::count(const FrameBatch& batch, std::size_t slot) {
+  using How = Tracked::How;
+  const Tracked& results = tracked[slot];
+  Analysis& counts = this->counts();
+  const bool fetches = counts.worth_fetching();
+  constexpr std::size_t step = queue_length / 3;
+  std::array<std::uint64_t, queue_length> ahead{};  // a ring of queue pairs, 0: none
+  std::size_t by_facts = 0;
+  for (std::size_t i = 0; i < batch.count + 2 * step; ++i) {
+    if (fetches && i < batch.count) {
+      const tracking::TransportPacket& t = batch.decoded[i].transport;
+      std::uint64_t& id = ahead[i % ahead.size()];
+      id = batch.frames[i].shard == shard && batch.decoded[i].plain
+               ? Analysis::queue_pair_id({t.from, t.to, 0}, t.dest_qp)
+               : 0;
+      if (std::find(recently_counted.begin(), recently_counted.end(), id) != recently_counted.end()) id = 0;
+      if (id) {
+        recently_counted[i % recently_counted.size()] = id;
+        counts.fetch_slot(id);
+      }
+    }
+    if (fetches && i >= step && i - step < batch.count)
+      if (const std::uint64_t id = ahead[(i - step) % ahead.size()]) counts.fetch_row(id);
+    if (i < 2 * step) continue;
+    const std::size_t at = i - 2 * step;
+    const DecodedFrame& decoded = batch.decoded[at];
+    const tracking::TransportPacket& t = decoded.transport;
+    const bool mine = batch.frames[at].shard == shard;
+    const How how = mine ? results.how[at] : How::not_at_all;
+    // Incast detection counts all senders to a receiver, so it is partitioned by receiver.
+    if (decoded.arriving && (options.filter ? how != How::not_at_all
+                                            : !only && (shards == 1 || FlowKey{t.to, {}, 0}.hash() % shards == shard)))
+      counts.incast.add(t.from, t.to, batch.frames[at].time, decoded.arriving);
+    if (how == How::by_facts) {
+      counts.add(results.facts[by_facts++]);
+    } else if (how == How::plain) {
+      PacketFacts facts = PacketFacts::of(t, decoded.payload);
+      facts.truncated = decoded.truncated;
+      facts.crc_checked = decoded.icrc.status == CrcCheck::Status::good;
+      counts.add(facts);
+    }
+  }
+}
+
 tracking::Moment Pipeline::last() const { return state_->tracker ? state_->tracker->last() : tracking::Moment{}; }
 void Pipeline::share(Shares* shares) { state_->shares = shares; }
-void Pipeline::append_levels(std::vector<tracking::Level>& levels) const {
-  if (state_->tracker) state_->tracker->append_levels(levels);
-  state_->dissector.append_levels(levels);
-  state_->analysis.append_levels(levels);
+void Pipeline::append_levels(std::vector<tracking::Level>& levels) const { state_->append_levels(levels); }
+void Pipeline::State::append_levels(std::vector<tracking::Level>& levels) const {
+  if (tracker) tracker->append_levels(levels);
+  dissector.append_levels(levels);
+  analysis.append_levels(levels);
 }
-bool Pipeline::dropped() const {
-  return !state_->tracker ||
-         state_->tracker->evicted() + state_->dissector.evicted() + state_->analysis.overflow() != 0;
+bool Pipeline::dropped() const { return state_->dropped(); }
+bool Pipeline::State::dropped() const {
+  return !tracker || tracker->evicted() + dissector.evicted() + analysis.overflow() != 0;
 }
-bool Pipeline::gives_up() {
-  if (!state_->shares) return false;
+bool Pipeline::gives_up() { return state_->shares && state_->gives_up(); }
+bool Pipeline::State::gives_up() {
   std::vector<tracking::Level> levels;
   append_levels(levels);
-  return state_->shares->publish(state_->shard, levels, dropped());
+  return shares->publish(shard, levels, dropped());
 }
 // The tracker's state can be inconsistent, so its open connections are dropped. Its earlier reports are in the
 // analysis.
@@ -236,6 +415,12 @@ void Pipeline::finish(const tracking::Moment& last) {
   drain();
   if (state_->tracker) state_->tracker->finish(last);
   state_->subnet.finish();
+  if (!state_->counted) return;
+  // The levels of the receivers' table are not merged.
+  Analysis& counted = *state_->counted;
+  state_->analysis.incast = std::exchange(counted.incast, Incast());
+  state_->analysis.merge(counted);
+  state_->counted.reset();
 }
 Analysis& Pipeline::analysis() { return state_->analysis; }
 std::uint64_t Pipeline::evicted_packets() const {
@@ -251,7 +436,9 @@ namespace {
 /// One pass over the files.
 class Attempt {
  public:
-  Attempt(const RunOptions& options, unsigned shards, const std::optional<std::pair<PortAddress, PortAddress>>& only) {
+  Attempt(const RunOptions& options, unsigned threads, unsigned shards,
+          const std::optional<std::pair<PortAddress, PortAddress>>& only)
+      : options_(options), threads_(threads) {
     for (unsigned shard = 0; shard < shards; ++shard) {
       pipelines_.push_back(std::make_unique<Pipeline>(options, shard, shards));
       if (only) pipelines_.back()->narrow_to(only->first, only->second);
@@ -261,10 +448,10 @@ class Attempt {
   /// Returns false if the result would depend on the number of shards.
   bool read(CaptureScan& scan, Input& input, std::vector<std::string>& errors) {
     const auto shards = static_cast<unsigned>(pipelines_.size());
-    std::vector<Input> unused(shards);
-    CaptureScan::divide(shards, [&](unsigned shard) {
-      scan.through(*pipelines_[shard], shard == 0, shard == 0 ? input : unused[shard], errors);
-    });
+    if (threads_ == 1)
+      scan.through(*pipelines_[0], true, input, errors);
+    else
+      read_in_parallel(scan, input, errors);
     if (shares_.exceeded()) return false;
     tracking::Moment last;
     for (const auto& pipeline : pipelines_) last = last.later(pipeline->last());
@@ -292,6 +479,27 @@ class Attempt {
   }
 
  private:
+  void read_in_parallel(CaptureScan& scan, Input& input, std::vector<std::string>& errors) {
+    ParallelScan::Setup setup;
+    setup.threads = threads_;
+    setup.shards = static_cast<unsigned>(pipelines_.size());
+    setup.dissector = options_.dissector;
+    if (!scan.seekable()) {
+      setup.first = pipelines_[0].get();
+      setup.first_bytes = options_.parallel_from;
+    }
+    setup.gives_up = [this] { return shares_.exceeded(); };
+    setup.out_of_memory = [this] {
+      for (const auto& pipeline : pipelines_) pipeline->out_of_memory();
+    };
+    ParallelScan parallel(std::move(setup));
+    // The calling thread reads, so another one tracks a single shard.
+    for (unsigned shard = 0; shard < pipelines_.size(); ++shard) pipelines_[shard]->add_lanes(parallel, shard + 1);
+    scan.through(parallel, true, input, errors);
+  }
+
+  const RunOptions& options_;
+  unsigned threads_;
   Shares shares_;
   std::vector<std::unique_ptr<Pipeline>> pipelines_;
 };
@@ -339,7 +547,10 @@ RunResult run(const RunOptions& given) {
 
   const bool listens = options.also || options.on_packet;
   const bool repeatable = seekable && (!listens || options.restart);
-  unsigned shards = repeatable && !options.filter && !only ? CaptureScan::shards(options.threads) : 1;
+  const bool large = walk.large();
+  const unsigned threads =
+      (!listens || options.restart) && (large || !seekable) ? CaptureScan::shards(options.threads) : 1;
+  unsigned shards = repeatable && !options.filter && !only ? threads : 1;
   const Input input = result.input;
   std::vector<std::string> errors = result.errors;
   for (;;) {
@@ -347,7 +558,7 @@ RunResult run(const RunOptions& given) {
     result.errors = errors;
     bool exhausted = false;
     try {
-      Attempt attempt(options, shards, only);
+      Attempt attempt(options, threads, shards, only);
       const bool complete = attempt.read(walk, result.input, result.errors);
       exhausted = shards == 1 && !result.input.files.empty() && result.input.files.back().out_of_memory;
       if (complete && !(exhausted && repeatable) && attempt.take(result)) return result;

@@ -11,6 +11,7 @@
 #include "captures/analysis/analysis.hpp"
 #include "captures/analysis/capture_scan.hpp"
 #include "captures/analysis/memory.hpp"
+#include "captures/analysis/parallel_scan.hpp"
 #include "captures/analysis/shares.hpp"
 #include "dissectors/output/filter.hpp"
 #include "dissectors/tracking/dissector.hpp"
@@ -21,7 +22,7 @@ namespace rdmawire::captures::analysis {
 struct RunOptions : ScanOptions {
   const output::Filter* filter = nullptr;  ///< packets that do not match are ignored
   std::uint64_t connection = 0;            ///< analyze only the connection with this number (0: all)
-  unsigned threads = 1;                    ///< maximum number of threads (streams and filters use one thread)
+  unsigned threads = 1;                    ///< maximum number of threads
   tracking::DissectorOptions dissector;
   tracking::TrackerOptions tracker;
   AnalysisOptions analysis;
@@ -72,6 +73,8 @@ class Pipeline final : public FrameConsumer {
   void note_arrival(const PortAddress& from, const PortAddress& to, std::int64_t time, std::uint64_t payload);
   /// Processes the queued records.
   void drain() override;
+  /// Adds this shard's lanes, which replace add(). Call before the first batch.
+  void add_lanes(ParallelScan& scan, unsigned thread);
   bool gives_up() override;
   void out_of_memory() override;
   /// The shards that share the limits with this one (nullptr: none). Set it before the first frame.

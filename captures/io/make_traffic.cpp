@@ -1,8 +1,8 @@
 /// Writes a capture of synthetic RoCEv2 traffic for benchmarks: RC connections with WRITE, SEND and READ, without loss.
 ///
-///     make_traffic OUT.pcap [--frames N] [--connections N] [--pairs N] [--burst N] [--seed N]
+///     make_traffic OUT.pcap [--frames N] [--connections N] [--pairs N] [--burst N] [--mtu N] [--seed N]
 ///
-/// Selects random connections, each for `burst` packets.
+/// Selects random connections, each for `burst` packets. `mtu`: bytes of payload in a packet of a long message.
 
 #include <cstdint>
 #include <cstdio>
@@ -24,8 +24,6 @@ namespace {
 
 using namespace rdmawire;
 
-constexpr std::size_t mtu = 256;
-
 struct Connection {
   std::uint32_t addresses[2];
   std::uint32_t qps[2];
@@ -37,14 +35,14 @@ struct Connection {
 };
 
 /// Template of a packet, without addresses, queue pair and PSN.
-Frame frame_of(Operation operation, Position position, std::size_t payload) {
+Frame frame_of(Operation operation, Position position, std::size_t payload, std::uint64_t message) {
   const Opcode* op = find_opcode(Transport::rc, operation, position);
   Frame frame = Value<Ethernet>() / Value<Ipv4>().set<"ttl">(64).set<"df">(1) / Value<Udp>().set<"dst_port">(4791) /
                 Value<Bth>().set<"opcode">(op->value).set<"pkey">(0xffff).set<"ack_request">(
                     op->direction == Direction::request && op->ends_message());
   for (const HeaderInfo* header : op->extension_headers()) {
     if (header == &info<Reth>)
-      frame /= Value<Reth>().set<"va">(0x7f0000001000).set<"rkey">(0x1234).set<"length">(4 * mtu);
+      frame /= Value<Reth>().set<"va">(0x7f0000001000).set<"rkey">(0x1234).set<"length">(message);
     else
       frame /= Value<Aeth>().set<"syndrome">(Syndrome::ack().bits());
   }
@@ -59,9 +57,12 @@ struct Stage {
   bool counts;        // completes a message at the responder
 };
 
-std::vector<std::vector<Stage>> scripts() {
+std::vector<std::vector<Stage>> scripts(std::size_t mtu) {
   using enum Operation;
   using enum Position;
+  const auto frame_of = [mtu](Operation operation, Position position, std::size_t payload) {
+    return ::frame_of(operation, position, payload, 4 * mtu);
+  };
   std::vector<std::vector<Stage>> all(3);
   all[0] = {{frame_of(rdma_write, first, mtu), false, 0, false},
             {frame_of(rdma_write, middle, mtu), false, 1, false},
@@ -87,14 +88,17 @@ std::uint64_t number(int argc, char** argv, std::string_view name, std::uint64_t
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fputs("usage: make_traffic OUT.pcap [--frames N] [--connections N] [--pairs N] [--burst N] [--seed N]\n",
-               stderr);
+    std::fputs(
+        "usage: make_traffic OUT.pcap [--frames N] [--connections N] [--pairs N] [--burst N] [--mtu N] "
+        "[--seed N]\n",
+        stderr);
     return 2;
   }
   const std::uint64_t frames = number(argc, argv, "--frames", 1'000'000);
   const std::uint64_t connections = number(argc, argv, "--connections", 1000);
   const std::uint64_t pairs = number(argc, argv, "--pairs", 28);
   const std::uint64_t burst = number(argc, argv, "--burst", 32);
+  const std::uint64_t mtu = number(argc, argv, "--mtu", 256);
   std::mt19937_64 random(number(argc, argv, "--seed", 1));
 
   // Use as many hosts as necessary for the requested pairs.
@@ -111,7 +115,7 @@ int main(int argc, char** argv) {
               static_cast<std::uint32_t>(random() & 0xffffff)};
   }
 
-  std::vector<std::vector<Stage>> script = scripts();
+  std::vector<std::vector<Stage>> script = scripts(mtu);
   auto writer = captures::Writer::create(argv[1]);
   if (!writer || !writer->add_interface({})) {
     std::fprintf(stderr, "make_traffic: %s: cannot create the file\n", argv[1]);

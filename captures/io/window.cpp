@@ -143,7 +143,8 @@ class MappedWindow final : public Window {
       at = limit = base_ + position;
       return;
     }
-    const std::size_t behind = position / released_at_once * released_at_once;
+    // Threads may still use the bytes of the last steps. They would have to load released pages again.
+    const std::size_t behind = (position - std::min(position, kept)) / released_at_once * released_at_once;
     if (behind > released_) {
       ::madvise(base_ + released_, behind - released_, MADV_DONTNEED);
       released_ = behind;
@@ -169,6 +170,7 @@ class MappedWindow final : public Window {
  private:
   static constexpr std::size_t stretch = 128 * 1024;  // visible window, and interval of checks for releasing pages
   static constexpr std::size_t released_at_once = 8 * 1024 * 1024;
+  static constexpr std::size_t kept = 4 * 1024 * 1024;
   int descriptor_;
   std::uint8_t* base_;
   std::size_t size_;

@@ -119,6 +119,27 @@ void HeaderMonitor::add(const tracking::Packet& packet) {
   if (op.operation == Operation::congestion_notification) check_cnp(here);
 }
 
+// The determination of a bad ICRC's cause depends on the number of earlier ones.
+bool HeaderTally::add(const tracking::Packet& packet) {
+  if (packet.icrc.status == CrcCheck::Status::bad) return false;
+  const std::uint64_t violations = counted_.omitted();
+  headers_.add(packet);
+  if (counted_.omitted() == violations) return true;
+  withdraws_.add(packet);
+  return false;
+}
+
+void HeaderTally::add_to(std::array<ResultCounters, rules.size()>& counters) const {
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    const ResultCounters &counted = counted_.counters()[i], &withdrawn = withdrawn_.counters()[i];
+    counters[i].passed += counted.passed - withdrawn.passed;
+    counters[i].violated += counted.violated - withdrawn.violated;
+    for (std::size_t reason = 0; reason < counted.inconclusive_by_reason.size(); ++reason)
+      counters[i].inconclusive_by_reason[reason] +=
+          counted.inconclusive_by_reason[reason] - withdrawn.inconclusive_by_reason[reason];
+  }
+}
+
 // Compares the IP length with the UDP length: both datagrams must end at the same byte. A shorter frame is truncated. A
 // longer frame has Ethernet padding or a frame check sequence.
 void HeaderMonitor::check_total(const HeaderPacketContext& here, RuleId rule, const char* name, std::uint32_t length,

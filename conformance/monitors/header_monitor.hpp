@@ -1,6 +1,7 @@
 #pragma once
 /// Checks of the headers of single packets: rules of the group HDR, and rules of other groups that need one packet.
 
+#include <array>
 #include <optional>
 #include <string_view>
 
@@ -39,6 +40,24 @@ class HeaderMonitor {
   Evaluator& evaluator_;
   bool untouched_;
   std::uint32_t explanations_ = 0;
+};
+
+/// Counts the results of HeaderMonitor for packets without violations, in any order. Not thread-safe: each thread or
+/// batch has its own object.
+class HeaderTally {
+ public:
+  explicit HeaderTally(const RuleSet& chosen, bool untouched = false)
+      : counted_(chosen, 0), withdrawn_(chosen, 0), headers_(counted_, untouched), withdraws_(withdrawn_, untouched) {}
+  HeaderTally(const HeaderTally&) = delete;
+  HeaderTally& operator=(const HeaderTally&) = delete;
+
+  /// Returns false and counts nothing if the packet has a violation or a bad ICRC. Then HeaderMonitor must check it.
+  bool add(const tracking::Packet& packet);
+  void add_to(std::array<ResultCounters, rules.size()>& counters) const;
+
+ private:
+  Evaluator counted_, withdrawn_;  ///< their difference is the result
+  HeaderMonitor headers_, withdraws_;
 };
 
 /// Returns the flow of a packet of the InfiniBand transport for violations, see flow_of_packet(), or nullopt if it has

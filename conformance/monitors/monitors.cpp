@@ -9,13 +9,13 @@ std::uint64_t queue_pair_hash(const tracking::ConnectionEnd& end) {
 
 }  // namespace
 
-void Monitors::take(const tracking::Packet& packet) {
+void Monitors::take(const tracking::Packet& packet, bool headers) {
   if (!options_.assumptions.checked.empty()) {
     const auto ports = tracking::ports_of(packet.stack);
     const bool checked = ports && options_.assumptions.checks(ports->from);
     evaluator_.set_packet({{checked, checked}, Side::a, false});
   }
-  headers_.add(packet);
+  if (headers) headers_.add(packet);
   cm_.add(packet);
   mrc_.add(packet);
 }

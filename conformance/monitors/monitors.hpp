@@ -39,8 +39,8 @@ class Monitors final : public tracking::Sink {
         cm_(evaluator_, options_.assumptions, options.exchanges),
         mrc_(evaluator_, options_.assumptions.everywhere) {}
 
-  /// Checks a single packet.
-  void take(const tracking::Packet& packet);
+  /// Checks a single packet. `headers`: false if a HeaderTally checked its headers.
+  void take(const tracking::Packet& packet, bool headers = true);
 
   void transport(const Connection& connection, Side from, const TransportPacket& t,
                  const tracking::NegotiatedParameters* negotiated) override;

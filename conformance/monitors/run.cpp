@@ -8,6 +8,7 @@
 #include <optional>
 #include <tuple>
 
+#include "captures/analysis/parallel_scan.hpp"
 #include "captures/analysis/peek.hpp"
 #include "captures/analysis/shares.hpp"
 
@@ -31,7 +32,7 @@ struct Flows {
 };
 
 /// The part of the traffic that one thread checks.
-class Shard final : public analysis::FrameConsumer {
+class Shard final : public analysis::FrameConsumer, public analysis::Lane {
  public:
   Shard(const CheckOptions& options, unsigned shard, unsigned shards, const std::optional<Flows>& only,
         analysis::Shares* shares = nullptr)
@@ -57,6 +58,11 @@ class Shard final : public analysis::FrameConsumer {
     if (options_.filter && !options_.filter->matches(packet_)) return;
     if (mine && concerns()) monitors_.take(packet_);
     tracker_->add(packet_);
+  }
+  void process(analysis::FrameBatch& batch, std::size_t) override {
+    // Publish the levels about every 4000 frames.
+    if (++batches_ % 16 == 0 && gives_up()) return;
+    for (std::size_t i = 0; i < batch.count; ++i) process(batch.frames[i], batch.decoded[i]);
   }
   void finish() {
     if (tracker_) tracker_->finish();
@@ -87,6 +93,24 @@ class Shard final : public analysis::FrameConsumer {
   }
 
  private:
+  void process(const analysis::BatchFrame& frame, const analysis::DecodedFrame& decoded) {
+    const tracking::TransportPacket& t = decoded.transport;
+    if (decoded.known) tracker_->note_addresses(t.from, t.to);
+    const bool mine = frame.shard == shard_;
+    if (!mine && !decoded.text) return;
+    frame.describe(packet_);
+    if (mine && decoded.plain && decoded.checked && !dissector_.knows_flows()) {
+      packet_.stack.reset({}, 0);  // the tracker needs only `t`
+      packet_.icrc = decoded.icrc;
+      packet_.upper = {};
+      return tracker_->add(packet_, &t);
+    }
+    tracking::Dissector::read_again(packet_, frame.bytes, frame.wire_length, options_.dissector, decoded.icrc);
+    dissector_.settle(packet_);
+    if (options_.filter && !options_.filter->matches(packet_)) return;
+    if (mine && concerns()) monitors_.take(packet_, !decoded.checked);
+    tracker_->add(packet_, mine && decoded.has_transport ? &t : nullptr);
+  }
   /// Returns whether the packet belongs to the selected connection.
   [[nodiscard]] bool concerns() const {
     if (options_.monitors.connection == 0) return true;
@@ -104,7 +128,40 @@ class Shard final : public analysis::FrameConsumer {
   analysis::Shares* shares_;
   std::unique_ptr<tracking::Tracker> tracker_;  // released if an allocation fails
   tracking::Packet packet_;
+  std::uint32_t batches_ = 0;
 };
+
+/// Reads the files with several threads.
+void read_in_parallel(const CheckOptions& options, unsigned threads, const std::vector<std::unique_ptr<Shard>>& shards,
+                      const analysis::Shares& shares, analysis::CaptureScan& scan, CheckResult& result) {
+  analysis::ParallelScan::Setup setup;
+  setup.threads = threads;
+  setup.shards = static_cast<unsigned>(shards.size());
+  setup.dissector = options.dissector;
+  setup.payload_crcs = true;
+  if (!scan.seekable()) {
+    setup.first = shards[0].get();
+    setup.first_bytes = options.parallel_from;
+  }
+  std::vector<std::unique_ptr<HeaderTally>> tallies;
+  // Which packets are checked depends on earlier packets if there is a filter or a selected connection.
+  if (!options.filter && options.monitors.connection == 0 && options.monitors.assumptions.checked.empty()) {
+    for (std::size_t slot = 0; slot < analysis::ParallelScan::depth; ++slot)
+      tallies.push_back(std::make_unique<HeaderTally>(options.monitors.rules, options.monitors.assumptions.everywhere));
+    setup.decoded = [&tallies](const tracking::Packet& packet, std::size_t slot) { return tallies[slot]->add(packet); };
+  }
+  setup.gives_up = [&shares] { return shares.exceeded(); };
+  setup.out_of_memory = [&shards] {
+    for (const auto& shard : shards) shard->out_of_memory();
+  };
+  {
+    analysis::ParallelScan parallel(std::move(setup));
+    // The calling thread reads, so another one processes a single shard.
+    for (unsigned shard = 0; shard < shards.size(); ++shard) parallel.add_lane(*shards[shard], shard + 1);
+    scan.through(parallel, true, result.input, result.troubles);
+  }
+  for (const auto& tally : tallies) tally->add_to(result.counters);
+}
 
 /// Merges the results of a shard.
 void take(CheckResult& result, Shard& shard) {
@@ -129,17 +186,17 @@ bool share_queue_pairs(const std::vector<std::unique_ptr<Shard>>& shards) {
 }
 
 /// One pass over the files. Returns false if the result would depend on the number of shards.
-bool attempt(const CheckOptions& options, unsigned shards, const std::optional<Flows>& only,
+bool attempt(const CheckOptions& options, unsigned threads, unsigned shards, const std::optional<Flows>& only,
              analysis::CaptureScan& scan, CheckResult& result) {
   analysis::Shares shares;
   std::vector<std::unique_ptr<Shard>> all;
   for (unsigned shard = 0; shard < shards; ++shard)
     all.push_back(std::make_unique<Shard>(options, shard, shards, only, shards > 1 ? &shares : nullptr));
-  std::vector<analysis::Input> unused(shards);
-  analysis::CaptureScan::divide(shards, [&](unsigned shard) {
-    scan.through(*all[shard], shard == 0, shard == 0 ? result.input : unused[shard], result.troubles);
-    if (!shares.exceeded()) all[shard]->finish();
-  });
+  if (threads == 1)
+    scan.through(*all[0], true, result.input, result.troubles);
+  else
+    read_in_parallel(options, threads, all, shares, scan, result);
+  if (!shares.exceeded()) analysis::CaptureScan::divide(shards, [&](unsigned shard) { all[shard]->finish(); });
   if (shards > 1) {
     if (shares.exceeded()) return false;
     std::vector<std::vector<tracking::Level>> levels(shards);
@@ -211,14 +268,15 @@ CheckResult check(const CheckOptions& given) {
   }
 
   const bool seekable = walk.seekable();
-  unsigned shards = seekable && !options.filter && !only ? analysis::CaptureScan::shards(options.threads) : 1;
+  const unsigned threads = walk.large() || !seekable ? analysis::CaptureScan::shards(options.threads) : 1;
+  unsigned shards = seekable && !options.filter && !only ? threads : 1;
   CheckResult empty = std::move(result);
   empty.input.memory = options.memory;
   for (;;) {
     result = empty;
     bool exhausted = false;
     try {
-      const bool complete = attempt(options, shards, only, walk, result);
+      const bool complete = attempt(options, threads, shards, only, walk, result);
       exhausted = shards == 1 && !result.input.files.empty() && result.input.files.back().out_of_memory;
       if (complete && !(exhausted && seekable)) break;
     } catch (const std::bad_alloc&) {

@@ -18,7 +18,7 @@ namespace rdmawire::conformance {
 
 struct CheckOptions : captures::analysis::ScanOptions {
   const output::Filter* filter = nullptr;  ///< packets that do not match are ignored
-  unsigned threads = 1;                    ///< maximum. Streams, filters and a selected connection use one
+  unsigned threads = 1;                    ///< maximum
   tracking::DissectorOptions dissector;
   tracking::TrackerOptions tracker;
   MonitorOptions monitors;

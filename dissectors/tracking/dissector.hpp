@@ -27,6 +27,16 @@ class Dissector {
   /// before. `bytes` must outlive the use of `packet`. Calls must be in capture order.
   void dissect(Packet& packet, Bytes bytes, std::uint32_t wire_length);
 
+  /// The two steps of dissect(). read() needs no connection and can run concurrently, in any order. settle() adds the
+  /// data from the connection. Calls must be in capture order.
+  static void read(Packet& packet, Bytes bytes, std::uint32_t wire_length, const DissectorOptions& options);
+  void settle(Packet& packet);
+  /// The same as read(), with the result of check_icrc() from an earlier call.
+  static void read_again(Packet& packet, Bytes bytes, std::uint32_t wire_length, const DissectorOptions& options,
+                         const CrcCheck& icrc);
+  /// Returns whether settle() can change an intact RoCE packet that is not to QP 0 or 1.
+  [[nodiscard]] bool knows_flows() const { return evidence_.knows_flows(); }
+
   /// The tracked TCP connections.
   [[nodiscard]] const MpaConnections& tcp() const { return tcp_; }
   /// Entries of tables evicted because a table was full.

@@ -36,6 +36,8 @@ class Evidence {
   /// capture order.
   void apply(Packet& packet);
 
+  /// Returns whether the upper layer protocol of a connection between QPs is known.
+  [[nodiscard]] bool knows_flows() const { return !flows_.empty(); }
   /// Number of known connection directions, iWARP connections and datagram QPs.
   [[nodiscard]] std::uint64_t known() const {
     return std::uint64_t{flows_.size()} + datagram_qps_.size() + streams_.size();

@@ -38,6 +38,8 @@ class QueuePairs final : public PairSink {
 
   /// Processes a packet with a BTH. Ignores other packets.
   void add(const Packet& packet);
+  /// The same for a packet that the caller read, with its payload CRC if TrackerOptions::transport is set.
+  void add(const Packet& packet, const TransportPacket& t);
   void note_addresses(const PortAddress& from, const PortAddress& to) {
     // Packets between two ports arrive in bursts.
     if ((from == noted_[0] && to == noted_[1]) || (from == noted_[1] && to == noted_[0])) return;

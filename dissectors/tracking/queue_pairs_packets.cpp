@@ -8,21 +8,14 @@
 #include "dissectors/tracking/queue_pairs_state.hpp"
 
 namespace rdmawire::tracking {
-namespace {
-
-void hash_payload(const Packet& packet, TransportPacket& t) {
-  const Bytes bytes = packet.stack.bytes;
-  t.payload_known = std::size_t{t.payload_at} + t.payload <= bytes.size();
-  if (t.payload_known && t.payload != 0) t.payload_crc = crc32c(bytes.subspan(t.payload_at, t.payload));
-}
-
-}  // namespace
-
 void QueuePairs::add(const Packet& packet) {
   TransportPacket read;
   if (!read_transport_packet(packet, read)) return;
-  if (options_.transport) hash_payload(packet, read);
-  const TransportPacket& t = read;
+  if (options_.transport) read_payload_crc(packet, read);
+  add(packet, read);
+}
+
+void QueuePairs::add(const Packet& packet, const TransportPacket& t) {
   last_ = {t.frame, t.time};
   if (options_.notes_addresses && !t.crc_bad) note_addresses(t.from, t.to);
   constexpr std::uint32_t management_qps = 1;

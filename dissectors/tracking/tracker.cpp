@@ -53,6 +53,13 @@ void Tracker::add(const Packet& packet) {
   state_->queue_pairs.add(packet);
 }
 
+void Tracker::add(const Packet& packet, const TransportPacket* transport) {
+  if (!transport) return add(packet);
+  constexpr std::uint32_t cm_qp = 1;
+  if (transport->dest_qp == cm_qp) state_->conversations.add(packet);
+  state_->queue_pairs.add(packet, *transport);
+}
+
 void Tracker::pair(const PairEvidence& evidence) { state_->queue_pairs.pair(evidence); }
 
 void Tracker::note_addresses(const PortAddress& from, const PortAddress& to) {

@@ -52,6 +52,9 @@ class Tracker {
 
   /// Processes a packet of Dissector. Calls must be in capture order, with increasing frame numbers.
   void add(const Packet& packet);
+  /// The same for a packet that the caller read with read_transport_packet() (nullptr: it returned false), and with
+  /// read_payload_crc() if TrackerOptions::transport is set.
+  void add(const Packet& packet, const TransportPacket* transport);
   /// Pairs two QPs that the caller connected, like a CM exchange, with JoinedBy::caller. Their earlier connections
   /// have ended.
   void pair(const PairEvidence& evidence);

@@ -117,4 +117,10 @@ bool read_transport_packet(const Packet& packet, TransportPacket& t) {
   return true;
 }
 
+void read_payload_crc(const Packet& packet, TransportPacket& t) {
+  const Bytes bytes = packet.stack.bytes;
+  t.payload_known = std::size_t{t.payload_at} + t.payload <= bytes.size();
+  if (t.payload_known && t.payload != 0) t.payload_crc = crc32c(bytes.subspan(t.payload_at, t.payload));
+}
+
 }  // namespace rdmawire::tracking

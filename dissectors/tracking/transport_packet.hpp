@@ -56,5 +56,7 @@ bool has_transport(const Packet& packet);
 /// Reads `packet` into `t`, which must be default-constructed. Returns false if the packet is not of InfiniBand's
 /// transport, or its BTH or addresses are missing.
 bool read_transport_packet(const Packet& packet, TransportPacket& t);
+/// Sets payload_known and payload_crc of a packet that was read.
+void read_payload_crc(const Packet& packet, TransportPacket& t);
 
 }  // namespace rdmawire::tracking
