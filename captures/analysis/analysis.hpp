@@ -212,7 +212,7 @@ struct PacketFacts {
   bool pause = false;  ///< may be a pause frame
 
   static PacketFacts of(const tracking::Packet& packet);
-  /// Of a packet of RoCE from its fields. `payload`: as above.
+  /// The facts of a RoCE packet, from its fields. `payload`: as above.
   static PacketFacts of(const tracking::TransportPacket& packet, std::uint64_t payload);
 };
 /// RDMA payload bytes of a packet on the wire, estimated for truncated packets.

@@ -45,8 +45,8 @@ struct alignas(64) BatchFrame {
 
 /// The decoded frame, set by any thread. Three cache lines: a line that moves to another core costs up to 40 ns.
 struct alignas(64) DecodedFrame {
-  /// Of a packet of InfiniBand's transport with addresses (`has_transport`). Of others, `from` and `to` are set if
-  /// `known`.
+  /// The packet, if `has_transport`: it belongs to InfiniBand's transport and has addresses. Otherwise only `from` and
+  /// `to` are set, if `known`.
   tracking::TransportPacket transport;
   std::uint32_t payload = 0;   ///< payload_of(), if `plain`
   std::uint32_t arriving = 0;  ///< Peek::payload
