@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "captures/io/output_file.hpp"
@@ -19,6 +20,7 @@
 #include "cli/terminal.hpp"
 #include "conformance/coverage/coverage.hpp"
 #include "conformance/report/assessment.hpp"
+#include "conformance/report/package.hpp"
 #include "conformance/report/report.hpp"
 #include "conformance/runner/expected.hpp"
 #include "conformance/runner/mutation.hpp"
@@ -50,14 +52,19 @@ Exit list(const Options& options) {
   return output.finish() ? Exit::success : Exit::error;
 }
 
-/// Notes on known, waived and unexpected results, one line each.
+/// Notes on known, waived and unexpected results, and the command line that repeats a failure, one line each.
 std::string comment_on(const CaseResult& result, const conformance::Report& report) {
   const conformance::Known* known = report.expected->find(*result.of, report.date);
   std::string text;
   if (const conformance::Known* over = report.expected->expired(*result.of, report.date))
-    text = fmt::format("    waived until {}: {}\n", over->until, over->reason);
-  if (report.expected->expects(result, report.date, report.strict))
-    return known ? text + fmt::format("    known     {}\n", known->reason) : text;
+    text = fmt::format("    WAIVER EXPIRED on {}: {}\n", over->until, over->reason);
+  if (report.expected->expects(result, report.date, report.strict)) {
+    if (!known) return text;
+    return text + (known->until.empty() ? fmt::format("    known     {}\n", known->reason)
+                                        : fmt::format("    waived    until {}: {}\n", known->until, known->reason));
+  }
+  if (const std::string command = repeat_command(result, report); !command.empty())
+    text += fmt::format("    repeat    {}\n", command);
   return text +
          (known ? fmt::format("    UNEXPECTED: the known result is {}: {}\n", to_string(known->verdict), known->reason)
                 : "    UNEXPECTED\n");
@@ -191,6 +198,9 @@ Exit finish(const Options& options, const conformance::Assessment& made, Output&
     if (const auto written = captures::write_file(options.html, to_html(report, "")); !written)
       errors.push_back(written.error());
   for (const std::string& message : errors) report_error("certify: " + message);
+  if (!made.foreign.empty())
+    report_error(fmt::format("certify: the report directory contains other files, which the manifest does not list: {}",
+                             fmt::join(made.foreign, ", ")));
   if (!output.finish() || !errors.empty()) return Exit::error;
   if (!report.partial.empty()) return status_of_signal();
   for (const conformance::Rule* rule : made.unlike_them)
@@ -246,6 +256,87 @@ void check_device_options(const conformance::TargetOptions& target, const Given&
     throw UsageError("--modules requires --device lab:rxe or lab:siw, and --kernel FILE");
 }
 
+/// The options that select and configure the device, which a repetition of a case needs.
+std::vector<std::string> device_arguments(const Options& options, const Given& given) {
+  const conformance::TargetOptions& target = options.run.target;
+  std::vector<std::string> arguments;
+  const auto add = [&](const char* name, const auto& value) {
+    if (!given(name)) return;
+    arguments.emplace_back(name);
+    arguments.push_back(fmt::format("{}", value));
+  };
+  const auto add_all = [&](const char* name, const std::vector<std::string>& values) {
+    for (const std::string& value : values) arguments.insert(arguments.end(), {name, value});
+  };
+  const auto add_flag = [&](const char* name) {
+    if (given(name)) arguments.emplace_back(name);
+  };
+  add("--device", target.device);
+  add("--wire", target.wire);
+  add_all("--allow", target.allowed);
+  add("--rate", target.frames_per_second);
+  add("--credentials", target.credentials);
+  add("--kernel", target.kernel);
+  add("--modules", target.modules);
+  add("--agent", options.agent);
+  add_flag("--allow-multicast");
+  add("--congestion-management", target.congestion_management.value_or(false) ? "on" : "off");
+  add_all("--fault", target.faults);
+  add_flag("--slow");
+  add_flag("--dangerous");
+  add("--case-timeout", options.run.case_timeout);
+  return arguments;
+}
+
+/// Options of `certify verify`.
+struct VerifyOptions {
+  std::string directory, key;
+  bool json = false;
+};
+
+Exit verify(const VerifyOptions& options) {
+  std::optional<conformance::SignatureKey> key;
+  if (!options.key.empty()) {
+    auto read = conformance::SignatureKey::read_public(options.key);
+    if (!read) throw UsageError(read.error());
+    key = std::move(*read);
+  }
+  const auto check = conformance::verify_package(options.directory, key ? &*key : nullptr);
+  if (!check) {
+    report_error("certify verify: " + check.error());
+    return Exit::error;
+  }
+  Output output;
+  output.text() = options.json
+                      ? to_json(*check).dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
+                      : text_of(*check);
+  if (!output.finish()) return Exit::error;
+  return check->is_intact() ? Exit::success : Exit::findings;
+}
+
+Command verify_command() {
+  const auto options = std::make_shared<VerifyOptions>();
+  Command command;
+  command.name = "verify";
+  command.summary = "Verify that the files of a report are unchanged.";
+  command.description =
+      "Names every modified, missing and additional file. Without a signature, the manifest itself is not protected: "
+      "compare its SHA-256 digest, which this command prints, with that of the lab.";
+  command.argument("DIR", options->directory, "The report directory.").must_be_given().completes(Completion::directory);
+  command.option("--public-key", "FILE", options->key, "Check the signature with the Ed25519 public key in FILE (PEM).")
+      .completes(Completion::file);
+  command.flag("--json", options->json, "Print one JSON object.");
+  command.examples = {{"rdmawire certify verify out", "Check the files of a report."},
+                      {"rdmawire certify verify out --public-key lab.pub", "Also check who signed it."},
+                      {"rdmawire certify verify out --json | jq -r '.problems[].path'", "List the changed files."}};
+  command.statuses = {{"0", "all files are unchanged, and the signature is valid if a public key was specified"},
+                      {"1", "a file differs, the signature is invalid or missing, or the run was not finished"},
+                      {"2", "usage error"},
+                      {"3", "the manifest could not be read"}};
+  command.run = [options](const Given&) { return verify(*options); };
+  return command;
+}
+
 Exit run(Options& options, const Given& given) {
   conformance::TargetOptions& target = options.run.target;
   if (options.coverage) return show_coverage();
@@ -255,6 +346,8 @@ Exit run(Options& options, const Given& given) {
   for (const Case& which : conformance::cases())
     if (conformance::is_chosen(which, options.only)) options.run.cases.push_back(&which);
   options.run.all_cases = options.only.empty();
+  options.run.patterns = options.only;
+  options.run.arguments = device_arguments(options, given);
   if (options.run.cases.empty())
     throw UsageError(
         fmt::format("no test case matches \"{}\"; use --list to show all cases", fmt::join(options.only, "\", \"")));
@@ -378,7 +471,9 @@ Command certify_command() {
   command.flag("--strict", run_options.strict, "Treat violations of recommendations (should) as unexpected results.");
   command.group("Output");
   command.option("--report", "DIR", run_options.report,
-                 "Write report.json, junit.xml, index.html and one capture per case to DIR.");
+                 "Write an evidence package to DIR: report.json, junit.xml, index.html, a traceability matrix, one "
+                 "capture per case, and a manifest with the digests of all files.");
+  command.option("--sign", "FILE", run_options.sign, "Sign the manifest with the Ed25519 private key in FILE (PEM).");
   command.option("--html", "FILE", options->html, "Write the report as one HTML file, without captures.");
   command.flag("--json", options->json, "Print the report as one JSON object.");
   command.flag("-v,--verbose", options->verbose, "Print every step of each case.");
@@ -401,6 +496,7 @@ Command certify_command() {
                       {"2", "usage error"},
                       {"3", "the device could not be reached, or was lost too often"},
                       {"130", "interrupted with Ctrl-C (the report covers the finished cases)"}};
+  command.subcommands = {certify::verify_command()};
   command.run = [options](const Given& given) { return certify::run(*options, given); };
   return command;
 }

@@ -170,9 +170,9 @@ struct Command {
   std::vector<Section> sections;
   std::vector<Option> options;
   std::vector<Command> subcommands;
-  std::function<Exit(const Given&)> run;
-  std::function<std::string()> version;  ///< text of --version. Empty: no such option
-  std::string date;                      ///< of the man pages: YYYY-MM-DD
+  std::function<Exit(const Given&)> run;  ///< with subcommands: without one of them. Empty: one is required
+  std::function<std::string()> version;   ///< text of --version. Empty: no such option
+  std::string date;                       ///< of the man pages: YYYY-MM-DD
 
   /// Starts a group: the options that follow are listed below this title.
   void group(std::string title) { group_ = std::move(title); }

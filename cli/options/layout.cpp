@@ -50,7 +50,8 @@ std::vector<std::string> usage_of(const Command& command, const std::string& pat
   std::vector<std::string> forms;
   for (const std::string& form : command.usage) forms.push_back(path + " " + form);
   if (!forms.empty()) return forms;
-  if (!command.subcommands.empty()) return {path + " COMMAND [OPTIONS]"};
+  const std::string with_subcommand = path + " COMMAND [OPTIONS]";
+  if (!command.subcommands.empty() && !command.run) return {with_subcommand};
   std::string form = path + " [OPTIONS]";
   for (const Option& option : command.options)
     if (option.required && !option.is_positional()) form += " " + option.long_name() + " " + option.placeholder;
@@ -58,6 +59,7 @@ std::vector<std::string> usage_of(const Command& command, const std::string& pat
     if (option.is_positional())
       form += " " + (option.required ? option.placeholder : "[" + option.placeholder + "]") +
               (option.repeatable ? "..." : "");
+  if (!command.subcommands.empty()) return {form, with_subcommand};
   return {form};
 }
 

@@ -122,6 +122,50 @@ TEST(Options, UnknownOptionSuggestsSimilarName) {
   EXPECT_EQ(error_of({"a", "--quite-different"}), "tool: unknown option --quite-different");
 }
 
+/// A program whose command "test" runs without a subcommand, too.
+Command with_optional_subcommand(std::string& ran, bool& json) {
+  Command verify;
+  verify.name = "verify";
+  verify.summary = "Verify a directory.";
+  verify.run = [&ran](const Given&) { return ran = "verify", Exit::success; };
+  Command test;
+  test.name = "test";
+  test.summary = "Test a device.";
+  test.flag("--json", json, "Print JSON.");
+  test.run = [&ran](const Given&) { return ran = "test", Exit::success; };
+  test.subcommands = {verify};
+  Command root;
+  root.name = "tool";
+  root.summary = "Test.";
+  root.subcommands = {test};
+  return root;
+}
+
+TEST(Options, CommandWithRunHasOptionalSubcommands) {
+  const auto run_of = [](std::vector<std::string> arguments) {
+    std::string ran;
+    bool json = false;
+    std::vector<char*> argv{const_cast<char*>("tool")};
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    testing::internal::CaptureStderr();
+    const int status = run(with_optional_subcommand(ran, json), static_cast<int>(argv.size()) - 1, argv.data());
+    const std::string text = testing::internal::GetCapturedStderr();
+    return status == 0 ? ran : text.substr(0, text.find('\n'));
+  };
+  EXPECT_EQ(run_of({"test"}), "test");
+  EXPECT_EQ(run_of({"test", "--json"}), "test");
+  EXPECT_EQ(run_of({"test", "verify"}), "verify");
+  EXPECT_EQ(run_of({"test", "--json", "verify"}), "tool: test verify: option --json has no effect on tool test verify");
+  EXPECT_EQ(run_of({"test", "check"}), "tool: test: unknown subcommand \"check\"; expected one of: verify");
+  std::string ran;
+  bool json = false;
+  const Command root = with_optional_subcommand(ran, json);
+  EXPECT_NE(help_of(root.subcommands.front(), "tool test", 80)
+                .find("Usage: tool test [OPTIONS]\n       tool test COMMAND [OPTIONS]\n"),
+            std::string::npos);
+}
+
 TEST(Options, TextContainsChoicesDefaultAndConditions) {
   Values v;
   Command command = table(v);

@@ -76,6 +76,17 @@ std::string unknown_argument(const Node& node, const std::string& text) {
   return "unknown subcommand \"" + text + "\"; expected one of: " + names_of_subcommands(command);
 }
 
+/// Throws UsageError if an option of a parent precedes a subcommand, which would ignore it.
+void reject_options_of_parents(const Node& node) {
+  for (const auto& child : node.children)
+    if (child->app->parsed()) {
+      for (std::size_t i = 0; i < node.command->options.size(); ++i)
+        if (!node.options[i]->empty())
+          throw UsageError("option " + node.command->options[i].long_name() + " has no effect on " + child->path);
+      reject_options_of_parents(*child);
+    }
+}
+
 /// Stores the values of one command. Throws UsageError.
 void store(const Node& node, std::set<std::string>& given) {
   const Command& command = *node.command;
@@ -243,8 +254,9 @@ int run(Command root, int argc, char** argv) {
     }
     if (hidden.reference) return success(reference_page(root));
     if (!hidden.completed.empty()) return static_cast<int>(complete(root, hidden.completed));
-    if (takes_subcommand && !node.command->subcommands.empty())
+    if (takes_subcommand && !node.command->subcommands.empty() && !node.command->run)
       throw UsageError("missing subcommand; expected one of: " + names_of_subcommands(*node.command));
+    for (const auto& child : top.children) reject_options_of_parents(*child);
     if (&node != &top) store(node, given);
     return static_cast<int>(node.command->run(Given(given)));
   } catch (const UsageError& error) {

@@ -1,8 +1,10 @@
 """rdmawire certify: the reference device, conforming and with injected faults."""
 
+import csv
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -172,7 +174,7 @@ def test_expired_waiver_is_unexpected(tmp_path):
     known = tmp_path / "known.json"
     known.write_text(json.dumps({"format": 1, "cases": {"RSP-009": {"verdict": "fail", "reason": "soon", "until": "2020-01-01"}}}))
     text = certify("--only", "RSP-009", "--fault", "naks-every-packet", "--expected", known, status=1).stdout
-    assert "waived until 2020-01-01: soon" in text and "UNEXPECTED" in text
+    assert "WAIVER EXPIRED on 2020-01-01: soon" in text and "UNEXPECTED" in text
 
 
 def test_strict_counts_violated_recommendations():
@@ -277,3 +279,127 @@ def test_physical_device_requires_allow(tmp_path, fake_agent):
     # With --allow, the next error is the missing wire.
     assert "/nowhere/port" in certify("--device", f"agent:unix:{fake_agent}", "--wire", "unix:/nowhere/port", "--allow", "10.0.0.2", status=3).stderr
     assert "jobs must be 1" in certify("--device", f"agent:unix:{fake_agent}", "--wire", "unix:/x", "--jobs", 2, status=2).stderr
+
+
+# The evidence package
+
+
+def schema(name):
+    return jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "reference" / "schemas" / f"{name}.schema.json").read_text()))
+
+
+def verify(*arguments, status=0):
+    return certify("verify", *arguments, status=status)
+
+
+def test_report_is_a_package_with_manifest_and_matrix(tmp_path):
+    certify("--only", "RSP-00*", "--fault", "naks-every-packet", "--seed", 3, "--report", tmp_path, status=1)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    schema("manifest").validate(manifest)
+    assert manifest["seed"] == 3 and manifest["parameters"]["faults"] == ["naks-every-packet"]
+    assert manifest["device"]["firmware"] and manifest["tester"]["kernel"]
+    present = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert {file["path"] for file in manifest["files"]} == present - {"manifest.json"}
+    matrix = json.loads((tmp_path / "traceability.json").read_text())
+    schema("traceability").validate(matrix)
+    rows = [(row["case"], one) for rule in matrix["rules"] for row in rule["cases"] for one in row["rows"]]
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert {case: row["verdict"] for case, row in rows} == {case["id"]: case["verdict"] for case in report["cases"]}
+    for _, row in rows:
+        assert (tmp_path / row["capture"]).is_file()
+    with open(tmp_path / "traceability.csv", newline="") as file:
+        table = list(csv.DictReader(file))
+    assert {row["case"] for row in table} - {""} == {case["id"] for case in report["cases"]}
+    assert {row["rule"] for row in table} == {rule["rule"] for rule in matrix["rules"]}
+    gap = next(row for row in table if row["rule"] == GAP)
+    assert gap["verdict"] == "fail" and gap["evidence frames"] and gap["clause"].startswith("IBTA vol 1, ")
+
+
+def test_evidence_frame_shows_the_violation(tmp_path):
+    certify("--only", "RSP-009", "--fault", "naks-every-packet", "--report", tmp_path, status=1)
+    matrix = json.loads((tmp_path / "traceability.json").read_text())
+    row = next(rule for rule in matrix["rules"] if rule["rule"] == GAP)["cases"][0]["rows"][0]
+    for frame in row["evidence"]:
+        shown = subprocess.run([COMMAND, "dissect", "--frame", str(frame), tmp_path / row["capture"]], timeout=60, capture_output=True, text=True).stdout
+        assert "NAK" in shown, shown
+
+
+@pytest.mark.parametrize("options", [(), ("--repeat", "3")])
+def test_command_line_of_each_failure_repeats_it(tmp_path, options):
+    faults = ("--fault", "naks-every-packet", "--fault", "icrc-covers-ttl")
+    certify("--only", "RSP-009", "--only", "rc.responder.rnr.then-executed-once", *faults, "--report", tmp_path / "a", *options, status=1)
+    failed = [case for case in json.loads((tmp_path / "a" / "report.json").read_text())["cases"] if "repeat" in case]
+    assert any(" " in case["id"] for case in failed) and len(failed) >= 3
+    environment = {**os.environ, "PATH": f"{COMMAND.parent}:{os.environ['PATH']}"}
+    for case in failed:
+        assert "fail" in case["verdict"] or case["observed"]
+        run = subprocess.run(["sh", "-c", case["repeat"] + " --json"], env=environment, timeout=60, capture_output=True, text=True)
+        (again,) = json.loads(run.stdout)["cases"]
+        for key in ("id", "verdict", "actual", "observed", "seed"):
+            assert again.get(key) == case.get(key), case["repeat"]
+
+
+def test_verify_names_each_changed_file(tmp_path):
+    package = tmp_path / "out"
+    certify("--only", "RSP-009", "--only", "RSP-010", "--report", package)
+    assert "intact" in verify(package).stdout
+    with open(package / "captures" / f"{GAP}.pcapng", "r+b") as file:
+        file.seek(40)
+        file.write(b"\xff")
+    (package / "junit.xml").unlink()
+    (package / "captures" / "more.pcapng").write_bytes(b"x")
+    text = verify(package, status=1).stdout
+    assert re.search(rf"^modified +captures/{re.escape(GAP)}.pcapng: the SHA-256 digest differs$", text, re.M), text
+    assert re.search(r"^missing +junit.xml$", text, re.M) and re.search(r"^additional +captures/more.pcapng$", text, re.M), text
+    shown = json.loads(verify(package, "--json", status=1).stdout)
+    assert not shown["intact"] and [one["kind"] for one in shown["problems"]] == ["additional", "modified", "missing"]
+    (package / "manifest.json").write_text("{}")
+    assert "is no manifest" in verify(package, status=3).stderr
+    assert "could not be read" in verify(tmp_path / "none", status=3).stderr
+    assert "--seed has no effect" in certify("--seed", 1, "verify", package, status=2).stderr
+
+
+def test_other_files_in_the_report_directory_are_named(tmp_path):
+    (tmp_path / "notes.txt").write_text("of the lab")
+    assert "notes.txt" in certify("--only", "RSP-009", "--report", tmp_path).stderr
+    assert "additional    notes.txt" in verify(tmp_path, status=1).stdout
+
+
+def test_killed_run_is_an_unfinished_package(tmp_path):
+    run = subprocess.Popen([COMMAND, "certify", "--only", "RSP-0*", "--seed", "4", "--report", tmp_path], stdout=subprocess.PIPE)
+    journal, end = tmp_path / "results.ndjson", time.monotonic() + 60
+    while time.monotonic() < end and not (journal.exists() and journal.read_bytes().count(b"\n") > 3):
+        time.sleep(0.02)
+    run.kill()
+    run.communicate(timeout=30)
+    assert "UNFINISHED" in verify(tmp_path, status=1).stdout
+    certify("--only", "RSP-0*", "--resume", tmp_path)
+    assert re.search(r"unknown: the run was killed\nrun .*\n(.*\n)*result +intact", verify(tmp_path).stdout)
+
+
+def test_package_is_signed_for_openssl(tmp_path):
+    if not shutil.which("openssl"):
+        pytest.skip("needs openssl")
+
+    def openssl(*arguments):
+        return subprocess.run(["openssl", *map(str, arguments)], check=True, timeout=60, capture_output=True, text=True).stdout
+
+    key, public, package = tmp_path / "key.pem", tmp_path / "public.pem", tmp_path / "out"
+    openssl("genpkey", "-algorithm", "ed25519", "-out", key)
+    openssl("pkey", "-in", key, "-pubout", "-out", public)
+    certify("--only", "RSP-009", "--report", package, "--sign", key)
+    schema("manifest").validate(json.loads((package / "manifest.json").read_text()))
+    assert "signature     valid" in verify(package, "--public-key", public).stdout
+    assert "not checked" in verify(package).stdout
+    check = ("pkeyutl", "-verify", "-rawin", "-pubin", "-inkey", public, "-in", package / "manifest.json", "-sigfile", package / "manifest.sig")
+    assert "Verified Successfully" in openssl(*check)
+    # A later signature by openssl is accepted, too.
+    openssl("genpkey", "-algorithm", "ed25519", "-out", key)
+    openssl("pkeyutl", "-sign", "-rawin", "-inkey", key, "-in", package / "manifest.json", "-out", package / "manifest.sig")
+    assert "INVALID" in verify(package, "--public-key", public, status=1).stdout
+    openssl("pkey", "-in", key, "-pubout", "-out", public)
+    assert "valid" in verify(package, "--public-key", public).stdout
+    assert "contains no public key" in verify(package, "--public-key", key, status=2).stderr
+    openssl("pkey", "-in", key, "-aes256", "-passout", "pass:secret", "-out", tmp_path / "locked.pem")
+    assert "the key is encrypted" in certify("--only", "RSP-009", "--report", tmp_path / "b", "--sign", tmp_path / "locked.pem", status=2).stderr
+    assert "requires a report directory" in certify("--only", "RSP-009", "--sign", key, status=2).stderr

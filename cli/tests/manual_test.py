@@ -61,10 +61,10 @@ def share(tmp_path_factory):
 
 
 def test_help_has_three_examples_and_exit_statuses(helps):
-    assert len(helps) == 18
+    assert len(helps) == 19
     for path, text in helps.items():
         assert text.startswith(("Analyze", "Boot", "Capture", "Check", "Copy", "Execute", "Explain", "List", "Open", "Record",
-                                "Remove", "Replay", "Run", "Show")), path  # fmt: skip
+                                "Remove", "Replay", "Run", "Show", "Verify")), path  # fmt: skip
         examples = text.split("\nExamples:\n")[1].split("\n\n")[0].splitlines()
         assert len(examples) == 6, path
         for command, purpose in zip(examples[::2], examples[1::2]):

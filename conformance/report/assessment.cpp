@@ -12,6 +12,7 @@
 
 #include "conformance/coverage/seeded_fault.hpp"
 #include "conformance/report/journal.hpp"
+#include "conformance/report/package.hpp"
 
 namespace rdmawire::conformance {
 namespace {
@@ -78,6 +79,12 @@ class Work {
       if (!read) return error(Kind::usage, read.error());
       made_->expected = std::move(*read);
     }
+    if (!options_.sign.empty()) {
+      if (directory().empty()) return error(Kind::usage, "a signature requires a report directory");
+      auto key = SignatureKey::read_private(options_.sign);
+      if (!key) return error(Kind::usage, key.error());
+      key_ = std::move(*key);
+    }
     // Read the baseline first, so that a wrong file name is reported before the run.
     if (!options_.baseline.empty())
       if (const auto readable = compare(options_.baseline, {}); !readable) return error(Kind::usage, readable.error());
@@ -85,6 +92,7 @@ class Work {
     report.date = today();
     report.strict = options_.strict;
     report.seed = options_.seed;
+    report.arguments = options_.arguments;
     if (resumes() && report.seed == 0) {
       const auto seed = Journal::seed_of(options_.resume);
       if (!seed) return error(Kind::usage, seed.error());
@@ -108,6 +116,7 @@ class Work {
     Report& report = made_->report;
     report.device = target.device().name;
     report.details = target.details();
+    if (!directory().empty()) description_ = description_of(target);
     if (const std::string name = target.known_as(); options_.known && !name.empty()) {
       const auto results = ExpectedResults::of_device(name);
       if (results) made_->expected.add_below(*results);
@@ -128,6 +137,9 @@ class Work {
     auto journal = resumes() ? Journal::resume(options_.resume, identity) : Journal::begin(options_.report, identity);
     if (!journal) return error(resumes() ? Kind::usage : Kind::file, journal.error());
     journal_.emplace(std::move(*journal));
+    auto package = Package::begin(directory(), resumes());
+    if (!package) return error(resumes() ? Kind::usage : Kind::file, package.error());
+    package_.emplace(std::move(*package));
     return {};
   }
 
@@ -155,6 +167,13 @@ class Work {
     made_->abandoned = all.abandoned;
   }
 
+  /// Seconds of real time for one case.
+  [[nodiscard]] double case_timeout() const {
+    constexpr double usual = 60, of_slow_cases = 600;
+    if (options_.case_timeout > 0) return options_.case_timeout;
+    return options_.target.slow ? of_slow_cases : usual;
+  }
+
   CertifyOptions how(bool given) {
     CertifyOptions how;
     how.seed = options_.target.seed;
@@ -171,10 +190,7 @@ class Work {
                : cheap_        ? std::max(1U, std::thread::hardware_concurrency())
                                : 1;
     how.repeat = options_.repeat;
-    constexpr double usual = 60, of_slow_cases = 600;
-    how.case_timeout = milliseconds_of(options_.case_timeout > 0 ? options_.case_timeout
-                                       : options_.target.slow    ? of_slow_cases
-                                                                 : usual);
+    how.case_timeout = milliseconds_of(case_timeout());
     how.timeout = milliseconds_of(options_.timeout);
     how.most_losses = given ? 1 : options_.most_losses;
     how.stop = options_.target.stop;
@@ -207,9 +223,49 @@ class Work {
       report.changes = std::move(*changes);
     }
     if (journal_ && !journal_->error().empty()) made_->troubles.push_back(journal_->error());
-    if (!directory().empty())
-      if (const auto written = write(report, directory()); !written) made_->troubles.push_back(written.error());
+    if (package_)
+      if (const auto written = write_package(); !written) made_->troubles.push_back(written.error());
     return made_;
+  }
+
+  /// Writes the reports and inputs of the run, and the manifest of all files.
+  tl::expected<void, std::string> write_package() {
+    if (auto written = write(made_->report, directory()); !written) return written;
+    for (const auto& [file, name] :
+         {std::pair(options_.expected, "expected.json"), {options_.baseline, "baseline.json"}})
+      if (!file.empty())
+        if (auto added = package_->add_input(file, name); !added) return added;
+    auto finished = package_->finish(made_->report, circumstances(), key_ ? &*key_ : nullptr);
+    made_->foreign = package_->foreign();
+    return finished;
+  }
+
+  /// The parameters of the run and the device, for the manifest.
+  [[nodiscard]] nlohmann::ordered_json circumstances() const {
+    const TargetOptions& target = options_.target;
+    nlohmann::ordered_json parameters{{"selection", options_.patterns},
+                                      {"all_cases", options_.all_cases},
+                                      {"repeat", options_.repeat},
+                                      {"slow", target.slow},
+                                      {"dangerous", target.dangerous},
+                                      {"strict", options_.strict},
+                                      {"built_in_expected", options_.known},
+                                      {"case_timeout_s", case_timeout()},
+                                      {"timeout_s", options_.timeout},
+                                      {"max_device_losses", options_.most_losses},
+                                      {"faults", target.faults}};
+    if (!target.wire.empty()) parameters["wire"] = target.wire;
+    if (is_on_bench(target.device)) {
+      parameters["allowed"] = target.allowed;
+      parameters["frames_per_second"] = target.frames_per_second;
+      parameters["multicast"] = target.multicast;
+    }
+    if (target.congestion_management) parameters["congestion_management"] = *target.congestion_management;
+    nlohmann::ordered_json all;
+    if (options_.arguments) all["arguments"] = *options_.arguments;
+    all["parameters"] = std::move(parameters);
+    all["device"] = description_;
+    return all;
   }
 
   AssessmentOptions options_;
@@ -217,6 +273,9 @@ class Work {
   std::shared_ptr<Assessment> made_;
   bool cheap_ = false;
   std::optional<Journal> journal_;
+  std::optional<Package> package_;
+  std::optional<SignatureKey> key_;
+  nlohmann::ordered_json description_ = nlohmann::ordered_json::object();
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +32,10 @@ struct AssessmentOptions {
   std::filesystem::path expected{}, baseline{};  ///< files. Empty: none
   std::filesystem::path report{};                ///< directory for the reports. Empty: none
   std::filesystem::path resume{};                ///< report directory of the run to resume. Replaces `report`
+  std::filesystem::path sign{};                  ///< Ed25519 private key (PEM) for the manifest. Empty: not signed
+  /// Options of `rdmawire certify` that select and configure the device. nullopt: the command cannot open it.
+  std::optional<std::vector<std::string>> arguments{};
+  std::vector<std::string> patterns{};  ///< the selection of the cases, for the manifest
   /// Opens the device. Empty: Target::open.
   std::function<tl::expected<std::unique_ptr<Target>, TargetError>(const TargetOptions&)> open{};
   /// An open device to use instead. If it is lost, the assessment ends.
@@ -85,6 +90,7 @@ class Assessment {
   Report report;
   std::size_t abandoned = 0;             ///< cases that still block threads of this process
   std::vector<std::string> troubles;     ///< write errors, one sentence each
+  std::vector<std::string> foreign;      ///< files in the report directory that the report does not contain
   std::vector<const Case*> unexpected;   ///< cases with unexpected results
   std::vector<const Rule*> basic;        ///< unknown violations of rules that every transfer needs
   std::vector<const Rule*> unlike_them;  ///< rules that passed although they are known to be violated

@@ -194,6 +194,8 @@ void add_known(Json& json, const CaseResult& result, const Report& report) {
   static const ExpectedResults nothing;
   const ExpectedResults& expected = report.expected ? *report.expected : nothing;
   json["unexpected"] = !expected.expects(result, report.date, report.strict);
+  json["assessment"] = to_string(disposition_of(result, report));
+  if (std::string command = repeat_command(result, report); !command.empty()) json["repeat"] = std::move(command);
   const auto words = [](const Known& known) {
     Json object{{"verdict", to_string(known.verdict)}, {"reason", known.reason}};
     for (const auto& [key, text] :

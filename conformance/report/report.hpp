@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <tl/expected.hpp>
 #include <vector>
 
@@ -35,6 +37,9 @@ struct Report {
   /// Known results of the device. nullptr: none. Not owned.
   const ExpectedResults* expected = nullptr;
   bool strict = false;  ///< violations of "should" rules are unexpected, too
+  /// Options of `rdmawire certify` that select and configure the device, for the command lines that repeat a case.
+  /// nullopt: the command cannot open this device.
+  std::optional<std::vector<std::string>> arguments = {};
 
   [[nodiscard]] std::map<Verdict, std::size_t> counts() const;
   /// Results of the monitors in all cases, by rule.
@@ -42,6 +47,27 @@ struct Report {
   /// The monitored rules of the families of the cases.
   [[nodiscard]] std::vector<RuleId> watched() const;
 };
+
+/// How a result compares with the known results of the device.
+enum class Disposition : std::uint8_t {
+  expected,    ///< no failure
+  known,       ///< a known failure, or another known result
+  waived,      ///< a known failure until a day that has not passed
+  expired,     ///< unexpected: its waiver has ended
+  unexpected,  ///< a failure, or another result than the known one
+};
+std::string_view to_string(Disposition disposition);
+Disposition disposition_of(const CaseResult& result, const Report& report);
+/// The reason of a known result, with the end of its waiver. Empty: none.
+std::string remark_of(const CaseResult& result, const Report& report);
+
+/// The value of --seed that repeats the result.
+std::uint64_t run_seed_of(const CaseResult& result, const Report& report);
+/// The command line that repeats a failed case. Empty if the case did not fail, or if the command cannot open the
+/// device.
+std::string repeat_command(const CaseResult& result, const Report& report);
+/// A word of a POSIX shell, quoted if necessary.
+std::string shell_word(std::string_view text);
 
 /// A case as text: its verdict, and expected and actual behavior on failure. `steps`: the whole transcript.
 std::string text_of(const CaseResult& result, bool steps);
@@ -73,8 +99,8 @@ std::string capture_name(const CaseResult& result);
 /// Writes the frames of a case, with its steps as comments, to a pcapng file in `directory`/captures. Creates the
 /// directory.
 tl::expected<void, std::string> write_capture(const CaseResult& result, const std::filesystem::path& directory);
-/// Writes report.json, junit.xml and index.html to the directory with the captures. Creates the directory. The error
-/// contains path and cause.
+/// Writes report.json, junit.xml, index.html and the traceability matrix to the directory with the captures. Creates
+/// the directory. The error contains path and cause.
 tl::expected<void, std::string> write(const Report& report, const std::filesystem::path& directory);
 
 }  // namespace rdmawire::conformance

@@ -57,6 +57,65 @@ std::vector<RuleId> Report::watched() const {
   return watched;
 }
 
+std::string_view to_string(Disposition disposition) {
+  switch (disposition) {
+    case Disposition::expected: return "expected";
+    case Disposition::known: return "known";
+    case Disposition::waived: return "waived";
+    case Disposition::expired: return "waiver expired";
+    case Disposition::unexpected: break;
+  }
+  return "unexpected";
+}
+
+Disposition disposition_of(const CaseResult& result, const Report& report) {
+  static const ExpectedResults nothing;
+  const ExpectedResults& expected = report.expected ? *report.expected : nothing;
+  if (!expected.expects(result, report.date, report.strict)) {
+    const bool over = is_failure(result.judgment.verdict) && expected.expired(*result.of, report.date);
+    return over ? Disposition::expired : Disposition::unexpected;
+  }
+  const Known* known = result.judgment.rule ? expected.find_observed(*result.judgment.rule, report.date)
+                                            : expected.find(*result.of, report.date);
+  if (!known || result.judgment.verdict == Verdict::pass) return Disposition::expected;
+  return known->until.empty() ? Disposition::known : Disposition::waived;
+}
+
+std::string remark_of(const CaseResult& result, const Report& report) {
+  if (!report.expected) return {};
+  const Known* known = report.expected->find(*result.of, report.date);
+  if (const Known* over = known ? nullptr : report.expected->expired(*result.of, report.date))
+    return fmt::format("waived until {}: {}", over->until, over->reason);
+  if (!known) return {};
+  return known->until.empty() ? known->reason : fmt::format("waived until {}: {}", known->until, known->reason);
+}
+
+std::uint64_t run_seed_of(const CaseResult& result, const Report& report) {
+  for (const Attempt& one : result.attempts)
+    if (one.verdict == result.judgment.verdict) return one.seed;
+  return report.seed;
+}
+
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:=,@%+-";
+  if (!text.empty() && text.find_first_not_of(plain) == std::string_view::npos) return std::string(text);
+  std::string quoted = "'";
+  for (const char c : text) {
+    if (c == '\'')
+      quoted += "'\\''";
+    else
+      quoted += c;
+  }
+  return quoted + "'";
+}
+
+std::string repeat_command(const CaseResult& result, const Report& report) {
+  if (!report.arguments || (!is_failure(result.judgment.verdict) && result.observed.violations.empty())) return {};
+  std::string command = "rdmawire certify";
+  for (const std::string& argument : *report.arguments) command += " " + shell_word(argument);
+  return command + fmt::format(" --only {} --seed {}", shell_word(result.of->id()), run_seed_of(result, report));
+}
+
 std::string text_of(const CaseResult& result, bool steps) {
   const Rule& rule = *result.of->rule;
   const Judgment& judgment = result.judgment;

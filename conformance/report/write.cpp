@@ -6,6 +6,7 @@
 #include "captures/io/output_file.hpp"
 #include "captures/io/writer.hpp"
 #include "conformance/report/report.hpp"
+#include "conformance/report/traceability.hpp"
 
 namespace rdmawire::conformance {
 
@@ -82,10 +83,14 @@ tl::expected<void, std::string> write(const Report& report, const fs::path& dire
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) return tl::unexpected(fmt::format("{}: {}", directory.string(), error.message()));
+  const auto text_of_json = [](const nlohmann::ordered_json& json) {
+    return json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  };
   for (const auto& [name, text] :
-       {std::pair("report.json",
-                  to_json(report).dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"),
-        std::pair("junit.xml", to_junit(report)), std::pair("index.html", to_html(report, "captures"))})
+       {std::pair("report.json", text_of_json(to_json(report))), std::pair("junit.xml", to_junit(report)),
+        std::pair("index.html", to_html(report, "captures")),
+        std::pair("traceability.json", text_of_json(traceability(report))),
+        std::pair("traceability.csv", traceability_csv(report))})
     if (auto written = captures::write_file((directory / name).string(), text); !written) return written;
   return {};
 }

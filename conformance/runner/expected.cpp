@@ -4,15 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <sstream>
 
 #include "conformance/runner/expected_files.hpp"
+#include "conformance/runner/json_file.hpp"
 
 namespace rdmawire::conformance {
 namespace {
@@ -35,33 +32,6 @@ bool holds_on(const Known& known, const std::string& day) { return known.until.e
 bool names_something(std::string_view id) {
   if (id.ends_with(as_observed)) id.remove_suffix(as_observed.size());
   return find_rule(id) || find_case(id);
-}
-
-tl::expected<std::string, std::string> text_of_file(const std::filesystem::path& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file)
-    return tl::unexpected(fmt::format("{}: could not be read: {}", path.string(),
-                                      errno ? std::strerror(errno) : "the file is empty or not a regular file"));
-  return text.str();
-}
-
-/// "line 7", for an offset in the text.
-std::string line_at(std::string_view text, std::size_t offset) {
-  const std::string_view before = text.substr(0, std::min(offset, text.size()));
-  return fmt::format("line {}", 1 + std::count(before.begin(), before.end(), '\n'));
-}
-
-/// The line of a member of "cases", which the parser does not report.
-std::string line_of(std::string_view text, const std::string& member) {
-  const std::string quoted = Json(member).dump(-1, ' ', false, Json::error_handler_t::replace);
-  std::size_t at = text.find("\"cases\"");
-  do at = at == std::string_view::npos ? at : text.find(quoted, at + 1);
-  while (at != std::string_view::npos &&
-         text.find_first_not_of(" \t\r\n", at + quoted.size()) != text.find(':', at + quoted.size()));
-  return line_at(text, at == std::string_view::npos ? 0 : at);
 }
 
 std::string invalid(std::string_view member, std::string_view value) {
@@ -92,28 +62,16 @@ tl::expected<ExpectedResults, std::string> ExpectedResults::read(const std::file
 
 tl::expected<ExpectedResults, std::string> ExpectedResults::parse(const std::string& text, const std::string& name) {
   const auto wrong = [&](const std::string& what) { return tl::unexpected(fmt::format("{}: {}", name, what)); };
-  Json json;
-  try {
-    json = Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: REASON"
-    const std::string what = error.what();
-    const std::size_t colon = what.find(": ");
-    return wrong(fmt::format("{}: invalid JSON: {}", line_at(text, error.byte ? error.byte - 1 : 0),
-                             colon == std::string::npos ? what : what.substr(colon + 2)));
-  } catch (const Json::out_of_range& error) {
-    // "[json.exception.out_of_range.406] number overflow parsing '1e999'", without a position
-    const std::string_view what = error.what();
-    const std::size_t end = what.find("] ");
-    return wrong(fmt::format("invalid JSON: {}", end == std::string_view::npos ? what : what.substr(end + 2)));
-  }
+  auto parsed = parse_json(text);
+  if (!parsed) return wrong(parsed.error());
+  const Json& json = *parsed;
   if (!json.is_object() || json.value("format", Json()) != 1) return wrong("missing \"format\": 1");
   const auto list = json.find("cases");
   if (list == json.end() || !list->is_object()) return wrong("missing object \"cases\"");
   Layer known_here;
   for (const auto& [id, entry] : list->items()) {
     const auto wrong_entry = [&, id = id](const std::string& what) {
-      return wrong(fmt::format("{}: {}: {}", line_of(text, id), id, what));
+      return wrong(fmt::format("{}: {}: {}", line_of(text, {"cases", id}), id, what));
     };
     if (!names_something(id)) {
       const auto near = nearest_rules(id, 1);

@@ -1,0 +1,35 @@
+#include "conformance/runner/json_file.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace rdmawire::conformance {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(JsonFile, LineOfMemberIsThatOfTheMemberAndNotOfAValue) {
+  const std::string text = "{\"a\": \"b\",\n\"c\": {\n\"b\": 1,\n\"d\" : 2}}";
+  EXPECT_EQ(line_of(text, {"b"}), "line 3");
+  EXPECT_EQ(line_of(text, {"c", "d"}), "line 4");
+  EXPECT_EQ(line_of(text, {"c", "none"}), "line 2");
+  EXPECT_EQ(line_of(text, {}), "line 1");
+}
+
+TEST(JsonFile, DateMustExist) {
+  for (const char* date : {"2026-01-31", "2028-02-29"}) EXPECT_TRUE(is_date(date)) << date;
+  for (const char* date :
+       {"", "2026-02-29", "2026-13-01", "2026-1-1", "2026-01-1x", "26-01-01-1", "2026/01/01", "soon"})
+    EXPECT_FALSE(is_date(date)) << date;
+}
+
+TEST(JsonFile, UnreadableFileIsReported) {
+  EXPECT_EQ(text_of_file("/no/such").error(), "/no/such: could not be read: No such file or directory");
+  EXPECT_THAT(text_of_file("/").error(), HasSubstr("/: could not be read: "));
+  EXPECT_THAT(text_of_file("/dev/null").error(), HasSubstr("the file is empty"));
+}
+
+}  // namespace
+}  // namespace rdmawire::conformance
