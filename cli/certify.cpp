@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -37,8 +38,9 @@ using conformance::Verdict;
 
 struct Options {
   conformance::AssessmentOptions run;
-  std::string agent, html;
+  std::string agent, html, rerun_failed;
   std::vector<std::string> only;
+  unsigned shard = 1, shards = 1;
   bool list = false, verbose = false, json = false, preflight = false, coverage = false, mutations = false;
 };
 
@@ -72,14 +74,18 @@ std::string comment_on(const CaseResult& result, const conformance::Report& repo
 
 std::string text_of_change(const conformance::Change& change) {
   using Kind = conformance::Change::Kind;
+  const char* waived = change.waived ? " (waived)" : "";
   switch (change.kind) {
-    case Kind::worse: return fmt::format("worse     {}: {} → {}\n", change.id, change.before, change.after);
+    case Kind::worse: return fmt::format("worse     {}: {} → {}{}\n", change.id, change.before, change.after, waived);
     case Kind::better: return fmt::format("better    {}: {} → {}\n", change.id, change.before, change.after);
     case Kind::other_reason:
-      return fmt::format("different {}: {} → {}\n", change.id, change.was.empty() ? change.before : change.was,
-                         change.is.empty() ? change.after : change.is);
-    case Kind::appeared: return fmt::format("new       {}: {}\n", change.id, change.after);
+      return fmt::format("different {}: {} → {}{}\n", change.id, change.was.empty() ? change.before : change.was,
+                         change.is.empty() ? change.after : change.is, waived);
+    case Kind::appeared: return fmt::format("new       {}: {}{}\n", change.id, change.after, waived);
     case Kind::gone: return fmt::format("not run   {}: was {}\n", change.id, change.before);
+    case Kind::slower:
+      return fmt::format("slower    {}: {:.3f} s → {:.3f} s\n", change.id, static_cast<double>(change.was_ns) / 1e9,
+                         static_cast<double>(change.is_ns) / 1e9);
   }
   return {};
 }
@@ -203,6 +209,10 @@ Exit finish(const Options& options, const conformance::Assessment& made, Output&
                              fmt::join(made.foreign, ", ")));
   if (!output.finish() || !errors.empty()) return Exit::error;
   if (!report.partial.empty()) return status_of_signal();
+  for (const Case* which : made.expired) {
+    const conformance::Known* over = report.expected->expired(*which, report.date);
+    report_error(fmt::format("certify: the waiver of {} expired on {}: {}", which->id(), over->until, over->reason));
+  }
   for (const conformance::Rule* rule : made.unlike_them)
     report_error(
         fmt::format("certify: UNEXPECTED: {} {}: a violation is known, but the monitors observed conforming behavior",
@@ -337,20 +347,180 @@ Command verify_command() {
   return command;
 }
 
+/// Options of `certify compare`.
+struct CompareOptions {
+  std::vector<std::string> reports;
+  double factor = 1.5, least = 0.1;
+  bool json = false;
+};
+
+/// Warns if a report directory differs from its manifest. A report.json alone has none.
+void warn_of_changes(const std::string& path) {
+  std::error_code error;
+  if (!fs::exists(fs::path(path) / conformance::manifest_name, error)) return;
+  const auto check = conformance::verify_package(path);
+  if (!check) return report_error("certify compare: " + check.error());
+  if (!check->is_intact())
+    report_error(
+        fmt::format("certify compare: {} is not intact; list the changed files with rdmawire certify verify {}", path,
+                    conformance::shell_word(path)));
+}
+
+/// The circumstances of a run, one line.
+std::string text_of_run(const char* name, const std::string& path, const conformance::Outcomes& run) {
+  return fmt::format("{:<9} {}: {}, {}, {}, {}, seed {}, {} cases{}\n", name, path, run.device, run.details,
+                     run.program, run.date, run.seed, run.cases.size(),
+                     run.partial.empty() ? "" : ", PARTIAL: " + run.partial);
+}
+
+Exit compare(const CompareOptions& options) {
+  if (options.reports.size() != 2)
+    throw UsageError(fmt::format("expected two reports, got {}", options.reports.size()));
+  std::vector<conformance::Outcomes> runs;
+  for (const std::string& path : options.reports) {
+    auto run = conformance::read_outcomes(path);
+    if (!run) {
+      report_error("certify compare: " + run.error());
+      return Exit::error;
+    }
+    warn_of_changes(path);
+    runs.push_back(std::move(*run));
+  }
+  const conformance::SlowerLimits limits{options.factor, static_cast<std::int64_t>(options.least * 1e9)};
+  const auto changes = conformance::compare(runs[0].cases, runs[1].cases, limits);
+  std::map<conformance::Change::Kind, std::size_t> counts;
+  std::size_t regressions = 0, changed = 0;
+  for (const conformance::Change& change : changes) {
+    ++counts[change.kind];
+    regressions += change.is_regression() ? 1 : 0;
+    changed += change.kind == conformance::Change::Kind::gone ? 0 : 1;
+  }
+  const std::size_t same = runs[1].cases.size() - changed;
+  Output output;
+  if (options.json) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const conformance::Change& change : changes)
+      list.push_back({{"kind", to_string(change.kind)},
+                      {"id", change.id},
+                      {"before", change.before},
+                      {"after", change.after},
+                      {"before_ns", change.was_ns},
+                      {"after_ns", change.is_ns},
+                      {"waived", change.waived},
+                      {"regression", change.is_regression()}});
+    const nlohmann::ordered_json json{{"format", 1},
+                                      {"before", options.reports[0]},
+                                      {"after", options.reports[1]},
+                                      {"slower_factor", options.factor},
+                                      {"slower_by_s", options.least},
+                                      {"unchanged", same},
+                                      {"regressions", regressions},
+                                      {"changes", std::move(list)}};
+    output.text() = json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  } else {
+    output.text() =
+        text_of_run("before", options.reports[0], runs[0]) + text_of_run("after", options.reports[1], runs[1]);
+    for (const conformance::Change& change : changes) output.text() += text_of_change(change);
+    output.text() += fmt::format("{} unchanged", same);
+    for (const auto& [kind, count] : counts) output.text() += fmt::format(", {} {}", count, to_string(kind));
+    output.text() +=
+        fmt::format("; slower: at least {:g} times as long and {:g} s longer\n", options.factor, options.least);
+  }
+  if (!output.finish()) return Exit::error;
+  return regressions == 0 ? Exit::success : Exit::findings;
+}
+
+Command compare_command() {
+  const auto options = std::make_shared<CompareOptions>();
+  Command command;
+  command.name = "compare";
+  command.summary = "Compare two reports, for example of two firmware versions.";
+  command.description =
+      "Lists the cases that are worse, better, slower, new, not run, or have another reason. A result that is waived "
+      "in "
+      "the second report is listed, but does not affect the exit status.";
+  command.usage = {"[OPTIONS] BEFORE AFTER"};
+  command
+      .argument("REPORT", options->reports, "A report directory, or its report.json: the earlier, then the later one.")
+      .repeats()
+      .must_be_given()
+      .completes(Completion::file);
+  command
+      .option("--slower-factor", "N", options->factor, "Report a case as slower if it takes at least N times as long.")
+      .range(1, 1e6);
+  command
+      .option("--slower-by", "SECONDS", options->least,
+              "Report a case as slower only if it takes SECONDS seconds longer.")
+      .range(0, 1e6);
+  command.flag("--json", options->json, "Print one JSON object.");
+  command.examples = {
+      {"rdmawire certify compare old new", "Compare two report directories."},
+      {"rdmawire certify compare old/report.json new/report.json --slower-factor 3", "Report only much slower cases."},
+      {"rdmawire certify compare old new --json | jq -r '.changes[] | select(.regression).id'",
+       "List the regressions."}};
+  command.statuses = {{"0", "no case is worse, slower or missing, and no new case fails"},
+                      {"1", "a case is worse, slower or missing, or a new case fails"},
+                      {"2", "usage error"},
+                      {"3", "a report could not be read"}};
+  command.run = [options](const Given&) { return compare(*options); };
+  return command;
+}
+
+/// Parses "i/n". Returns an error message or an empty string.
+std::string read_shard(const std::string& text, Options& options) {
+  unsigned index = 0, count = 0;
+  const char* end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, index);
+  const bool separated = first.ec == std::errc() && first.ptr != end && *first.ptr == '/';
+  const auto second = separated ? std::from_chars(first.ptr + 1, end, count) : first;
+  if (!separated || second.ec != std::errc() || second.ptr != end || index == 0 || index > count)
+    return fmt::format("expected I/N with I from 1 to N, for example 1/4, got \"{}\"", text);
+  options.shard = index;
+  options.shards = count;
+  return {};
+}
+
+/// Selects the cases of the run. Throws UsageError. Returns false if --rerun-failed selects none.
+bool select_cases(Options& options, const Given& given) {
+  std::vector<const Case*>& selected = options.run.cases;
+  for (const Case& which : conformance::cases())
+    if (conformance::is_chosen(which, options.only)) selected.push_back(&which);
+  if (selected.empty())
+    throw UsageError(
+        fmt::format("no test case matches \"{}\"; use --list to show all cases", fmt::join(options.only, "\", \"")));
+  if (!options.rerun_failed.empty()) {
+    const auto failed = conformance::failed_cases(options.rerun_failed);
+    if (!failed) throw UsageError(failed.error());
+    std::erase_if(selected, [&](const Case* one) {
+      return std::find(failed->cases.begin(), failed->cases.end(), one) == failed->cases.end();
+    });
+    if (!given("--seed")) options.run.seed = failed->seed;
+    if (!given("--repeat")) options.run.repeat = failed->repeat;
+    if (selected.empty()) return false;
+  }
+  if (options.shards > 1) {
+    const std::size_t all = selected.size();
+    selected = conformance::shard_of(selected, options.shard, options.shards);
+    options.run.shard = fmt::format("{}/{}", options.shard, options.shards);
+    if (selected.empty())
+      throw UsageError(fmt::format("--shard {} contains no case; the selection has only {}", options.run.shard, all));
+  }
+  options.run.all_cases = options.only.empty() && options.rerun_failed.empty() && options.shards == 1;
+  return true;
+}
+
 Exit run(Options& options, const Given& given) {
   conformance::TargetOptions& target = options.run.target;
   if (options.coverage) return show_coverage();
   if (options.list) return list(options);
   if (target.faults == std::vector<std::string>{"list"}) return list_faults();
   check_device_options(target, given);
-  for (const Case& which : conformance::cases())
-    if (conformance::is_chosen(which, options.only)) options.run.cases.push_back(&which);
-  options.run.all_cases = options.only.empty();
+  if (!select_cases(options, given)) {
+    report_error(fmt::format("certify: {} contains no failed case of the selection", options.rerun_failed));
+    return Exit::success;
+  }
   options.run.patterns = options.only;
   options.run.arguments = device_arguments(options, given);
-  if (options.run.cases.empty())
-    throw UsageError(
-        fmt::format("no test case matches \"{}\"; use --list to show all cases", fmt::join(options.only, "\", \"")));
   if (options.mutations) {
     if (const std::string why = conformance::in_vain(target, options.run.cases); !why.empty()) throw UsageError(why);
     return show_mutations(options.run.seed, target.faults);
@@ -438,6 +608,14 @@ Command certify_command() {
       .completes(rule_names);
   command.flag("--slow", target.slow, "Also run cases that take more than one minute on a physical device.");
   command.flag("--dangerous", target.dangerous, "Also run cases that may stop the device.");
+  command.parsed(
+      "--shard", "I/N", [options](const std::string& text) { return certify::read_shard(text, *options); },
+      "Run only part I of N disjoint parts of the selection.");
+  command
+      .option("--rerun-failed", "DIR", options->rerun_failed,
+              "Run only the failed and unexpected cases of the report in DIR, with its seed and number of repetitions.")
+      .completes(Completion::directory)
+      .excludes({"--resume"});
   command.group("Run");
   command.option("--seed", "N", run_options.seed, "Set the random seed. 0 selects a new seed for each run.")
       .by_default("0");
@@ -466,6 +644,8 @@ Command certify_command() {
   command.group("Expected results");
   command.option("--expected", "FILE", run_options.expected,
                  "Read known results of this device from FILE (JSON). They override the built-in list.");
+  command.option("--waivers", "FILE", run_options.waivers,
+                 "Read waivers from FILE (JSON): known results with an end date. They override the known results.");
   command.flag("--no-expected", run_options.known, "Ignore the built-in list of known results.", false);
   command.option("--baseline", "FILE", run_options.baseline, "Compare with the report.json of an earlier run.");
   command.flag("--strict", run_options.strict, "Treat violations of recommendations (should) as unexpected results.");
@@ -496,7 +676,7 @@ Command certify_command() {
                       {"2", "usage error"},
                       {"3", "the device could not be reached, or was lost too often"},
                       {"130", "interrupted with Ctrl-C (the report covers the finished cases)"}};
-  command.subcommands = {certify::verify_command()};
+  command.subcommands = {certify::compare_command(), certify::verify_command()};
   command.run = [options](const Given& given) { return certify::run(*options, given); };
   return command;
 }

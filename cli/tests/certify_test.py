@@ -403,3 +403,134 @@ def test_package_is_signed_for_openssl(tmp_path):
     openssl("pkey", "-in", key, "-aes256", "-passout", "pass:secret", "-out", tmp_path / "locked.pem")
     assert "the key is encrypted" in certify("--only", "RSP-009", "--report", tmp_path / "b", "--sign", tmp_path / "locked.pem", status=2).stderr
     assert "requires a report directory" in certify("--only", "RSP-009", "--sign", key, status=2).stderr
+
+
+# Campaigns
+
+
+def ids(*arguments, status=0):
+    return [case["id"] for case in json.loads(certify(*arguments, "--json", status=status).stdout)["cases"]]
+
+
+def test_shards_are_disjoint_and_complete():
+    selection = ("--only", "RSP-00*", "--seed", 1)
+    whole = ids(*selection)
+    shards = [ids(*selection, "--shard", f"{index}/3") for index in (1, 2, 3)]
+    assert sorted(sum(shards, [])) == sorted(whole) and all(shards)
+    assert ids(*selection, "--shard", "2/3") == shards[1]
+    assert max(map(len, shards)) - min(map(len, shards)) <= 1
+    # A shard has the same results as the whole run.
+    one, part = (json.loads(certify(*selection, *more, "--json").stdout)["cases"] for more in ((), ("--shard", "2/3")))
+    assert [case for case in one if case["id"] in shards[1]] == part
+
+
+@pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "1/", "/2", "1/2x", "-1/2", "a/b", "1/99999999999"])
+def test_invalid_shard_is_a_usage_error(shard):
+    assert "expected I/N" in certify("--only", "RSP-009", f"--shard={shard}", status=2).stderr
+
+
+def test_shard_without_cases_is_a_usage_error():
+    assert "--shard 5/9 contains no case; the selection has only 1" in certify("--only", "RSP-009", "--shard", "5/9", status=2).stderr
+
+
+def test_rerun_failed_runs_only_failed_cases_with_their_seed(tmp_path):
+    fault = ("--fault", "naks-every-packet")
+    certify("--only", "RSP-00*", "--only", "RSP-01*", *fault, "--seed", 77, "--repeat", 2, "--report", tmp_path / "a", status=1)
+    before = json.loads((tmp_path / "a" / "report.json").read_text())
+    failed = [case["id"] for case in before["cases"] if case["unexpected"]]
+    assert GAP in failed and len(failed) < len(before["cases"])
+    certify("--rerun-failed", tmp_path / "a", *fault, "--report", tmp_path / "b", status=1)
+    after = json.loads((tmp_path / "b" / "report.json").read_text())
+    assert [case["id"] for case in after["cases"]] == failed and after["seed"] == 77
+    assert all(len(case["attempts"]) == 2 for case in after["cases"])
+    # The corrected device passes, and a report without failures selects nothing.
+    certify("--rerun-failed", tmp_path / "a", "--report", tmp_path / "c")
+    assert "contains no failed case" in certify("--rerun-failed", tmp_path / "c").stderr
+    assert "contains no failed case" in certify("--rerun-failed", tmp_path / "a", "--only", "RSP-001").stderr
+
+
+def test_rerun_failed_reports_unusable_report(tmp_path):
+    assert "could not be read" in certify("--rerun-failed", tmp_path / "none", status=2).stderr
+    (tmp_path / "report.json").write_text('{"cases": [{"id": "rc.none", "verdict": "fail"}]}')
+    assert "this version has no case rc.none" in certify("--rerun-failed", tmp_path, status=2).stderr
+    (tmp_path / "report.json").unlink()
+    (tmp_path / "results.ndjson").write_text("")
+    assert "--resume" in certify("--rerun-failed", tmp_path, status=2).stderr
+
+
+def test_compare_lists_regressions(tmp_path):
+    certify("--only", "RSP-009", "--only", "RSP-010", "--seed", 1, "--report", tmp_path / "old")
+    certify("--only", "RSP-009", "--only", "RSP-011", "--fault", "naks-every-packet", "--seed", 1, "--report", tmp_path / "new", status=1)
+    text = certify("compare", tmp_path / "old", tmp_path / "new", status=1).stdout
+    assert f"worse     {GAP}: pass → fail\n" in text
+    assert re.search(r"^new       rc\..+: pass$", text, re.M) and re.search(r"^not run   rc\..+: was pass$", text, re.M)
+    assert "slower: at least 1.5 times as long and 0.1 s longer" in text
+    text = certify("compare", tmp_path / "new", tmp_path / "old" / "report.json", status=1).stdout
+    assert f"better    {GAP}: fail → pass\n" in text
+    shown = json.loads(certify("compare", tmp_path / "old", tmp_path / "old", "--json").stdout)
+    assert shown["changes"] == [] and shown["regressions"] == 0 and shown["unchanged"] > 1
+
+
+def test_compare_reports_slower_cases_beyond_the_limits(tmp_path):
+    def report(name, nanoseconds):
+        path = tmp_path / name
+        path.write_text(json.dumps({"format": 1, "seed": 1, "cases": [{"id": GAP, "verdict": "pass", "duration_ns": nanoseconds}]}))
+        return path
+
+    fast, slow = report("fast", 1_000_000_000), report("slow", 1_800_000_000)
+    assert f"slower    {GAP}: 1.000 s → 1.800 s\n" in certify("compare", fast, slow, status=1).stdout
+    assert "1 unchanged" in certify("compare", fast, slow, "--slower-factor", 2).stdout
+    assert "1 unchanged" in certify("compare", fast, slow, "--slower-by", 0.9).stdout
+    assert "1 unchanged" in certify("compare", slow, fast).stdout
+
+
+def test_compare_warns_of_a_changed_package(tmp_path):
+    certify("--only", "RSP-009", "--seed", 1, "--report", tmp_path / "a")
+    (tmp_path / "a" / "index.html").write_text("")
+    assert "is not intact" in certify("compare", tmp_path / "a", tmp_path / "a").stderr
+    assert "could not be read" in certify("compare", tmp_path / "a", tmp_path / "none", status=3).stderr
+    assert "expected two reports" in certify("compare", tmp_path / "a", status=2).stderr
+    (tmp_path / "a" / "report.json").write_text("{")
+    assert "invalid JSON" in certify("compare", tmp_path / "a", tmp_path / "a", status=3).stderr
+
+
+def waivers(tmp_path, until, **more):
+    path = tmp_path / "waivers.json"
+    entry = {"verdict": "fail", "reason": "corrected in firmware 2", "until": until, "approved_by": "J. Doe", **more}
+    path.write_text(json.dumps({"format": 1, "cases": {"RSP-009": entry, "RSP-009/as observed": entry}}))
+    return path
+
+
+def test_waived_failure_is_shown_as_waived(tmp_path):
+    run = ("--only", "RSP-009", "--only", "RSP-010", "--seed", 1)
+    certify(*run, "--report", tmp_path / "old")
+    text = certify(*run, "--fault", "naks-every-packet", "--waivers", waivers(tmp_path, "2999-12-31"), "--report", tmp_path / "out").stdout
+    assert "    waived    until 2999-12-31: corrected in firmware 2\n" in text and "waivers: 1 result waived, 0 with an expired" in text
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    SCHEMA.validate(report)
+    (case,) = [case for case in report["cases"] if case["id"] == GAP]
+    assert case["assessment"] == "waived" and case["verdict"] == "fail" and case["known"]["approved_by"] == "J. Doe"
+    assert (tmp_path / "out" / "inputs" / "waivers.json").is_file()
+    suites = ElementTree.parse(tmp_path / "out" / "junit.xml").getroot()
+    assert [one.get("message") for one in suites.iter("skipped")] == ["fail, waived until 2999-12-31: corrected in firmware 2"]
+    assert not list(suites.iter("failure")) and {suite.get("failures") for suite in suites} == {"0"}
+    assert f"worse     {GAP}: pass → fail (waived)" in certify("compare", tmp_path / "old", tmp_path / "out").stdout
+    # The corrected device is no unexpected result.
+    certify(*run, "--waivers", tmp_path / "waivers.json")
+
+
+def test_expired_waiver_is_a_failure_and_named(tmp_path):
+    run = ("--only", "RSP-009", "--seed", 1, "--waivers", waivers(tmp_path, "2020-01-31"), "--report", tmp_path / "out")
+    done = certify(*run, "--fault", "naks-every-packet", status=1)
+    assert "WAIVER EXPIRED on 2020-01-31: corrected in firmware 2" in done.stdout and "UNEXPECTED" in done.stdout
+    assert f"the waiver of {GAP} expired on 2020-01-31: corrected in firmware 2" in done.stderr
+    (case,) = json.loads((tmp_path / "out" / "report.json").read_text())["cases"]
+    assert case["assessment"] == "waiver expired" and case["unexpected"]
+    assert len(list(ElementTree.parse(tmp_path / "out" / "junit.xml").getroot().iter("failure"))) > 0
+
+
+def test_malformed_waivers_are_usage_errors(tmp_path):
+    run = ("--only", "RSP-009", "--waivers")
+    assert 'invalid "until": "soon"' in certify(*run, waivers(tmp_path, "soon"), status=2).stderr
+    assert 'missing "until"' in certify(*run, waivers(tmp_path, ""), status=2).stderr
+    assert 'unknown member "untill"; did you mean until?' in certify(*run, waivers(tmp_path, "2999-01-01", untill="x"), status=2).stderr

@@ -79,6 +79,12 @@ class Work {
       if (!read) return error(Kind::usage, read.error());
       made_->expected = std::move(*read);
     }
+    if (!options_.waivers.empty()) {
+      auto read = ExpectedResults::read(options_.waivers, ResultsFile::waivers);
+      if (!read) return error(Kind::usage, read.error());
+      read->add_below(made_->expected);
+      made_->expected = std::move(*read);
+    }
     if (!options_.sign.empty()) {
       if (directory().empty()) return error(Kind::usage, "a signature requires a report directory");
       auto key = SignatureKey::read_private(options_.sign);
@@ -207,6 +213,7 @@ class Work {
     for (const CaseResult& result : report.results) {
       report.nanoseconds += result.nanoseconds;
       if (!made_->expected.expects(result, report.date, report.strict)) made_->unexpected.push_back(result.of);
+      if (disposition_of(result, report) == Disposition::expired) made_->expired.push_back(result.of);
     }
     for (const BasicViolation& basic : report.basic)
       if (!made_->expected.find_observed(*basic.judgment.rule, report.date))
@@ -231,8 +238,9 @@ class Work {
   /// Writes the reports and inputs of the run, and the manifest of all files.
   tl::expected<void, std::string> write_package() {
     if (auto written = write(made_->report, directory()); !written) return written;
-    for (const auto& [file, name] :
-         {std::pair(options_.expected, "expected.json"), {options_.baseline, "baseline.json"}})
+    for (const auto& [file, name] : {std::pair(options_.expected, "expected.json"),
+                                     {options_.waivers, "waivers.json"},
+                                     {options_.baseline, "baseline.json"}})
       if (!file.empty())
         if (auto added = package_->add_input(file, name); !added) return added;
     auto finished = package_->finish(made_->report, circumstances(), key_ ? &*key_ : nullptr);
@@ -245,6 +253,7 @@ class Work {
     const TargetOptions& target = options_.target;
     nlohmann::ordered_json parameters{{"selection", options_.patterns},
                                       {"all_cases", options_.all_cases},
+                                      {"shard", options_.shard.empty() ? "1/1" : options_.shard},
                                       {"repeat", options_.repeat},
                                       {"slow", target.slow},
                                       {"dangerous", target.dangerous},
@@ -303,6 +312,27 @@ std::string in_vain(const TargetOptions& target, std::span<const Case* const> ca
                          to_string(first->family));
   }
   return {};
+}
+
+std::vector<const Case*> shard_of(std::span<const Case* const> cases, unsigned index, unsigned count) {
+  std::vector<const Case*> shard;
+  for (std::size_t i = index - 1; i < cases.size(); i += count) shard.push_back(cases[i]);
+  return shard;
+}
+
+tl::expected<FailedCases, std::string> failed_cases(const std::filesystem::path& path) {
+  const auto outcomes = read_outcomes(path);
+  if (!outcomes) return tl::unexpected(outcomes.error());
+  FailedCases failed;
+  failed.seed = outcomes->seed;
+  for (const Outcome& one : outcomes->cases) {
+    failed.repeat = std::max(failed.repeat, static_cast<unsigned>(std::min<std::size_t>(one.attempts, 1000)));
+    if (!one.failed() && !one.unexpected) continue;
+    const Case* which = find_case(one.id);
+    if (!which) return tl::unexpected(fmt::format("{}: this version has no case {}", path.string(), one.id));
+    failed.cases.push_back(which);
+  }
+  return failed;
 }
 
 bool is_chosen(const Case& which, std::span<const std::string> patterns) {

@@ -30,12 +30,14 @@ struct AssessmentOptions {
   bool strict = false;                           ///< treat "should" rules like "shall" rules
   bool known = true;                             ///< use the built-in known results of lab devices
   std::filesystem::path expected{}, baseline{};  ///< files. Empty: none
+  std::filesystem::path waivers{};               ///< file. Its results override `expected`. Empty: none
   std::filesystem::path report{};                ///< directory for the reports. Empty: none
   std::filesystem::path resume{};                ///< report directory of the run to resume. Replaces `report`
   std::filesystem::path sign{};                  ///< Ed25519 private key (PEM) for the manifest. Empty: not signed
   /// Options of `rdmawire certify` that select and configure the device. nullopt: the command cannot open it.
   std::optional<std::vector<std::string>> arguments{};
   std::vector<std::string> patterns{};  ///< the selection of the cases, for the manifest
+  std::string shard{};                  ///< the shard of the selection, for the manifest: "1/4". Empty: all
   /// Opens the device. Empty: Target::open.
   std::function<tl::expected<std::unique_ptr<Target>, TargetError>(const TargetOptions&)> open{};
   /// An open device to use instead. If it is lost, the assessment ends.
@@ -93,6 +95,7 @@ class Assessment {
   std::vector<std::string> foreign;      ///< files in the report directory that the report does not contain
   std::vector<const Case*> unexpected;   ///< cases with unexpected results
   std::vector<const Rule*> basic;        ///< unknown violations of rules that every transfer needs
+  std::vector<const Case*> expired;      ///< failed cases whose waiver has ended
   std::vector<const Rule*> unlike_them;  ///< rules that passed although they are known to be violated
 
   /// Returns whether a result is unexpected.
@@ -102,6 +105,18 @@ class Assessment {
 /// Returns why one of the injected faults cannot be tested: wrong device, unknown fault, or no case of its family.
 /// Empty if all can.
 std::string in_vain(const TargetOptions& target, std::span<const Case* const> cases);
+/// Returns the cases of one of `count` shards, index 1 to `count`. The shards are disjoint, and their union is `cases`.
+/// Neighbors, which often have similar durations, are in different shards.
+std::vector<const Case*> shard_of(std::span<const Case* const> cases, unsigned index, unsigned count);
+/// The failed and unexpected cases of an earlier run. `seed` and `repeat`: those of the run.
+struct FailedCases {
+  std::vector<const Case*> cases;
+  std::uint64_t seed = 0;
+  unsigned repeat = 1;
+};
+/// Reads report.json, or a report directory. The error names an unknown case.
+tl::expected<FailedCases, std::string> failed_cases(const std::filesystem::path& path);
+
 /// Returns whether a pattern (with `*` and `?`) matches the id or alias of the case's rule, or equals the case's id.
 /// True without patterns.
 bool is_chosen(const Case& which, std::span<const std::string> patterns);

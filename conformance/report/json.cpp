@@ -198,8 +198,8 @@ void add_known(Json& json, const CaseResult& result, const Report& report) {
   if (std::string command = repeat_command(result, report); !command.empty()) json["repeat"] = std::move(command);
   const auto words = [](const Known& known) {
     Json object{{"verdict", to_string(known.verdict)}, {"reason", known.reason}};
-    for (const auto& [key, text] :
-         {std::pair("evidence", &known.evidence), std::pair("right", &known.right), std::pair("until", &known.until)})
+    for (const auto& [key, text] : {std::pair("evidence", &known.evidence), std::pair("right", &known.right),
+                                    std::pair("until", &known.until), std::pair("approved_by", &known.approved_by)})
       if (!text->empty()) object[key] = *text;
     return object;
   };
@@ -208,17 +208,6 @@ void add_known(Json& json, const CaseResult& result, const Report& report) {
     if (const Known* known = expected.find_observed(result.observed.violations[i].of(), report.date))
       json["observed"][i]["known"] = words(*known);
   if (const Known* over = expected.expired(*result.of, report.date)) json["expired"] = words(*over);
-}
-
-std::string_view to_string(Change::Kind kind) {
-  switch (kind) {
-    case Change::Kind::worse: return "worse";
-    case Change::Kind::better: return "better";
-    case Change::Kind::other_reason: return "other";
-    case Change::Kind::appeared: return "new";
-    case Change::Kind::gone: return "gone";
-  }
-  return "other";
 }
 
 }  // namespace

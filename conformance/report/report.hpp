@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "conformance/runner/certify.hpp"
+#include "conformance/runner/comparison.hpp"
 #include "conformance/runner/expected.hpp"
 #include "conformance/runner/preflight.hpp"
 #include "conformance/runner/run.hpp"

@@ -178,6 +178,13 @@ std::string summary(const Report& report) {
   for (const BasicViolation& basic : report.basic)
     text += fmt::format("every transfer of {} violates {}; cases of other rules are inconclusive\n",
                         to_string(basic.family), text_of_violation(basic.judgment));
+  const auto with = [&](Disposition disposition) {
+    return std::count_if(report.results.begin(), report.results.end(),
+                         [&](const CaseResult& result) { return disposition_of(result, report) == disposition; });
+  };
+  if (const auto waived = with(Disposition::waived), over = with(Disposition::expired); waived || over)
+    text +=
+        fmt::format("waivers: {} result{} waived, {} with an expired waiver\n", waived, waived == 1 ? "" : "s", over);
   if (!report.partial.empty()) text += fmt::format("PARTIAL: {}\n", report.partial);
   return text;
 }

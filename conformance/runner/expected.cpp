@@ -10,6 +10,7 @@
 
 #include "conformance/runner/expected_files.hpp"
 #include "conformance/runner/json_file.hpp"
+#include "dissectors/output/edit_distance.hpp"
 
 namespace rdmawire::conformance {
 namespace {
@@ -41,9 +42,23 @@ std::string invalid(std::string_view member, std::string_view value) {
   return fmt::format("invalid \"{}\": \"{}\"; expected one of {}", member, value, expected);
 }
 
+/// The members of a known result.
+constexpr std::array<std::string_view, 7> members{"verdict", "or",    "reason",     "evidence",
+                                                  "right",   "until", "approved_by"};
+
+/// Returns why a known result is malformed: an unknown member, or a value that is not a string. Empty: it is not.
+std::string malformed(const Json& entry) {
+  for (const auto& [name, value] : entry.items()) {
+    if (std::find(members.begin(), members.end(), name) == members.end())
+      return fmt::format("unknown member \"{}\"{}", name, output::did_you_mean(name, members));
+    if (!value.is_string()) return fmt::format("\"{}\" must be a string", name);
+  }
+  return {};
+}
+
 std::string text_member(const Json& object, const char* name) {
   const auto found = object.find(name);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+  return found != object.end() ? found->get<std::string>() : std::string();
 }
 
 }  // namespace
@@ -54,13 +69,14 @@ std::optional<Verdict> verdict_of(std::string_view text) {
   return std::nullopt;
 }
 
-tl::expected<ExpectedResults, std::string> ExpectedResults::read(const std::filesystem::path& path) {
+tl::expected<ExpectedResults, std::string> ExpectedResults::read(const std::filesystem::path& path, ResultsFile file) {
   const auto text = text_of_file(path);
   if (!text) return tl::unexpected(text.error());
-  return parse(*text, path.string());
+  return parse(*text, path.string(), file);
 }
 
-tl::expected<ExpectedResults, std::string> ExpectedResults::parse(const std::string& text, const std::string& name) {
+tl::expected<ExpectedResults, std::string> ExpectedResults::parse(const std::string& text, const std::string& name,
+                                                                  ResultsFile file) {
   const auto wrong = [&](const std::string& what) { return tl::unexpected(fmt::format("{}: {}", name, what)); };
   auto parsed = parse_json(text);
   if (!parsed) return wrong(parsed.error());
@@ -79,6 +95,7 @@ tl::expected<ExpectedResults, std::string> ExpectedResults::parse(const std::str
                          (near.empty() ? "" : fmt::format("; did you mean {}?", near.front())));
     }
     if (!entry.is_object()) return wrong_entry("the value must be an object");
+    if (const std::string why = malformed(entry); !why.empty()) return wrong_entry(why);
     Known known;
     const auto verdict = verdict_of(text_member(entry, "verdict"));
     if (!verdict) return wrong_entry(invalid("verdict", text_member(entry, "verdict")));
@@ -90,6 +107,11 @@ tl::expected<ExpectedResults, std::string> ExpectedResults::parse(const std::str
     known.evidence = text_member(entry, "evidence");
     known.right = text_member(entry, "right");
     known.until = text_member(entry, "until");
+    known.approved_by = text_member(entry, "approved_by");
+    if (!known.until.empty() && !is_date(known.until))
+      return wrong_entry(fmt::format("invalid \"until\": \"{}\"; expected a date YYYY-MM-DD", known.until));
+    known.waiver = file == ResultsFile::waivers;
+    if (known.waiver && known.until.empty()) return wrong_entry("missing \"until\": a waiver requires an end date");
     known_here.emplace(id, std::move(known));
   }
   ExpectedResults results;
@@ -152,7 +174,8 @@ std::vector<const Rule*> ExpectedResults::held_unexpectedly(std::span<const Case
   for (const CaseResult& result : results) all.add(result.observed);
   std::vector<const Rule*> unexpected;
   for (const auto& [rule, counts] : all.counters)
-    if (counts.passed != 0 && counts.violated == 0 && find_observed(rules[rule], today))
+    if (const Known* known = find_observed(rules[rule], today);
+        known && !known->waiver && counts.passed != 0 && counts.violated == 0)
       unexpected.push_back(&rules[rule]);
   return unexpected;
 }
@@ -163,7 +186,9 @@ bool ExpectedResults::expects(const CaseResult& result, const std::string& today
   const Rule* other = result.judgment.rule;
   const Known* known = other ? find_observed(*other, today) : find(*result.of, today);
   const auto weighs = [&](const Rule& rule) { return strict || rule.level != Level::should; };
-  const bool as_known = known ? known->verdict == verdict || known->instead == verdict
+  // A device that was corrected needs its waiver no longer.
+  const bool corrected = known && known->waiver && verdict == Verdict::pass;
+  const bool as_known = known ? corrected || known->verdict == verdict || known->instead == verdict
                               : !is_failure(verdict) || (verdict != Verdict::error && !weighs(*result.of->rule));
   const auto& seen = result.observed.violations;
   return (as_known || result.left_out) && std::all_of(seen.begin(), seen.end(), [&](const Violation& violation) {
@@ -172,43 +197,6 @@ bool ExpectedResults::expects(const CaseResult& result, const std::string& today
            const Known* observed = find_observed(violation.of(), today);
            return own || (observed ? observed->verdict == Verdict::fail : !weighs(violation.of()));
          });
-}
-
-tl::expected<std::vector<Change>, std::string> compare(const std::filesystem::path& before,
-                                                       std::span<const CaseResult> after) {
-  const auto text = text_of_file(before);
-  if (!text) return tl::unexpected(text.error());
-  const Json json = Json::parse(*text, nullptr, false);
-  const auto list = json.is_object() ? json.find("cases") : json.end();
-  if (json.is_discarded() || !json.is_object() || list == json.end() || !list->is_array())
-    return tl::unexpected(fmt::format("{}: not a report of a run: \"cases\" is missing", before.string()));
-  struct Earlier {
-    std::string verdict, actual;
-  };
-  std::map<std::string, Earlier> earlier;
-  for (const Json& one : *list)
-    if (one.is_object()) earlier[text_member(one, "id")] = {text_member(one, "verdict"), text_member(one, "actual")};
-  std::vector<Change> changes;
-  for (const CaseResult& result : after) {
-    const std::string id = result.of->id(), now{to_string(result.judgment.verdict)};
-    const auto was = earlier.find(id);
-    if (was == earlier.end()) {
-      changes.push_back({id, "", now, Change::Kind::appeared});
-      continue;
-    }
-    const auto old = verdict_of(was->second.verdict);
-    const bool bad_before = old && is_failure(*old), bad_now = is_failure(result.judgment.verdict);
-    if (was->second.verdict != now)
-      changes.push_back({id, was->second.verdict, now,
-                         bad_now == bad_before ? Change::Kind::other_reason
-                         : bad_now             ? Change::Kind::worse
-                                               : Change::Kind::better});
-    else if (bad_now && was->second.actual != result.judgment.actual)
-      changes.push_back({id, now, now, Change::Kind::other_reason, was->second.actual, result.judgment.actual});
-    earlier.erase(was);
-  }
-  for (const auto& [id, was] : earlier) changes.push_back({id, was.verdict, "", Change::Kind::gone});
-  return changes;
 }
 
 }  // namespace rdmawire::conformance

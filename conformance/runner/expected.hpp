@@ -23,15 +23,23 @@ struct Known {
   std::string reason;                ///< the device's behavior
   std::string evidence;              ///< a capture or a source line of the device
   std::string right;                 ///< who is right: "specification", "device", "unclear"
-  std::string until;                 ///< last day of a waiver, YYYY-MM-DD. Empty: no limit
+  std::string until;                 ///< last day of the known result, YYYY-MM-DD. Empty: no limit
+  std::string approved_by;           ///< the person who accepted it
+  bool waiver = false;               ///< of a file of waivers: a pass is expected, too
+};
+
+/// The kind of a file of known results.
+enum class ResultsFile : std::uint8_t {
+  expected,
+  waivers,  ///< every result requires an end date
 };
 
 /// A file of known results, see docs/how-to/test-a-nic.md:
 ///
 ///     {"format": 1, "device": "Linux rxe 6.1", "cases": {"rc.responder.…": {"verdict": "fail", "reason": "…", …}}}
 ///
-/// A key is the id of a case, or the id or alias of a rule for all of its cases. "RSP-009/as observed" is the result of
-/// the monitors for the rule, regardless of the case, with verdict "fail".
+/// A file of waivers has the same form. A key is the id of a case, or the id or alias of a rule for all of its cases.
+/// "RSP-009/as observed" is the result of the monitors for the rule, regardless of the case, with verdict "fail".
 class ExpectedResults {
  public:
   /// Returns the built-in results of a device from conformance/expected ("rxe-6.1"), or nullopt.
@@ -39,8 +47,10 @@ class ExpectedResults {
   /// The devices with built-in results.
   static std::vector<std::string> devices();
   /// Reads a file. Fails if it is unreadable, malformed, or contains an unknown rule, case or verdict.
-  static tl::expected<ExpectedResults, std::string> read(const std::filesystem::path& path);
-  static tl::expected<ExpectedResults, std::string> parse(const std::string& text, const std::string& name);
+  static tl::expected<ExpectedResults, std::string> read(const std::filesystem::path& path,
+                                                         ResultsFile file = ResultsFile::expected);
+  static tl::expected<ExpectedResults, std::string> parse(const std::string& text, const std::string& name,
+                                                          ResultsFile file = ResultsFile::expected);
 
   /// Adds results with lower precedence.
   void add_below(const ExpectedResults& more);
@@ -72,17 +82,5 @@ class ExpectedResults {
 
 /// Parses the name of a verdict.
 std::optional<Verdict> verdict_of(std::string_view text);
-
-/// A difference between two runs, e.g. of two firmware versions.
-struct Change {
-  std::string id;      ///< id of the case
-  std::string before;  ///< verdict. Empty: not run
-  std::string after;
-  enum class Kind : std::uint8_t { worse, better, other_reason, appeared, gone } kind = Kind::worse;
-  std::string was = {}, is = {};  ///< the actual behavior, if it differs
-};
-/// Compares with report.json of an earlier run (`before`). Omits cases with the same result.
-tl::expected<std::vector<Change>, std::string> compare(const std::filesystem::path& before,
-                                                       std::span<const CaseResult> after);
 
 }  // namespace rdmawire::conformance

@@ -140,26 +140,34 @@ TEST(ExpectedResults, MalformedFileIsReported) {
             "/no/such.json: could not be read: No such file or directory");
 }
 
-TEST(Compare, ListsChangedVerdictsAndReasons) {
-  const auto path = std::filesystem::path(testing::TempDir()) / ("compare." + std::to_string(::getpid()) + ".json");
-  const auto changes = [&](const std::string& before, const CaseResult& after) {
-    std::ofstream(path) << before;
-    return compare(path, std::span(&after, 1));
+TEST(ExpectedResults, UnknownMembersAndDatesAreErrors) {
+  const auto error = [](const std::string& entry, ResultsFile file = ResultsFile::expected) {
+    const auto parsed =
+        ExpectedResults::parse("{\"format\":1,\n\"cases\":{\n\"RSP-009\":{" + entry + "}}}", "w.json", file);
+    return parsed ? std::string() : parsed.error();
   };
-  const std::string passed = R"({"cases":[{"id":"rc.responder.psn.sequence-error","verdict":"pass"}]})";
-  const std::string failed =
-      R"({"cases":[{"id":"rc.responder.psn.sequence-error","verdict":"fail","actual":"silence"}]})";
-  EXPECT_TRUE(changes(passed, ended(Verdict::pass))->empty());
-  EXPECT_EQ(changes(passed, ended(Verdict::fail))->front().kind, Change::Kind::worse);
-  EXPECT_EQ(changes(failed, ended(Verdict::pass))->front().kind, Change::Kind::better);
-  EXPECT_TRUE(changes(failed, ended(Verdict::fail, "silence"))->empty());
-  EXPECT_EQ(changes(failed, ended(Verdict::fail, "an ACK"))->front().kind, Change::Kind::other_reason);
-  EXPECT_EQ(changes(R"({"cases":[]})", ended(Verdict::pass))->front().kind, Change::Kind::appeared);
-  const auto two = changes(R"({"cases":[{"id":"gone","verdict":"pass"}]})", ended(Verdict::pass));
-  ASSERT_EQ(two->size(), 2U);
-  EXPECT_EQ(two->back().kind, Change::Kind::gone);
-  EXPECT_FALSE(changes("{}", ended(Verdict::pass)));
-  std::filesystem::remove(path);
+  const std::string good = R"("verdict":"fail","reason":"r")";
+  EXPECT_EQ(error(good + R"(,"untill":"2027-01-01")"),
+            "w.json: line 3: RSP-009: unknown member \"untill\"; did you mean until?");
+  EXPECT_EQ(error(good + R"(,"until":20270101)"), "w.json: line 3: RSP-009: \"until\" must be a string");
+  EXPECT_EQ(error(good + R"(,"until":"2027-02-29")"),
+            "w.json: line 3: RSP-009: invalid \"until\": \"2027-02-29\"; expected a date YYYY-MM-DD");
+  EXPECT_EQ(error(good), "");
+  EXPECT_EQ(error(good, ResultsFile::waivers),
+            "w.json: line 3: RSP-009: missing \"until\": a waiver requires an end date");
+  EXPECT_EQ(error(good + R"(,"until":"2028-02-29","approved_by":"J. Doe")", ResultsFile::waivers), "");
+}
+
+TEST(ExpectedResults, PassOfWaivedFailureIsExpected) {
+  const auto waivers = ExpectedResults::parse(
+      R"({"format":1,"cases":{"RSP-009":{"verdict":"fail","reason":"two NAKs","until":"2026-12-31"}}})", "x",
+      ResultsFile::waivers);
+  ASSERT_TRUE(waivers) << waivers.error();
+  EXPECT_TRUE(waivers->expects(ended(Verdict::fail), today));
+  EXPECT_TRUE(waivers->expects(ended(Verdict::pass), today));
+  EXPECT_FALSE(waivers->expects(ended(Verdict::fail_wrong_code), today));
+  EXPECT_FALSE(waivers->expects(ended(Verdict::fail), "2027-01-01"));
+  EXPECT_TRUE(waivers->expects(ended(Verdict::pass), "2027-01-01"));
 }
 
 }  // namespace

@@ -75,6 +75,7 @@ function case_body(row) {
     ["Rule", [element("code", {}, row.rule), row.alias && `, ${row.alias}`, ` (${row.level})`]],
     ["Clauses", row.clauses],
     ["Seed", element("code", {}, row.seed)],
+    ["Repeat", row.repeat && element("code", {}, row.repeat)],
     ["Duration", duration(row.duration_ns)],
     ["Runs", list(row.attempts).length > 0 && row.attempts.map(one => element("span", {class: `chip ${verdicts[one.verdict]}`, title: `--seed ${one.seed}`}, one.verdict))],
     ["Frames", row.capture && element("a", {href: row.capture}, row.capture.split("/").pop())],
