@@ -38,7 +38,7 @@ using conformance::Verdict;
 
 struct Options {
   conformance::AssessmentOptions run;
-  std::string agent, html, rerun_failed;
+  std::string agent, html, rerun_failed, ics, write_ics;
   std::vector<std::string> only;
   unsigned shard = 1, shards = 1;
   bool list = false, verbose = false, json = false, preflight = false, coverage = false, mutations = false;
@@ -294,8 +294,58 @@ std::vector<std::string> device_arguments(const Options& options, const Given& g
   add_all("--fault", target.faults);
   add_flag("--slow");
   add_flag("--dangerous");
+  add("--ics", options.ics);
   add("--case-timeout", options.run.case_timeout);
   return arguments;
+}
+
+/// Reads the ICS, and uses its IXIT for the options that are not on the command line.
+void apply_ics(Options& options, const Given& given) {
+  auto ics = conformance::Ics::read(options.ics);
+  if (!ics) throw UsageError(ics.error());
+  const conformance::Ixit& ixit = ics->ixit;
+  conformance::TargetOptions& target = options.run.target;
+  const auto use = [&](const char* option, auto& to, const auto& from) {
+    if (from && !given(option)) to = *from;
+  };
+  use("--device", target.device, ixit.device);
+  use("--wire", target.wire, ixit.wire);
+  use("--credentials", target.credentials, ixit.credentials);
+  use("--congestion-management", target.congestion_management, ixit.congestion_management);
+  use("--allow-multicast", target.multicast, ixit.multicast);
+  use("--slow", target.slow, ixit.slow);
+  use("--dangerous", target.dangerous, ixit.dangerous);
+  use("--case-timeout", options.run.case_timeout, ixit.case_timeout);
+  use("--rate", target.frames_per_second, ixit.frames_per_second);
+  use("--max-device-losses", options.run.most_losses, ixit.max_device_losses);
+  if (!given("--allow")) target.allowed = ixit.allow;
+  options.run.ics_file = options.ics;
+  options.run.ics = std::move(*ics);
+}
+
+/// Writes a template of an ICS with the values of the device.
+Exit write_ics(const Options& options) {
+  std::error_code error;
+  if (fs::exists(options.write_ics, error))
+    throw UsageError(fmt::format("--write-ics: {} exists already; specify a new file", options.write_ics));
+  conformance::TargetOptions how = options.run.target;
+  how.family = options.run.cases.front()->family();
+  auto target = conformance::Target::open(how);
+  if (!target) {
+    if (target.error().usage) throw UsageError(target.error().message);
+    report_error("certify: " + target.error().message);
+    return Exit::error;
+  }
+  const auto json = conformance::ics_template(**target, options.run.target);
+  const auto written = captures::write_file(
+      options.write_ics, json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  if (!written) {
+    report_error("certify: " + written.error());
+    return Exit::error;
+  }
+  report_error(fmt::format("certify: {} contains the values that the device reports; complete: {}", options.write_ics,
+                           fmt::join(json["unanswered"].get<std::vector<std::string>>(), ", ")));
+  return Exit::success;
 }
 
 /// Options of `certify verify`.
@@ -330,7 +380,7 @@ Command verify_command() {
   command.name = "verify";
   command.summary = "Verify that the files of a report are unchanged.";
   command.description =
-      "Names every modified, missing and additional file. Without a signature, the manifest itself is not protected: "
+      "Names every modified, missing and additional file. Only a signature protects the manifest itself: otherwise, "
       "compare its SHA-256 digest, which this command prints, with that of the lab.";
   command.argument("DIR", options->directory, "The report directory.").must_be_given().completes(Completion::directory);
   command.option("--public-key", "FILE", options->key, "Check the signature with the Ed25519 public key in FILE (PEM).")
@@ -515,6 +565,7 @@ Exit run(Options& options, const Given& given) {
   if (options.list) return list(options);
   if (target.faults == std::vector<std::string>{"list"}) return list_faults();
   check_device_options(target, given);
+  if (!options.ics.empty()) apply_ics(options, given);
   if (!select_cases(options, given)) {
     report_error(fmt::format("certify: {} contains no failed case of the selection", options.rerun_failed));
     return Exit::success;
@@ -531,6 +582,7 @@ Exit run(Options& options, const Given& given) {
   target.progress = [](std::string_view line) { report_error(line); };
   target.stop = catch_signals();
   if (options.preflight) return run_preflight(options);
+  if (!options.write_ics.empty()) return write_ics(options);
   ProgressPrinter printer(options);
   const auto made = conformance::Assessment::run(std::move(options.run), printer);
   if (!made) {
@@ -601,6 +653,13 @@ Command certify_command() {
       .option("--fault", "NAME", target.faults,
               "Inject a fault into the reference device. The name \"list\" prints all faults.")
       .completes(fault_names);
+  command
+      .option("--ics", "FILE", options->ics,
+              "Read the declared capabilities of the device (ICS) and values for options (IXIT) from FILE (JSON), and "
+              "compare the device with them. Options on the command line override these values.")
+      .completes(Completion::file);
+  command.option("--write-ics", "FILE", options->write_ics, "Query the device, and write a template for --ics to FILE.")
+      .excludes({"--ics"});
   command.group("Selection");
   command
       .option("--only", "PATTERN", options->only,

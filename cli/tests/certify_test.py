@@ -534,3 +534,78 @@ def test_malformed_waivers_are_usage_errors(tmp_path):
     assert 'invalid "until": "soon"' in certify(*run, waivers(tmp_path, "soon"), status=2).stderr
     assert 'missing "until"' in certify(*run, waivers(tmp_path, ""), status=2).stderr
     assert 'unknown member "untill"; did you mean until?' in certify(*run, waivers(tmp_path, "2999-01-01", untill="x"), status=2).stderr
+
+
+# Implementation conformance statement (ICS)
+
+
+def ics_of(tmp_path, name="ics.json", **changes):
+    """Writes the ICS of the reference device with changed members."""
+    template = tmp_path / "template.json"
+    if not template.exists():
+        certify("--write-ics", template)
+    ics = json.loads(template.read_text())
+    for section, members in changes.items():
+        ics[section] |= members
+    path = tmp_path / name
+    path.write_text(json.dumps(ics, indent=1))
+    return path
+
+
+XRC = ("--only", "xrc.*")
+
+
+def test_template_of_the_device_is_a_valid_ics(tmp_path):
+    path = tmp_path / "ics.json"
+    assert "complete: implementation.vendor" in certify("--write-ics", path).stderr
+    ics = json.loads(path.read_text())
+    assert ics["transport"] == "roce" and ics["capabilities"]["xrc"] is True and ics["limits"]["max_qp"] > 0
+    assert ics["capabilities"]["uc"] is None and "capabilities.uc" in ics["unanswered"]
+    assert "exists already" in certify("--write-ics", path, status=2).stderr
+    text = certify(*XRC, "--ics", path, "--report", tmp_path / "out").stdout
+    assert re.search(r"^ICS: \d+ pass$", text, re.M), text
+    assert (tmp_path / "out" / "inputs" / "ics.json").is_file()
+    SCHEMA.validate(json.loads((tmp_path / "out" / "report.json").read_text()))
+
+
+def test_declared_capability_that_is_missing_fails(tmp_path):
+    path = ics_of(tmp_path, limits={"max_qp": 1000000})
+    done = certify("--only", "RSP-009", "--ics", path, "--report", tmp_path / "out", status=1)
+    assert "ICS fail       limits.max_qp: declared 1000000, reported by the device: 4096" in done.stdout
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    SCHEMA.validate(report)
+    assert {"status": "fail", "member": "limits.max_qp", "claimed": "1000000", "reported": "4096",
+            "cases": {"pass": 0, "fail": 0, "unsupported": 0, "other": 0}} in report["ics"]  # fmt: skip
+
+
+def test_unclaimed_capability_is_reported(tmp_path):
+    text = certify(*XRC, "--ics", ics_of(tmp_path, capabilities={"xrc": False, "uc": False})).stdout
+    assert re.search(r"^ICS unclaimed  capabilities.xrc: declared false, reported by the device: true; cases: [1-9]\d* pass", text, re.M), text
+    text = certify("--only", "uc.*", "--ics", ics_of(tmp_path, capabilities={"uc": False})).stdout
+    assert re.search(r"^ICS unclaimed  capabilities.uc: declared false, reported by the device: unknown; cases: [1-9]", text, re.M), text
+
+
+def test_contradictory_ics_is_a_usage_error(tmp_path):
+    error = certify("--ics", ics_of(tmp_path, capabilities={"ud": False, "multicast": True}), status=2).stderr
+    assert re.search(r"ics.json: line \d+: capabilities.multicast: is true, but capabilities.ud is false", error), error
+    assert "could not be read" in certify("--ics", tmp_path / "none", status=2).stderr
+
+
+def test_ixit_sets_options_that_the_command_line_overrides(tmp_path):
+    path = ics_of(tmp_path, ixit={"device": "mlx5"})
+    assert 'unknown device "mlx5"' in certify("--only", "RSP-009", "--ics", path, status=2).stderr
+    certify("--only", "RSP-009", "--ics", path, "--device", "reference")
+    path = ics_of(tmp_path, ixit={"congestion_management": False, "case_timeout_s": 30})
+    certify("--only", "RSP-009", "--ics", path, "--report", tmp_path / "out")
+    parameters = json.loads((tmp_path / "out" / "manifest.json").read_text())["parameters"]
+    assert parameters["congestion_management"] is False and parameters["case_timeout_s"] == 30
+    repeated = certify("--only", "RSP-009", "--fault", "naks-every-packet", "--ics", path, status=1).stdout
+    assert f"repeat    rdmawire certify --fault naks-every-packet --ics {path} --only" in repeated
+
+
+def test_ics_of_another_transport_selects_its_cases(tmp_path):
+    path = tmp_path / "iwarp.json"
+    certify("--only", "MPA-*", "--write-ics", path)
+    assert json.loads(path.read_text())["transport"] == "iwarp"
+    assert "none of the selected cases tests it" in certify("--only", "RSP-009", "--ics", path, status=2).stderr
+    certify("--only", "MPA-008", "--ics", path)

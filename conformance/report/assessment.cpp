@@ -106,7 +106,7 @@ class Work {
     }
     if (report.seed == 0) report.seed = std::random_device()();
     options_.target.seed = report.seed;
-    options_.target.family = options_.cases.front()->family();
+    options_.target.family = options_.ics ? options_.ics->family : options_.cases.front()->family();
     return {};
   }
 
@@ -123,6 +123,16 @@ class Work {
     report.device = target.device().name;
     report.details = target.details();
     if (!directory().empty()) description_ = description_of(target);
+    if (options_.ics) {
+      if (const Family family = target.device().family(); !cheap_ && family != options_.ics->family)
+        return error(Kind::usage, fmt::format("the ICS declares {}, but the device supports {}",
+                                              to_string(options_.ics->family), to_string(family)));
+      if (cheap_) std::erase_if(options_.cases, [&](const Case* one) { return one->family() != options_.ics->family; });
+      if (options_.cases.empty())
+        return error(Kind::usage, fmt::format("the ICS declares {}, but none of the selected cases tests it",
+                                              to_string(options_.ics->family)));
+      reported_ = query_capabilities(target);
+    }
     if (const std::string name = target.known_as(); options_.known && !name.empty()) {
       const auto results = ExpectedResults::of_device(name);
       if (results) made_->expected.add_below(*results);
@@ -158,7 +168,7 @@ class Work {
       for (const CaseResult& result : journal_->results())
         if (std::find(chosen.begin(), chosen.end(), result.of) != chosen.end() &&
             results.emplace(result.of, result).second)
-          listener_.took(result, true);
+          listener_.took(with_ics(result), true);
     std::vector<const Case*> left;
     for (const Case* which : chosen)
       if (!results.contains(which)) left.push_back(which);
@@ -167,7 +177,7 @@ class Work {
     for (CaseResult& result : all.results) results.emplace(result.of, std::move(result));
     for (const Case* which : chosen)
       if (const auto found = results.find(which); found != results.end())
-        report.results.push_back(std::move(found->second));
+        report.results.push_back(with_ics(std::move(found->second)));
     report.partial = std::move(all.partial);
     report.basic = std::move(all.basic);
     made_->abandoned = all.abandoned;
@@ -178,6 +188,12 @@ class Work {
     constexpr double usual = 60, of_slow_cases = 600;
     if (options_.case_timeout > 0) return options_.case_timeout;
     return options_.target.slow ? of_slow_cases : usual;
+  }
+
+  /// The journal contains results without the ICS, so that a resumed run can have another one.
+  [[nodiscard]] CaseResult with_ics(CaseResult result) const {
+    if (options_.ics) apply(*options_.ics, reported_, result);
+    return result;
   }
 
   CertifyOptions how(bool given) {
@@ -202,7 +218,7 @@ class Work {
     how.stop = options_.target.stop;
     how.on_end = [this](const CaseResult& result) {
       if (journal_) journal_->append(result);
-      listener_.took(result, false);
+      listener_.took(options_.ics ? with_ics(result) : result, false);
     };
     return how;
   }
@@ -218,6 +234,13 @@ class Work {
     for (const BasicViolation& basic : report.basic)
       if (!made_->expected.find_observed(*basic.judgment.rule, report.date))
         made_->basic.push_back(basic.judgment.rule);
+    if (options_.ics) {
+      report.ics = check_ics(*options_.ics, reported_, report.results);
+      // Failed cases are unexpected results, unless they are known.
+      for (const IcsFinding& one : report.ics)
+        if (one.status == IcsFinding::Status::fail && one.reported != one.claimed && !one.reported.empty())
+          made_->ics_failures.push_back(one);
+    }
     // Only a complete run proves that a rule passed.
     if (options_.all_cases && report.partial.empty())
       made_->unlike_them = made_->expected.held_unexpectedly(report.results, report.date);
@@ -238,7 +261,8 @@ class Work {
   /// Writes the reports and inputs of the run, and the manifest of all files.
   tl::expected<void, std::string> write_package() {
     if (auto written = write(made_->report, directory()); !written) return written;
-    for (const auto& [file, name] : {std::pair(options_.expected, "expected.json"),
+    for (const auto& [file, name] : {std::pair(options_.ics_file, "ics.json"),
+                                     {options_.expected, "expected.json"},
                                      {options_.waivers, "waivers.json"},
                                      {options_.baseline, "baseline.json"}})
       if (!file.empty())
@@ -284,6 +308,7 @@ class Work {
   std::optional<Journal> journal_;
   std::optional<Package> package_;
   std::optional<SignatureKey> key_;
+  ReportedCapabilities reported_;
   nlohmann::ordered_json description_ = nlohmann::ordered_json::object();
 };
 

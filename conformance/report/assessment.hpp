@@ -13,6 +13,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "conformance/report/ics.hpp"
 #include "conformance/report/report.hpp"
 #include "conformance/runner/certify.hpp"
 
@@ -33,6 +34,8 @@ struct AssessmentOptions {
   std::filesystem::path waivers{};               ///< file. Its results override `expected`. Empty: none
   std::filesystem::path report{};                ///< directory for the reports. Empty: none
   std::filesystem::path resume{};                ///< report directory of the run to resume. Replaces `report`
+  std::filesystem::path ics_file{};              ///< the file of `ics`, for the evidence package
+  std::optional<Ics> ics{};                      ///< the device's conformance statement. The caller applies its IXIT
   std::filesystem::path sign{};                  ///< Ed25519 private key (PEM) for the manifest. Empty: not signed
   /// Options of `rdmawire certify` that select and configure the device. nullopt: the command cannot open it.
   std::optional<std::vector<std::string>> arguments{};
@@ -95,11 +98,14 @@ class Assessment {
   std::vector<std::string> foreign;      ///< files in the report directory that the report does not contain
   std::vector<const Case*> unexpected;   ///< cases with unexpected results
   std::vector<const Rule*> basic;        ///< unknown violations of rules that every transfer needs
+  std::vector<IcsFinding> ics_failures;  ///< statements that the device contradicts itself
   std::vector<const Case*> expired;      ///< failed cases whose waiver has ended
   std::vector<const Rule*> unlike_them;  ///< rules that passed although they are known to be violated
 
   /// Returns whether a result is unexpected.
-  [[nodiscard]] bool is_unexpected() const { return !unexpected.empty() || !basic.empty() || !unlike_them.empty(); }
+  [[nodiscard]] bool is_unexpected() const {
+    return !unexpected.empty() || !basic.empty() || !unlike_them.empty() || !ics_failures.empty();
+  }
 };
 
 /// Returns why one of the injected faults cannot be tested: wrong device, unknown fault, or no case of its family.

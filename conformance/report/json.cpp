@@ -243,6 +243,7 @@ Json to_json(const Report& report) {
       if (!one.advice.empty()) lines.back()["advice"] = one.advice;
     }
   }
+  if (!report.ics.empty()) json["ics"] = to_json(report.ics);
   if (!report.changes.empty()) {
     Json& changes = json["changes"] = Json::array();
     for (const Change& one : report.changes)

@@ -11,6 +11,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "conformance/report/ics.hpp"
 #include "conformance/runner/certify.hpp"
 #include "conformance/runner/comparison.hpp"
 #include "conformance/runner/expected.hpp"
@@ -33,6 +34,7 @@ struct Report {
   std::string partial = {};                ///< why some selected cases did not run. Empty: all ran
   std::vector<BasicViolation> basic = {};  ///< rules that every transfer needs and that the device violates
   std::vector<Finding> preflight = {};     ///< results of the checks before the run
+  std::vector<IcsFinding> ics = {};        ///< the statements of the ICS compared with the device
   std::vector<Change> changes = {};        ///< differences from an earlier run
   std::string date = {};                   ///< date of the run, YYYY-MM-DD. Empty: not specified
   /// Known results of the device. nullptr: none. Not owned.

@@ -185,6 +185,7 @@ std::string summary(const Report& report) {
   if (const auto waived = with(Disposition::waived), over = with(Disposition::expired); waived || over)
     text +=
         fmt::format("waivers: {} result{} waived, {} with an expired waiver\n", waived, waived == 1 ? "" : "s", over);
+  if (!report.ics.empty()) text += text_of(report.ics);
   if (!report.partial.empty()) text += fmt::format("PARTIAL: {}\n", report.partial);
   return text;
 }

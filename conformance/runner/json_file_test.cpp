@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(JsonFile, LineOfMemberIsThatOfTheMemberAndNotOfAValue) {
+TEST(JsonFile, LineIsThatOfTheMember) {
   const std::string text = "{\"a\": \"b\",\n\"c\": {\n\"b\": 1,\n\"d\" : 2}}";
   EXPECT_EQ(line_of(text, {"b"}), "line 3");
   EXPECT_EQ(line_of(text, {"c", "d"}), "line 4");
