@@ -259,7 +259,7 @@ void Pipeline::add_lanes(ParallelScan& scan, unsigned thread) {
   State& s = *state_;
   s.counted = std::make_unique<Analysis>(s.options.analysis);
   const std::size_t tracking = scan.add_lane(s.tracking, thread);
-  // With a single shard, another thread counts.
+  // Another thread counts if there is a single shard.
   scan.add_lane(s.counting, s.shards > 1 ? thread : thread + 1, tracking);
 }
 
