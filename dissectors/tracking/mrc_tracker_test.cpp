@@ -151,7 +151,7 @@ TEST(MrcTracker, NumberOfFlowsIsLimited) {
   EXPECT_EQ(track(frames, MrcTracker(3)).size(), 3U);
 }
 
-TEST(MrcTracker, NothingToReportWithoutDisturbance) { EXPECT_THAT(findings_of(MrcFlow{}), IsEmpty()); }
+TEST(MrcTracker, UndisturbedFlowHasNoFinding) { EXPECT_THAT(findings_of(MrcFlow{}), IsEmpty()); }
 
 }  // namespace
 }  // namespace rdmawire::tracking
