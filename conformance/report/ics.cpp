@@ -262,8 +262,7 @@ ReportedCapabilities query_capabilities(Target& target) {
   if (const auto found = reported.limits.find("max_multicast_groups"); found != reported.limits.end())
     reported.capabilities.emplace("multicast", found->second > 0);
   // A device on which it is disabled may still support it.
-  if (device.congestion_management == true)
-    reported.capabilities.emplace("congestion_management", true);
+  if (device.congestion_management == true) reported.capabilities.emplace("congestion_management", true);
   // Without an address of the kind, the device may still support it.
   for (const auto& [name, way] :
        {std::pair("ipv6", &device.ipv6), {"vlan", &device.vlan}, {"roce_v1", &device.roce_v1}})
