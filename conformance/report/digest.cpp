@@ -74,7 +74,7 @@ class Sha256 {
   bool works_ = false;
 };
 
-/// A passphrase callback that returns an error, so that OpenSSL does not read from the terminal.
+/// Fails instead of prompting for a passphrase at the terminal.
 int no_passphrase(char* /*buffer*/, int /*size*/, int /*writing*/, void* asked) {
   *static_cast<bool*>(asked) = true;
   return -1;
