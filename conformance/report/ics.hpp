@@ -21,7 +21,7 @@ namespace rdmawire::conformance {
 /// A capability that a device can declare.
 struct Capability {
   std::string_view name;      ///< "shared_receive_queues"
-  Need need = Need::nothing;  ///< of the cases that test it. nothing: no case states it
+  Need need = Need::nothing;  ///< of the cases that test it. nothing: only a query tests it
   bool roce = true, iwarp = false;
 };
 std::span<const Capability> capabilities();
@@ -38,7 +38,7 @@ struct Ixit {
 /// A file with an ICS and an IXIT, see docs/reference/ics.md.
 struct Ics {
   Family family = Family::infiniband;
-  std::map<std::string, bool, std::less<>> capabilities{};     ///< without an entry: no statement
+  std::map<std::string, bool, std::less<>> capabilities{};     ///< a missing entry makes no statement
   std::map<std::string, std::uint64_t, std::less<>> limits{};  ///< by the names of ibv_device_attr
   Ixit ixit{};
 

@@ -69,7 +69,7 @@ Outcome outcome_of(const CaseResult& result) {
           result.attempts.size()};
 }
 
-/// The severity of a verdict: no failure, no result, failure.
+/// The severity of a verdict: 0 for a success, 1 for a missing result, 2 for a failure.
 int severity(const std::string& verdict) {
   const auto known = verdict_of(verdict);
   if (!known || is_failure(*known)) return 2;
