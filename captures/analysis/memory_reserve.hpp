@@ -9,7 +9,8 @@ namespace rdmawire::captures::analysis {
 
 /// While an object exists, allocations that fail get two parts of reserved memory. The first part lets the allocation
 /// succeed, because it can be in a destructor, where an exception would terminate the program: a JSON value allocates
-/// when it is destroyed. The second part is for the destructors that run after the exception. At most one object.
+/// when it is destroyed. The second part is for the destructors that run after the exception. Only one object may
+/// exist.
 class MemoryReserve {
  public:
   /// Throws std::bad_alloc if there is no memory for the reserve.

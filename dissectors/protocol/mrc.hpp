@@ -18,7 +18,7 @@ namespace rdmawire {
 
 /// Certainty of the tables.
 namespace mrc {
-/// At least two independent sources agree.
+/// Two or more independent sources agree.
 inline constexpr std::string_view agreed = "OCP MRC 1.0 (two sources agree)";
 inline constexpr std::string_view one_source = "OCP MRC 1.0 (unverified: one source)";
 inline constexpr std::string_view conflicting = "OCP MRC 1.0 (unverified: the sources differ)";
@@ -48,8 +48,8 @@ struct MrcOpcode {
   bool payload = false;    ///< can contain payload. Only these packets can have a TSETH
   bool immediate = false;  ///< ImmDt follows
   std::uint8_t header_count = 0;
-  std::uint8_t header_bytes = 0;               ///< sum of the extension headers, without the TSETH
-  std::array<const HeaderInfo*, 3> headers{};  ///< extension headers in order, without the TSETH
+  std::uint8_t header_bytes = 0;               ///< sum of the extension headers except the TSETH
+  std::array<const HeaderInfo*, 3> headers{};  ///< extension headers in order, except the TSETH
   std::string_view name;                       ///< "MRC RDMA WRITE First"
 };
 

@@ -40,7 +40,7 @@ struct MrcFlow {
   std::int64_t first_time = 0, last_time = 0;
   std::uint64_t packets = 0, payload_bytes = 0, retransmissions = 0, trimmed = 0, marked = 0;
   std::uint64_t missing = 0;  ///< PSNs of which only a retransmission, or no packet, was captured
-  std::uint64_t sacks = 0, acknowledgements = 0, unmatched_entropy = 0;  ///< unmatched: of no captured packet
+  std::uint64_t sacks = 0, acknowledgements = 0, unmatched_entropy = 0;  ///< unmatched: its packet is missing
   std::array<std::uint64_t, 256> nacks{};                                ///< by reason
   std::uint64_t probes = 0, probe_responses = 0;
   std::uint64_t messages = 0, completed_messages = 0;  ///< messages whose last packet was captured
