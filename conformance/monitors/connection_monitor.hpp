@@ -27,6 +27,8 @@ namespace limits {
 /// Packets of one sender that are captured further apart than this were sent in capture order, if their IP
 /// identifications do not show the order.
 inline constexpr std::int64_t reorder_ns = 10'000'000;
+/// Maximum time by which a capture records the packets of one direction later than those of the other.
+inline constexpr std::int64_t skew_ns = 200'000;
 /// Maximum delay of a duplicate made by the network or the capture.
 inline constexpr std::int64_t duplicate_ns = 1'000'000;
 /// A packet that was captured at least this long before an endpoint's own packet had reached the endpoint.

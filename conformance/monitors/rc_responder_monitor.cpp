@@ -454,11 +454,12 @@ void RcExchange::check_outstanding_reads(const MonitoredPacket& watch, SeenReque
   if (!own || !peer || request.times > 1) return;
   const std::uint32_t limit = std::min(*own, *peer);
   if (limit == 0) return;  // some implementations use 0 for "not specified"
-  // The requester may have received this response before it sent the newest request, if the response was captured late.
+  // If this response was captured late, the requester had received it before it sent the newest request. Then few
+  // requests exceed the limit, except if many responses were captured late.
   std::size_t newest = sent_.size();
   while (newest > 0 && !sent_[newest - 1].has_own_response()) --newest;
-  const bool sure =
-      watch.sees_all_of(requester) || (newest > 0 && watch.t.time - sent_[newest - 1].time >= limits::reorder_ns);
+  const bool sure = watch.sees_all_of(requester) || (out >= 2 * limit && !late_) ||
+                    (newest > 0 && watch.t.time - sent_[newest - 1].time >= limits::skew_ns);
   watch.report_paired(
       "rc.requester.read.at-most-outstanding",
       RuleResult::of(out <= limit).unless(lost_, Reason::capture_lost).unless(!sure, Reason::order_unknown), requester,
