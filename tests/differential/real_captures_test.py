@@ -111,6 +111,9 @@ def test_captured_packets_are_not_malformed():
     for capture in all_captures():
         for packet in dissect(capture.path):
             where = f"{capture.name} frame {packet['frame']}"
+            if capture.name == "samples/mrc.pcap":  # a switch trimmed some packets
+                assert all(f["kind"] == "truncated" for f in packet.get("findings", ())), where
+                continue
             assert "findings" not in packet, where
             assert all("findings" not in pdu for pdu in packet.get("pdus", ())), where
 

@@ -132,5 +132,10 @@ def _packet(row):
 
 
 def infiniband_packets(frames):
-    """Return the packets with a BTH, in order of capture."""
-    return [_packet(row) for row in frames if "infiniband.bth.opcode" in row]
+    """Return the packets with a BTH, in order of capture.
+
+    tshark does not know MRC, whose packets have opcodes that IBTA leaves to manufacturers.
+    """
+    first_of_manufacturers = 0xC0
+    return [_packet(row) for row in frames
+            if _number(row, "infiniband.bth.opcode", first_of_manufacturers) < first_of_manufacturers]
