@@ -117,7 +117,7 @@ TEST(Attribution, SeveralImpairmentsAreNamed) {
 // The capture lacks requests that the device executed, contains them out-of-order, or starts late.
 TEST(Attribution, ConformingDevicesAreNotAccused) {
   for (const std::uint64_t seed : {1743, 2019, 4951, 100180, 108464, 111110, 114244, 118828, 119628, 121676, 122927,
-                                   127301, 132548, 144192, 202905, 230817}) {
+                                   127301, 132548, 144192, 202905, 230817, 303963}) {
     SCOPED_TRACE(seed);
     expect_no_violation(evaluate(draw_scenario(seed, 3)));
   }

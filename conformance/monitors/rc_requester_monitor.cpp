@@ -308,7 +308,8 @@ void RcExchange::check_recovery_start(const MonitoredPacket& watch, const SeenRe
     // If the NAK was lost, the requester retransmits after its timeout.
     const std::int64_t own_timeout = agreed ? agreed->acknowledgement_timeout : 0;
     const std::int64_t silent = known ? t.time - known->last_time : 0;
-    const bool maybe_lost = !complete && (own_timeout == 0 || silent >= own_timeout - limits::clock_error(own_timeout));
+    const bool maybe_lost =
+        !complete && (!known || own_timeout == 0 || silent >= own_timeout - limits::clock_error(own_timeout));
     watch.report("rc.requester.rnr.timer-kept",
                  RuleResult::of(waited >= rnr_.timer - limits::clock_error(rnr_.timer))
                      .unless(maybe_under_way, Reason::in_flight)
