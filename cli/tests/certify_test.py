@@ -200,6 +200,22 @@ def test_resume_completes_interrupted_run(tmp_path):
     assert "contains no run to resume" in certify("--resume", tmp_path / "none", status=2).stderr
 
 
+def test_resume_refuses_another_setup_and_selection(tmp_path):
+    run = ("--only", "RSP-00*", "--fault", "naks-every-packet")
+    certify(*run, "--seed", 4, "--report", tmp_path, status=1)
+    journal = (tmp_path / "results.ndjson").read_bytes().splitlines(keepends=True)
+    (tmp_path / "results.ndjson").write_bytes(b"".join(journal[:4]))
+    before = (tmp_path / "manifest.json").read_bytes()
+    refused = certify("--only", "RSP-00*", "--resume", tmp_path, status=2).stderr
+    assert 'cannot resume: faults of that run is ["naks-every-packet"], of this one []' in refused
+    refused = certify("--only", "RSP-009", "--fault", "naks-every-packet", "--resume", tmp_path, status=2).stderr
+    assert re.search(r"cannot resume: that run selects \d+ cases, this one 1; specify the same selection", refused), refused
+    assert "case_timeout_s" in certify(*run, "--case-timeout", 5, "--resume", tmp_path, status=2).stderr
+    assert (tmp_path / "manifest.json").read_bytes() == before
+    certify(*run, "--resume", tmp_path, status=1)
+    assert json.loads((tmp_path / "manifest.json").read_text())["parameters"]["faults"] == ["naks-every-packet"]
+
+
 def test_ctrl_c_writes_partial_report(tmp_path):
     run = subprocess.Popen([COMMAND, "certify", "--repeat", "50", "--jobs", "1", "--report", tmp_path], stdout=subprocess.PIPE, text=True)
     journal, end = tmp_path / "results.ndjson", time.monotonic() + 60

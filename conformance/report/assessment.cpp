@@ -149,7 +149,8 @@ class Work {
   Fine open_journal() {
     if (directory().empty()) return {};
     const Report& report = made_->report;
-    const RunIdentity identity{report.device, report.details, report.seed, options_.repeat};
+    RunIdentity identity{report.device, report.details, report.seed, options_.repeat, setup()};
+    for (const Case* which : options_.cases) identity.cases.push_back(which->id());
     auto journal = resumes() ? Journal::resume(options_.resume, identity) : Journal::begin(options_.report, identity);
     if (!journal) return error(resumes() ? Kind::usage : Kind::file, journal.error());
     journal_.emplace(std::move(*journal));
@@ -272,28 +273,46 @@ class Work {
     return finished;
   }
 
+  /// The options that affect the results. All parts of a run have the same.
+  [[nodiscard]] nlohmann::ordered_json effective_options() const {
+    const TargetOptions& target = options_.target;
+    nlohmann::ordered_json effective{{"slow", target.slow},
+                                     {"dangerous", target.dangerous},
+                                     {"case_timeout_s", case_timeout()},
+                                     {"faults", target.faults}};
+    if (!target.wire.empty()) effective["wire"] = target.wire;
+    if (is_on_bench(target.device)) {
+      effective["allowed"] = target.allowed;
+      effective["frames_per_second"] = target.frames_per_second;
+      effective["multicast"] = target.multicast;
+    }
+    if (target.congestion_management) effective["congestion_management"] = *target.congestion_management;
+    return effective;
+  }
+
+  /// The setup that the parts of a resumed run must have in common.
+  [[nodiscard]] nlohmann::json setup() const {
+    nlohmann::json setup = effective_options();
+    const TargetOptions& target = options_.target;
+    if (target.device.starts_with("lab:")) {
+      setup["kernel"] = target.kernel;
+      setup["modules"] = target.modules;
+    }
+    setup["program"] = program_and_commit();
+    return setup;
+  }
+
   /// The parameters of the run and the device, for the manifest.
   [[nodiscard]] nlohmann::ordered_json circumstances() const {
-    const TargetOptions& target = options_.target;
     nlohmann::ordered_json parameters{{"selection", options_.patterns},
                                       {"all_cases", options_.all_cases},
                                       {"shard", options_.shard.empty() ? "1/1" : options_.shard},
                                       {"repeat", options_.repeat},
-                                      {"slow", target.slow},
-                                      {"dangerous", target.dangerous},
                                       {"strict", options_.strict},
                                       {"built_in_expected", options_.known},
-                                      {"case_timeout_s", case_timeout()},
                                       {"timeout_s", options_.timeout},
-                                      {"max_device_losses", options_.most_losses},
-                                      {"faults", target.faults}};
-    if (!target.wire.empty()) parameters["wire"] = target.wire;
-    if (is_on_bench(target.device)) {
-      parameters["allowed"] = target.allowed;
-      parameters["frames_per_second"] = target.frames_per_second;
-      parameters["multicast"] = target.multicast;
-    }
-    if (target.congestion_management) parameters["congestion_management"] = *target.congestion_management;
+                                      {"max_device_losses", options_.most_losses}};
+    parameters.update(effective_options());
     nlohmann::ordered_json all;
     if (options_.arguments) all["arguments"] = *options_.arguments;
     all["parameters"] = std::move(parameters);

@@ -70,11 +70,16 @@ TEST_F(AssessmentTest, RunsCasesAndWritesReports) {
 }
 
 TEST_F(AssessmentTest, ResumesInterruptedRun) {
-  AssessmentOptions first = of({"RSP-009"});
+  AssessmentOptions first = of({"RSP-009", "RSP-010"});
   first.report = directory_;
   first.seed = 77;
   ASSERT_TRUE(Assessment::run(std::move(first), hears_));
   hears_.said.clear();
+  std::string head, result;
+  std::ifstream journal(directory_ / "results.ndjson");
+  ASSERT_TRUE(std::getline(journal, head) && std::getline(journal, result));
+  journal.close();
+  std::ofstream(directory_ / "results.ndjson") << head << '\n' << result << '\n';
   AssessmentOptions second = of({"RSP-009", "RSP-010"});
   second.resume = directory_;
   second.seed = 0;  // the seed of the first run
@@ -86,6 +91,15 @@ TEST_F(AssessmentTest, ResumesInterruptedRun) {
   EXPECT_EQ((*made)->report.results.size(), all);
   EXPECT_EQ(hears_.said[1], "earlier RSP-009 pass");
   EXPECT_THAT(hears_.said[2], HasSubstr("now RSP-010"));
+  AssessmentOptions other = of({"RSP-009", "RSP-010"});
+  other.resume = directory_;
+  other.seed = 0;
+  other.target.faults = {"naks-every-packet"};
+  EXPECT_THAT(error_of(std::move(other)).message, HasSubstr("cannot resume: faults"));
+  AssessmentOptions less = of({"RSP-009"});
+  less.resume = directory_;
+  less.seed = 0;
+  EXPECT_THAT(error_of(std::move(less)).message, HasSubstr("cannot resume: that run selects"));
   AssessmentOptions both = of({"RSP-009"});
   both.report = both.resume = directory_;
   EXPECT_EQ(error_of(std::move(both)).kind, Kind::usage);

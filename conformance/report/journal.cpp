@@ -27,7 +27,34 @@ SortedJson to_json(const RunIdentity& identity) {
           {"device", identity.device},
           {"details", identity.details},
           {"seed", identity.seed},
-          {"repeat", identity.repeat}};
+          {"repeat", identity.repeat},
+          {"setup", identity.setup},
+          {"cases", identity.cases}};
+}
+
+/// Describes how the identity of a present run differs from that of a new one. Empty: it is equal.
+std::string difference(const SortedJson& theirs, const SortedJson& ours) {
+  const auto text_of = [](const SortedJson& object, const std::string& key) {
+    return object.contains(key) ? object[key].dump(-1, ' ', false, SortedJson::error_handler_t::replace) : "not set";
+  };
+  const auto compare = [&](const SortedJson& a, const SortedJson& b, const std::string& key) {
+    return text_of(a, key) == text_of(b, key)
+               ? std::string()
+               : fmt::format("{} of that run is {}, of this one {}", key, text_of(a, key), text_of(b, key));
+  };
+  for (const char* key : {"device", "details", "seed", "repeat"})
+    if (std::string what = compare(theirs, ours, key); !what.empty()) return what;
+  const auto setup = theirs.find("setup"), cases = theirs.find("cases");
+  if (setup == theirs.end() || !setup->is_object() || cases == theirs.end() || !cases->is_array())
+    return "that run does not state its setup and selection";
+  SortedJson all = *setup;
+  all.update(ours["setup"]);
+  for (const auto& [key, value] : all.items())
+    if (std::string what = compare(*setup, ours["setup"], key); !what.empty()) return what;
+  if (*cases != ours["cases"])
+    return fmt::format("that run selects {} cases, this one {}; specify the same selection", cases->size(),
+                       cases->size() == ours["cases"].size() ? "others" : std::to_string(ours["cases"].size()));
+  return {};
 }
 
 /// Adds the monitors' counters, which the report contains only as a sum. Returns false for another format.
@@ -87,7 +114,7 @@ tl::expected<Journal, std::string> Journal::begin(const fs::path& directory, con
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
   if (descriptor < 0) return tl::unexpected(fmt::format("{}: {}", path.string(), std::strerror(errno)));
   Journal journal(path, descriptor);
-  journal.write(to_json(identity).dump());
+  journal.write(to_json(identity).dump(-1, ' ', false, SortedJson::error_handler_t::replace));
   if (!journal.error().empty()) return tl::unexpected(journal.error());
   return journal;
 }
@@ -104,11 +131,8 @@ tl::expected<Journal, std::string> Journal::resume(const fs::path& directory, co
   std::ifstream file(path, std::ios::binary);
   const auto head = first_line(file, path);
   if (!head) return tl::unexpected(head.error());
-  const SortedJson ours = to_json(identity);
-  for (const char* key : {"device", "details", "seed", "repeat"})
-    if (head->value(key, SortedJson()) != ours[key])
-      return tl::unexpected(fmt::format("{}: cannot resume: {} of that run is {}, of this one {}", path.string(), key,
-                                        head->value(key, SortedJson()).dump(), ours[key].dump()));
+  if (const std::string what = difference(*head, to_json(identity)); !what.empty())
+    return tl::unexpected(fmt::format("{}: cannot resume: {}", path.string(), what));
   std::vector<CaseResult> results;
   std::streamoff whole = file.tellg();
   std::size_t number = 1;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
@@ -17,6 +18,8 @@ struct RunIdentity {
   std::string device, details;
   std::uint64_t seed = 0;
   unsigned repeat = 1;
+  nlohmann::json setup = nlohmann::json::object();  ///< options that affect the results: faults, wire, time limits, …
+  std::vector<std::string> cases{};                 ///< ids of the selected cases, in order
 };
 
 /// Each line is written with one system call, so that it survives a crash of this process. Reading ignores an
@@ -26,8 +29,8 @@ class Journal {
   /// Starts a journal. Creates the directory, and removes an older journal and its captures. The error contains the
   /// cause.
   static tl::expected<Journal, std::string> begin(const std::filesystem::path& directory, const RunIdentity& identity);
-  /// Resumes a journal. results() returns its results. Fails if there is none, if device, details, seed or number of
-  /// repeats differ, or if a line is not a result of a known case.
+  /// Resumes a journal. results() returns its results. Fails if there is none, if the identities differ, or if a line
+  /// is not a result of a known case.
   static tl::expected<Journal, std::string> resume(const std::filesystem::path& directory, const RunIdentity& identity);
   /// Reads the seed of an existing journal.
   static tl::expected<std::uint64_t, std::string> seed_of(const std::filesystem::path& directory);

@@ -27,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace rdmawire::conformance;
   static const Directory directory;
   std::ofstream(directory.path / "results.ndjson", std::ios::binary)
-      << R"({"format":1,"device":"reference","details":"","seed":1,"repeat":1})" << '\n'
+      << R"({"format":1,"device":"reference","details":"","seed":1,"repeat":1,"setup":{},"cases":[]})" << '\n'
       << std::string_view(reinterpret_cast<const char*>(data), size);
   auto first = Journal::resume(directory.path, {"reference", "", 1, 1});
   if (!first) return 0;

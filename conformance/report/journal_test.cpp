@@ -38,7 +38,7 @@ class JournalTest : public testing::Test {
     return result;
   }
 
-  const RunIdentity identity_{"lab:rxe", "rxe0 at guest, kernel 6.1", 5, 2};
+  const RunIdentity identity_{"lab:rxe", "rxe0 at guest, kernel 6.1", 5, 2, {{"faults", {"a"}}}, {"one", "two"}};
   const std::filesystem::path directory_;
 };
 
@@ -90,6 +90,17 @@ TEST_F(JournalTest, ResumeOfAnotherRunFails) {
   EXPECT_THAT(refusal([](RunIdentity& run) { run.details = "6.12"; }), HasSubstr("details"));
   EXPECT_THAT(refusal([](RunIdentity& run) { run.seed = 6; }), HasSubstr("seed of that run is 5, of this one 6"));
   EXPECT_THAT(refusal([](RunIdentity& run) { run.repeat = 1; }), HasSubstr("repeat"));
+  EXPECT_THAT(refusal([](RunIdentity& run) { run.setup["faults"] = nlohmann::json::array(); }),
+              HasSubstr("faults of that run is [\"a\"], of this one []"));
+  EXPECT_THAT(refusal([](RunIdentity& run) { run.setup["wire"] = "packet:eth1"; }),
+              HasSubstr("wire of that run is not set, of this one \"packet:eth1\""));
+  EXPECT_THAT(refusal([](RunIdentity& run) { run.cases.pop_back(); }),
+              HasSubstr("that run selects 2 cases, this one 1"));
+  EXPECT_THAT(refusal([](RunIdentity& run) { run.cases[0] = "three"; }),
+              HasSubstr("that run selects 2 cases, this one others"));
+  std::ofstream(directory_ / "results.ndjson")
+      << R"({"format":1,"device":"lab:rxe","details":"rxe0 at guest, kernel 6.1","seed":5,"repeat":2})" << '\n';
+  EXPECT_THAT(Journal::resume(directory_, identity_).error(), HasSubstr("does not state its setup"));
 }
 
 TEST_F(JournalTest, DamagedLineIsReported) {

@@ -184,6 +184,8 @@ tl::expected<Manifest, std::string> read_manifest(const fs::path& directory) {
   return parse_manifest(*text, path.string());
 }
 
+std::string program_and_commit() { return "rdmawire " RDMAWIRE_VERSION ", commit " RDMAWIRE_COMMIT; }
+
 Json description_of(Target& target) {
   const DeviceUnderTest& device = target.device();
   Json description = Json::object();
@@ -227,12 +229,20 @@ tl::expected<void, std::string> Package::add_input(const fs::path& file, const s
   if (!text) return tl::unexpected(text.error());
   std::error_code error;
   fs::create_directories(directory_ / "inputs", error);
+  inputs_.insert(name);
   return captures::write_file((directory_ / "inputs" / name).string(), *text);
 }
 
 tl::expected<void, std::string> Package::finish(const Report& report, const Json& circumstances,
                                                 const SignatureKey* key) {
   sessions_.back().end = now();
+  // A resumed run may have had other inputs before.
+  std::error_code error;
+  std::vector<fs::path> unused;
+  for (fs::directory_iterator at(directory_ / "inputs", error); !error && at != fs::directory_iterator();
+       at.increment(error))
+    if (!inputs_.contains(at->path().filename().string())) unused.push_back(at->path());
+  for (const fs::path& file : unused) fs::remove_all(file, error);
   Json verdicts = Json::object();
   for (const auto& [verdict, count] : report.counts()) verdicts[std::string(to_string(verdict))] = count;
   Json manifest{{"format", 1},        {"program", "rdmawire " RDMAWIRE_VERSION}, {"commit", RDMAWIRE_COMMIT},
@@ -259,7 +269,6 @@ tl::expected<void, std::string> Package::finish(const Report& report, const Json
     }
     const auto digest = sha256_of_file(directory_ / path);
     if (!digest) return tl::unexpected(digest.error());
-    std::error_code error;
     files.push_back({{"path", path}, {"bytes", fs::file_size(directory_ / path, error)}, {"sha256", *digest}});
   }
   const std::string text = dumped(manifest);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -47,6 +48,9 @@ tl::expected<Manifest, std::string> parse_manifest(const std::string& text, cons
 /// Reads the manifest of a package.
 tl::expected<Manifest, std::string> read_manifest(const std::filesystem::path& directory);
 
+/// The version of rdmawire and the commit of its build.
+std::string program_and_commit();
+
 /// The device's description of itself: the agent's `hello` and `describe`.
 nlohmann::ordered_json description_of(Target& target);
 
@@ -71,6 +75,7 @@ class Package {
   std::filesystem::path directory_;
   std::vector<Session> sessions_;
   std::vector<std::string> foreign_;
+  std::set<std::string, std::less<>> inputs_;
 };
 
 /// A file that differs from the manifest.

@@ -117,6 +117,21 @@ TEST_F(PackageTest, KilledRunIsUnfinished) {
   EXPECT_THAT(sessions[0].end, IsEmpty());
 }
 
+TEST_F(PackageTest, ResumedRunContainsOnlyItsOwnInputs) {
+  write("w.json", "{}");
+  auto first = Package::begin(directory_, false);
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(first->add_input(directory_ / "w.json", "waivers.json"));
+  ASSERT_TRUE(first->add_input(directory_ / "w.json", "ics.json"));
+  fs::remove(directory_ / "w.json");
+  auto resumed = Package::begin(directory_, true);
+  ASSERT_TRUE(resumed);
+  ASSERT_TRUE(resumed->add_input(directory_ / "inputs/ics.json", "ics.json"));
+  ASSERT_TRUE(resumed->finish(report_, {}, nullptr));
+  EXPECT_TRUE(fs::exists(directory_ / "inputs/ics.json"));
+  EXPECT_FALSE(fs::exists(directory_ / "inputs/waivers.json"));
+}
+
 TEST_F(PackageTest, SignatureCoversTheManifest) {
   const auto key_file = [&](const char* name, const char* kind, const char* text) {
     const fs::path path = directory_.string() + name;
