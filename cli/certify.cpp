@@ -371,7 +371,7 @@ Exit verify(const VerifyOptions& options) {
                       ? to_json(*check).dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
                       : text_of(*check);
   if (!output.finish()) return Exit::error;
-  return check->is_intact() ? Exit::success : Exit::findings;
+  return check->is_intact() && check->is_complete() ? Exit::success : Exit::findings;
 }
 
 Command verify_command() {
@@ -380,7 +380,8 @@ Command verify_command() {
   command.name = "verify";
   command.summary = "Verify that the files of a report are unchanged.";
   command.description =
-      "Names every modified, missing and additional file. Only a signature protects the manifest itself: otherwise, "
+      "Names every modified, missing and additional file, and states whether all selected cases ran. Only a signature "
+      "protects the manifest itself: otherwise, "
       "compare its SHA-256 digest, which this command prints, with that of the lab.";
   command.argument("DIR", options->directory, "The report directory.").must_be_given().completes(Completion::directory);
   command.option("--public-key", "FILE", options->key, "Check the signature with the Ed25519 public key in FILE (PEM).")
@@ -389,10 +390,13 @@ Command verify_command() {
   command.examples = {{"rdmawire certify verify out", "Check the files of a report."},
                       {"rdmawire certify verify out --public-key lab.pub", "Also check who signed it."},
                       {"rdmawire certify verify out --json | jq -r '.problems[].path'", "List the changed files."}};
-  command.statuses = {{"0", "all files are unchanged, and the signature is valid if a public key was specified"},
-                      {"1", "a file differs, the signature is invalid or missing, or the run was not finished"},
-                      {"2", "usage error"},
-                      {"3", "the manifest could not be read"}};
+  command.statuses = {
+      {"0",
+       "all files are unchanged, all selected cases ran, and the signature is valid if a public key was "
+       "specified"},
+      {"1", "a file differs, the signature is invalid or missing, or some selected cases did not run"},
+      {"2", "usage error"},
+      {"3", "the manifest could not be read"}};
   command.run = [options](const Given&) { return verify(*options); };
   return command;
 }

@@ -228,6 +228,10 @@ def test_ctrl_c_writes_partial_report(tmp_path):
     report = json.loads((tmp_path / "report.json").read_text())
     SCHEMA.validate(report)
     assert "interrupted" in report["partial"] and 0 < len(report["cases"]) < 500
+    text = verify(tmp_path, status=1).stdout
+    assert f"; continue it with rdmawire certify --resume {tmp_path} " in text and "intact, PARTIAL: " in text
+    shown = json.loads(verify(tmp_path, "--json", status=1).stdout)
+    assert shown["intact"] and not shown["complete"] and shown["partial"] == report["partial"]
 
 
 def test_preflight_of_reference_device_passes():

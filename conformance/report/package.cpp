@@ -172,6 +172,7 @@ tl::expected<Manifest, std::string> parse_manifest(const std::string& text, cons
     manifest.device = reader.text(device == json->end() ? SortedJson() : *device, "name", "device: ");
     manifest.details = reader.text(device == json->end() ? SortedJson() : *device, "details", "device: ");
     manifest.seed = reader.number(*json, "seed");
+    if (json->contains("partial")) manifest.partial = reader.text(*json, "partial");
   }
   if (!reader.error().empty()) return tl::unexpected(reader.error());
   return manifest;
@@ -308,6 +309,7 @@ tl::expected<PackageCheck, std::string> verify_package(const fs::path& directory
   const auto present = files_of(directory);
   if (!present) return tl::unexpected(present.error());
   PackageCheck check;
+  check.directory = directory;
   check.manifest_sha256 = sha256_of(*text);
   std::set<std::string> listed;
   for (const PackageFile& file : manifest->files) {
@@ -352,7 +354,9 @@ std::string text_of(const PackageCheck& check) {
     case SignatureState::none: row("signature", "none: compare the digest of the manifest with that of the lab"); break;
     case SignatureState::unchecked: row("signature", "not checked: specify the public key with --public-key"); break;
     case SignatureState::valid: row("signature", "valid"); break;
-    case SignatureState::invalid: row("signature", "INVALID: this key did not sign this manifest"); break;
+    case SignatureState::invalid:
+      row("signature", "INVALID: it is not the signature of this manifest by this key");
+      break;
     case SignatureState::missing: row("signature", fmt::format("MISSING: {} does not exist", signature_name)); break;
   }
   for (const FileProblem& problem : check.problems)
@@ -361,13 +365,19 @@ std::string text_of(const PackageCheck& check) {
   for (const FileProblem& problem : check.problems) ++counts[problem.kind];
   const std::size_t good =
       manifest.files.size() - counts[FileProblem::Kind::modified] - counts[FileProblem::Kind::missing];
+  const std::string resume =
+      fmt::format("continue it with rdmawire certify --resume {} and the other options of the run",
+                  shell_word(check.directory.string()));
   if (!manifest.finished()) {
-    row("result", "UNFINISHED: the run was killed; continue it with rdmawire certify --resume");
+    row("result", fmt::format("UNFINISHED: the run was killed; {}", resume));
   } else {
-    std::string result = fmt::format("{}: {} of {} files are unchanged", check.is_intact() ? "intact" : "NOT INTACT",
-                                     good, manifest.files.size());
+    if (!manifest.partial.empty()) row("PARTIAL", fmt::format("{}; {}", manifest.partial, resume));
+    std::string result = fmt::format("{}{}: {} of {} files are unchanged", check.is_intact() ? "intact" : "NOT INTACT",
+                                     manifest.partial.empty() ? "" : ", PARTIAL", good, manifest.files.size());
     for (const auto& [kind, count] : counts)
       if (count) result += fmt::format(", {} {}", count, to_string(kind));
+    if (check.signature == SignatureState::invalid) result += ", but the signature is invalid";
+    if (check.signature == SignatureState::missing) result += ", but the signature is missing";
     row("result", result);
   }
   return text;
@@ -383,6 +393,8 @@ Json to_json(const PackageCheck& check) {
   return {{"format", 1},
           {"intact", check.is_intact()},
           {"finished", manifest.finished()},
+          {"complete", check.is_complete()},
+          {"partial", manifest.partial},
           {"program", manifest.program},
           {"commit", manifest.commit},
           {"device", manifest.device},

@@ -35,6 +35,7 @@ struct PackageFile {
 
 struct Manifest {
   std::string program, commit, device, details;
+  std::string partial;  ///< why some selected cases did not run. Empty: all ran
   std::uint64_t seed = 0;
   std::vector<Session> sessions;
   std::vector<PackageFile> files;  ///< all files except the manifest and its signature
@@ -97,14 +98,18 @@ std::string_view to_string(SignatureState state);
 
 struct PackageCheck {
   Manifest manifest;
+  std::filesystem::path directory;
   std::string manifest_sha256;
   std::vector<FileProblem> problems;  ///< by path
   SignatureState signature = SignatureState::none;
 
+  /// Returns whether the files are unchanged, and the signature is not known to be wrong.
   [[nodiscard]] bool is_intact() const {
     return manifest.finished() && problems.empty() && signature != SignatureState::invalid &&
            signature != SignatureState::missing;
   }
+  /// Returns whether all selected cases ran.
+  [[nodiscard]] bool is_complete() const { return manifest.finished() && manifest.partial.empty(); }
 };
 
 /// Compares a package with its manifest. Fails if the manifest is unreadable.

@@ -117,6 +117,22 @@ TEST_F(PackageTest, KilledRunIsUnfinished) {
   EXPECT_THAT(sessions[0].end, IsEmpty());
 }
 
+TEST_F(PackageTest, PartialRunIsIntactButNotComplete) {
+  report_.partial = "1 of 2 cases ran: interrupted";
+  make();
+  const auto check = verify_package(directory_);
+  ASSERT_TRUE(check) << check.error();
+  EXPECT_TRUE(check->is_intact());
+  EXPECT_FALSE(check->is_complete());
+  EXPECT_THAT(text_of(*check),
+              HasSubstr("PARTIAL       1 of 2 cases ran: interrupted; continue it with rdmawire certify "
+                        "--resume " +
+                        directory_.string()));
+  EXPECT_THAT(text_of(*check), HasSubstr("intact, PARTIAL: 2 of 2 files"));
+  EXPECT_EQ(to_json(*check)["partial"], "1 of 2 cases ran: interrupted");
+  EXPECT_EQ(to_json(*check)["complete"], false);
+}
+
 TEST_F(PackageTest, ResumedRunContainsOnlyItsOwnInputs) {
   write("w.json", "{}");
   auto first = Package::begin(directory_, false);
@@ -158,7 +174,9 @@ TEST_F(PackageTest, SignatureCoversTheManifest) {
   EXPECT_EQ(state(&*key), SignatureState::missing);
   fs::rename(directory_.string() + ".old", signature);
   EXPECT_EQ(state(&*key), SignatureState::invalid);
-  EXPECT_FALSE(verify_package(directory_, &*key)->is_intact());
+  const auto wrong = verify_package(directory_, &*key);
+  EXPECT_FALSE(wrong->is_intact());
+  EXPECT_THAT(text_of(*wrong), HasSubstr("NOT INTACT: 2 of 2 files are unchanged, but the signature is invalid\n"));
   fs::remove(own);
   fs::remove(published);
 }
@@ -177,6 +195,9 @@ TEST(Manifest, MalformedManifestIsReported) {
   EXPECT_EQ(error(R"({"format":2,"files":[]})"), "m: is no manifest of format 1");
   EXPECT_EQ(error(R"({"format":1,"program":1,"files":[]})"), "m: \"program\" must be a string");
   EXPECT_EQ(error(with_file("")), "");
+  EXPECT_EQ(error(R"({"format":1,"program":"p","commit":"c","sessions":[{"start":"s","end":"e"}],"files":[],)"
+                  R"("device":{"name":"n","details":"d"},"seed":1,"partial":5})"),
+            "m: \"partial\" must be a string");
   EXPECT_EQ(error(with_file("5")), "m: files: \"path\" must be a string");
   EXPECT_EQ(error(with_file(R"({"path":"a","bytes":-1,"sha256":""})")), "m: files: \"bytes\" must be a whole number");
   EXPECT_EQ(error(with_file(R"({"path":"a","bytes":1,"sha256":"ab"})")),

@@ -156,7 +156,9 @@ tl::expected<Outcomes, std::string> read_outcomes(const std::filesystem::path& p
     file /= "report.json";
     if (!std::filesystem::exists(file, error) && std::filesystem::exists(path / "results.ndjson", error))
       return tl::unexpected(
-          fmt::format("{}: the run was not finished; continue it with rdmawire certify --resume", path.string()));
+          fmt::format("{0}: the run was not finished; continue it with rdmawire certify --resume {0} and the other "
+                      "options of the run",
+                      path.string()));
   }
   const auto text = text_of_file(file);
   if (!text) return tl::unexpected(text.error());
