@@ -716,6 +716,8 @@ Command certify_command() {
   command.option("--report", "DIR", run_options.report,
                  "Write an evidence package to DIR: report.json, junit.xml, index.html, a traceability matrix, one "
                  "capture per case, and a manifest with the digests of all files.");
+  command.flag("--overwrite", run_options.overwrite, "Replace the report of another run in the directory of --report.")
+      .excludes({"--resume"});
   command.option("--sign", "FILE", run_options.sign, "Sign the manifest with the Ed25519 private key in FILE (PEM).");
   command.option("--html", "FILE", options->html, "Write the report as one HTML file, without captures.");
   command.flag("--json", options->json, "Print the report as one JSON object.");

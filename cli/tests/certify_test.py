@@ -385,6 +385,22 @@ def test_other_files_in_the_report_directory_are_named(tmp_path):
     assert "additional    notes.txt" in verify(tmp_path, status=1).stdout
 
 
+def test_report_of_another_run_is_not_overwritten(tmp_path):
+    package, run = tmp_path / "out", ("--only", "RSP-009", "--seed", 1)
+    certify(*run, "--only", "RSP-010", "--fault", "naks-every-packet", "--report", package, status=1)
+    (package / "notes.txt").write_text("of the lab")
+    before = {path: path.read_bytes() for path in package.rglob("*") if path.is_file()}
+    for options in (run, ("--rerun-failed", package)):
+        refused = certify(*options, "--report", package, status=2).stderr
+        assert f"{package} contains the report of another run; specify a new directory, or --overwrite" in refused
+    assert "which the run overwrites" in certify(*run, "--report", package, "--overwrite", "--baseline", package / "report.json", status=2).stderr
+    assert {path: path.read_bytes() for path in package.rglob("*") if path.is_file()} == before
+    certify(*run, "--report", package, "--overwrite")
+    assert [path.name for path in (package / "captures").iterdir()] == [f"{GAP}.pcapng"] and (package / "notes.txt").exists()
+    (package / "manifest.json").unlink()
+    assert "another run" in certify(*run, "--report", package, status=2).stderr
+
+
 def test_killed_run_is_an_unfinished_package(tmp_path):
     run = subprocess.Popen([COMMAND, "certify", "--only", "RSP-0*", "--seed", "4", "--report", tmp_path], stdout=subprocess.PIPE)
     journal, end = tmp_path / "results.ndjson", time.monotonic() + 60
@@ -540,8 +556,8 @@ def test_waived_failure_is_shown_as_waived(tmp_path):
 
 
 def test_expired_waiver_is_a_failure_and_named(tmp_path):
-    run = ("--only", "RSP-009", "--seed", 1, "--waivers", waivers(tmp_path, "2020-01-31"), "--report", tmp_path / "out")
-    done = certify(*run, "--fault", "naks-every-packet", status=1)
+    run = ("--only", "RSP-009", "--seed", 1, "--waivers", waivers(tmp_path, "2020-01-31"))
+    done = certify(*run, "--report", tmp_path / "out", "--fault", "naks-every-packet", status=1)
     assert "WAIVER EXPIRED on 2020-01-31: corrected in firmware 2" in done.stdout and "UNEXPECTED" in done.stdout
     assert f"the waiver of {GAP} expired on 2020-01-31: corrected in firmware 2" in done.stderr
     (case,) = json.loads((tmp_path / "out" / "report.json").read_text())["cases"]

@@ -74,6 +74,7 @@ class Work {
     if (options_.repeat == 0) return error(Kind::usage, "repeat must be at least 1");
     if (!options_.report.empty() && resumes())
       return error(Kind::usage, "a resumed run writes to its own report directory; do not specify another one");
+    if (const std::string why = occupied(); !why.empty()) return error(Kind::usage, why);
     if (!options_.expected.empty()) {
       auto read = ExpectedResults::read(options_.expected);
       if (!read) return error(Kind::usage, read.error());
@@ -107,6 +108,24 @@ class Work {
     if (report.seed == 0) report.seed = std::random_device()();
     options_.target.seed = report.seed;
     options_.target.family = options_.ics ? options_.ics->family : options_.cases.front()->family();
+    return {};
+  }
+
+  /// Returns why the report directory cannot be used: it contains the report of another run. Empty: it can.
+  [[nodiscard]] std::string occupied() const {
+    if (options_.report.empty() || !contains_report(options_.report)) return {};
+    const std::string name = options_.report.string();
+    if (!options_.overwrite)
+      return fmt::format("{} contains the report of another run; specify a new directory, or --overwrite to replace it",
+                         name);
+    const auto is_inside = [&](const std::filesystem::path& file) {
+      std::error_code error;
+      const auto directory = std::filesystem::weakly_canonical(options_.report, error);
+      const auto relative = std::filesystem::weakly_canonical(file, error).lexically_relative(directory);
+      return !file.empty() && !relative.empty() && *relative.begin() != "..";
+    };
+    for (const auto* file : {&options_.expected, &options_.waivers, &options_.baseline, &options_.ics_file})
+      if (is_inside(*file)) return fmt::format("{} is in {}, which the run overwrites", file->string(), name);
     return {};
   }
 
@@ -151,6 +170,8 @@ class Work {
     const Report& report = made_->report;
     RunIdentity identity{report.device, report.details, report.seed, options_.repeat, setup()};
     for (const Case* which : options_.cases) identity.cases.push_back(which->id());
+    if (options_.overwrite && contains_report(directory()))
+      if (const auto removed = remove_report(directory()); !removed) return error(Kind::file, removed.error());
     auto journal = resumes() ? Journal::resume(options_.resume, identity) : Journal::begin(options_.report, identity);
     if (!journal) return error(resumes() ? Kind::usage : Kind::file, journal.error());
     journal_.emplace(std::move(*journal));

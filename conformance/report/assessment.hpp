@@ -33,6 +33,7 @@ struct AssessmentOptions {
   std::filesystem::path expected{}, baseline{};  ///< files. Empty: none
   std::filesystem::path waivers{};               ///< file. Its results override `expected`. Empty: none
   std::filesystem::path report{};                ///< directory for the reports. Empty: none
+  bool overwrite = false;                        ///< replace the report of another run in `report`
   std::filesystem::path resume{};                ///< report directory of the run to resume. Replaces `report`
   std::filesystem::path ics_file{};              ///< the file of `ics`, for the evidence package
   std::optional<Ics> ics{};                      ///< the device's conformance statement. The caller applies its IXIT

@@ -203,6 +203,26 @@ Json description_of(Target& target) {
   return description;
 }
 
+bool contains_report(const fs::path& directory) {
+  const auto present = files_of(directory);
+  std::error_code error;
+  return fs::exists(fs::symlink_status(directory / manifest_name, error)) ||
+         fs::exists(fs::symlink_status(directory / signature_name, error)) ||
+         (present && std::any_of(present->begin(), present->end(), belongs));
+}
+
+tl::expected<void, std::string> remove_report(const fs::path& directory) {
+  const auto present = files_of(directory);
+  if (!present) return tl::unexpected(present.error());
+  std::error_code error;
+  for (const std::string& path : *present)
+    if (belongs(path) && !error) fs::remove(directory / path, error);
+  for (const char* name : {manifest_name, signature_name})
+    if (!error) fs::remove(directory / name, error);
+  if (error) return tl::unexpected(fmt::format("{}: {}", directory.string(), error.message()));
+  return {};
+}
+
 tl::expected<Package, std::string> Package::begin(const fs::path& directory, bool resumes) {
   Package package(directory);
   // A directory of an earlier version of rdmawire has no manifest.

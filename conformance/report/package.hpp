@@ -55,6 +55,11 @@ std::string program_and_commit();
 /// The device's description of itself: the agent's `hello` and `describe`.
 nlohmann::ordered_json description_of(Target& target);
 
+/// Returns whether a directory contains the report of a run, or parts of it: a manifest, results or captures.
+bool contains_report(const std::filesystem::path& directory);
+/// Removes the files of a report, and keeps all other files of the directory.
+tl::expected<void, std::string> remove_report(const std::filesystem::path& directory);
+
 /// The package of a run.
 class Package {
  public:

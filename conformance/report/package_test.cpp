@@ -133,6 +133,24 @@ TEST_F(PackageTest, PartialRunIsIntactButNotComplete) {
   EXPECT_EQ(to_json(*check)["complete"], false);
 }
 
+TEST_F(PackageTest, RemovedReportLeavesOtherFiles) {
+  write("notes.txt", "of the lab");
+  fs::create_directories(directory_ / "inputs");
+  write("inputs/ics.json", "{}");
+  make();
+  write(signature_name, "x");
+  EXPECT_TRUE(contains_report(directory_));
+  ASSERT_TRUE(remove_report(directory_));
+  EXPECT_FALSE(contains_report(directory_));
+  EXPECT_TRUE(fs::exists(directory_ / "notes.txt"));
+  EXPECT_FALSE(contains_report(directory_ / "none"));
+  for (const char* name : {"manifest.json", "manifest.sig", "results.ndjson", "report.json", "captures/x.pcapng"}) {
+    write(name, "");
+    EXPECT_TRUE(contains_report(directory_)) << name;
+    fs::remove(directory_ / name);
+  }
+}
+
 TEST_F(PackageTest, ResumedRunContainsOnlyItsOwnInputs) {
   write("w.json", "{}");
   auto first = Package::begin(directory_, false);

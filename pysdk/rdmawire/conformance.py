@@ -371,6 +371,7 @@ def certify(
     only: str | Callable[..., Any] | Iterable[str | Callable[..., Any]] | None = None,
     *,
     report: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
     resume: str | os.PathLike[str] | None = None,
     seed: int = 0,
     jobs: int = 0,
@@ -393,6 +394,7 @@ def certify(
       open, unless a case hangs, which ends the run.
     - ``only``: ids or aliases of rules with ``*`` and ``?``, ids of cases, or functions of case(). Default: all cases.
     - ``report``: directory for report.json, junit.xml, index.html and one capture per case.
+    - ``overwrite``: replace the report of another run in ``report``. Default: raise UsageError.
     - ``resume``: report directory of an interrupted run that is continued.
     - ``seed``: 0 picks a new seed, which is in the report.
     - ``on_result``: function called with each result, in any order. Its exceptions end the run.
@@ -417,6 +419,7 @@ def certify(
         "timeout": timeout,
         "strict": strict,
         "known": known,
+        "overwrite": overwrite,
         "all_cases": not patterns,
         "case_timeout": case_timeout,
     }

@@ -366,6 +366,7 @@ void set(conformance::AssessmentOptions& options, const std::string& name, const
   if (name == "strict") return to(options.strict);
   if (name == "known") return to(options.known);
   if (name == "all_cases") return to(options.all_cases);
+  if (name == "overwrite") return to(options.overwrite);
   if (name == "report") return path(options.report);
   if (name == "resume") return path(options.resume);
   if (name == "expected") return path(options.expected);

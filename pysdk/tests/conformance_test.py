@@ -64,6 +64,10 @@ def test_report_directory_has_report_and_captures(tmp_path):
     assert json.loads((tmp_path / "report.json").read_text())["cases"][0]["id"] == RULE
     assert (tmp_path / "captures" / f"{RULE}.pcapng").stat().st_size > 100
     assert "<iframe" in report._repr_html_()
+    with pytest.raises(rdmawire.UsageError, match="contains the report of another run"):
+        conformance.certify(only=RULE, report=tmp_path)
+    conformance.certify(only="RSP-010", report=tmp_path, overwrite=True)
+    assert not (tmp_path / "captures" / f"{RULE}.pcapng").exists()
 
 
 def test_injected_fault_is_an_unexpected_result():
