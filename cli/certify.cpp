@@ -74,10 +74,17 @@ std::string comment_on(const CaseResult& result, const conformance::Report& repo
 
 std::string text_of_change(const conformance::Change& change) {
   using Kind = conformance::Change::Kind;
-  const char* waived = change.waived ? " (waived)" : "";
+  std::string rules;
+  for (const std::string& id : change.observed) {
+    const conformance::Rule* rule = conformance::find_rule(id);
+    rules += fmt::format("{}{}", rules.empty() ? "" : ", ", rule && !rule->alias.empty() ? rule->alias : id);
+  }
+  const std::string seen = rules.empty() ? "" : fmt::format("; monitors observe a violation of {}", rules);
+  const std::string no_longer = rules.empty() ? "" : fmt::format("; monitors no longer observe a violation of {}", rules);
+  const std::string waived = seen + (change.waived ? " (waived)" : "");
   switch (change.kind) {
     case Kind::worse: return fmt::format("worse     {}: {} → {}{}\n", change.id, change.before, change.after, waived);
-    case Kind::better: return fmt::format("better    {}: {} → {}\n", change.id, change.before, change.after);
+    case Kind::better: return fmt::format("better    {}: {} → {}{}\n", change.id, change.before, change.after, no_longer);
     case Kind::other_reason:
       return fmt::format("different {}: {} → {}{}\n", change.id, change.was.empty() ? change.before : change.was,
                          change.is.empty() ? change.after : change.is, waived);
@@ -460,6 +467,7 @@ Exit compare(const CompareOptions& options) {
                       {"after", change.after},
                       {"before_ns", change.was_ns},
                       {"after_ns", change.is_ns},
+                      {"observed", change.observed},
                       {"waived", change.waived},
                       {"regression", change.is_regression()}});
     const nlohmann::ordered_json json{{"format", 1},

@@ -507,6 +507,19 @@ def test_compare_lists_regressions(tmp_path):
     assert shown["changes"] == [] and shown["regressions"] == 0 and shown["unchanged"] > 1
 
 
+def test_compare_lists_violations_that_only_a_monitor_observes(tmp_path):
+    run = ("--only", "rc.responder.rnr.then-executed-once/a WRITE after it", "--seed", 1)
+    certify(*run, "--report", tmp_path / "old")
+    certify(*run, "--fault", "naks-every-packet", "--baseline", tmp_path / "old" / "report.json", "--report", tmp_path / "new", status=1)
+    report = json.loads((tmp_path / "new" / "report.json").read_text())
+    SCHEMA.validate(report)
+    assert report["cases"][0]["verdict"] == "pass" and report["changes"][0]["observed"] == [GAP]
+    text = certify("compare", tmp_path / "old", tmp_path / "new", status=1).stdout
+    assert ": pass → pass; monitors observe a violation of RSP-009\n" in text and "0 unchanged, 1 worse" in text
+    text = certify("compare", tmp_path / "new", tmp_path / "old").stdout
+    assert ": pass → pass; monitors no longer observe a violation of RSP-009\n" in text
+
+
 def test_compare_reports_slower_cases_beyond_the_limits(tmp_path):
     def report(name, nanoseconds):
         path = tmp_path / name

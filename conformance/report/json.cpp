@@ -246,8 +246,10 @@ Json to_json(const Report& report) {
   if (!report.ics.empty()) json["ics"] = to_json(report.ics);
   if (!report.changes.empty()) {
     Json& changes = json["changes"] = Json::array();
-    for (const Change& one : report.changes)
+    for (const Change& one : report.changes) {
       changes.push_back({{"kind", to_string(one.kind)}, {"id", one.id}, {"before", one.before}, {"after", one.after}});
+      if (!one.observed.empty()) changes.back()["observed"] = one.observed;
+    }
   }
   Json& cases = json["cases"] = Json::array();
   for (const CaseResult& result : report.results) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -60,13 +61,29 @@ class Members {
 };
 
 Outcome outcome_of(const CaseResult& result) {
-  return {result.of->id(),
-          std::string(to_string(result.judgment.verdict)),
-          result.judgment.actual,
-          result.nanoseconds,
-          false,
-          false,
-          result.attempts.size()};
+  Outcome outcome{result.of->id(),
+                  std::string(to_string(result.judgment.verdict)),
+                  result.judgment.actual,
+                  result.nanoseconds,
+                  false,
+                  false,
+                  result.attempts.size()};
+  for (const Violation& violation : result.observed.violations) outcome.observed.emplace_back(violation.of().id);
+  return outcome;
+}
+
+/// The rules that monitors observed as violated in `one` but not in `other`, without the own rule of a failed case,
+/// which its verdict covers.
+std::vector<std::string> only_in(const Outcome& one, const Outcome& other) {
+  std::vector<std::string> rules;
+  for (const std::string& rule : one.observed) {
+    const bool own = (one.failed() || other.failed()) && other.id.substr(0, other.id.find('/')) == rule;
+    const auto holds = [&](const std::vector<std::string>& list) {
+      return std::find(list.begin(), list.end(), rule) != list.end();
+    };
+    if (!own && !holds(other.observed) && !holds(rules)) rules.push_back(rule);
+  }
+  return rules;
 }
 
 /// The severity of a verdict: 0 for a success, 1 for a missing result, 2 for a failure.
@@ -83,6 +100,13 @@ std::optional<Change> changed(const Outcome& before, const Outcome& after, const
   change.is_ns = after.nanoseconds;
   change.waived = after.waived;
   const int was = severity(before.verdict), is = severity(after.verdict);
+  change.observed = only_in(after, before);
+  if (!change.observed.empty()) {
+    change.kind = Change::Kind::worse;
+    change.was = before.actual;
+    change.is = after.actual;
+    return change;
+  }
   if (before.verdict != after.verdict) {
     change.kind = is > was ? Change::Kind::worse : is < was ? Change::Kind::better : Change::Kind::other_reason;
     change.was = before.actual;
@@ -93,6 +117,11 @@ std::optional<Change> changed(const Outcome& before, const Outcome& after, const
     change.kind = Change::Kind::other_reason;
     change.was = before.actual;
     change.is = after.actual;
+    return change;
+  }
+  change.observed = only_in(before, after);
+  if (!change.observed.empty()) {
+    change.kind = Change::Kind::better;
     return change;
   }
   if (slower && after.nanoseconds - before.nanoseconds >= slower->nanoseconds &&
@@ -140,6 +169,15 @@ tl::expected<Outcomes, std::string> parse_outcomes(const std::string& text, cons
     outcome.unexpected = members.flag("unexpected");
     outcome.waived = members.text("assessment") == "waived";
     outcome.attempts = members.length("attempts");
+    const Json seen = one.value("observed", Json::array());
+    if (!seen.is_array() && error.empty()) error = fmt::format("case {}: \"observed\" must be a list", outcome.id);
+    for (const Json& violation : seen) {
+      if (!violation.is_object() || !violation.contains("rule") || !violation["rule"].is_string()) {
+        if (error.empty()) error = fmt::format("case {}: observed: \"rule\" must be a string", outcome.id);
+        break;
+      }
+      outcome.observed.push_back(violation["rule"].get<std::string>());
+    }
     if (!verdict_of(outcome.verdict) && error.empty())
       error = fmt::format("case {}: unknown verdict \"{}\"", outcome.id, outcome.verdict);
     if (!ids.emplace(outcome.id, i).second && error.empty())
@@ -170,7 +208,7 @@ bool Change::is_regression() const {
     case Kind::worse:
     case Kind::slower: return !waived;
     case Kind::gone: return true;
-    case Kind::appeared: return !waived && severity(after) == 2;
+    case Kind::appeared: return !waived && (severity(after) == 2 || !observed.empty());
     default: return false;
   }
 }
@@ -197,6 +235,7 @@ std::vector<Change> compare(std::span<const Outcome> before, std::span<const Out
     if (was == earlier.end()) {
       Change change{now.id, "", now.verdict, Change::Kind::appeared};
       change.waived = now.waived;
+      change.observed = now.observed;
       changes.push_back(std::move(change));
       continue;
     }

@@ -18,7 +18,8 @@ struct Outcome {
   std::string id, verdict, actual = {};
   std::int64_t nanoseconds = 0;
   bool unexpected = false, waived = false;
-  std::size_t attempts = 0;  ///< with --repeat
+  std::size_t attempts = 0;            ///< with --repeat
+  std::vector<std::string> observed{};  ///< ids of the rules whose violation monitors observed
 
   [[nodiscard]] bool failed() const;
 };
@@ -47,7 +48,7 @@ struct Change {
   std::string before;  ///< verdict. Empty: not run
   std::string after;
   enum class Kind : std::uint8_t {
-    worse,         ///< a failure, or no result (unsupported, inconclusive) in place of a pass
+    worse,         ///< a failure, or no result (unsupported, inconclusive) in place of a pass, or a monitor violation
     better,        ///< the reverse
     other_reason,  ///< another verdict or reason
     appeared,      ///< not in the earlier run
@@ -57,6 +58,8 @@ struct Change {
   std::string was = {}, is = {};  ///< the actual behavior, if it differs
   std::int64_t was_ns = 0, is_ns = 0;
   bool waived = false;  ///< the later result is waived
+  /// Ids of rules whose violation monitors observed only in the later run, or if it is better, only in the earlier run.
+  std::vector<std::string> observed{};
 
   /// Returns whether the later run is worse: worse, slower or gone, or a new failure. Waived results are not.
   [[nodiscard]] bool is_regression() const;

@@ -23,6 +23,38 @@ CaseResult ended(Verdict verdict, std::string actual = {}) {
   return result;
 }
 
+TEST(Compare, NewMonitorViolationIsARegression) {
+  const auto one = [](const char* verdict, std::vector<std::string> observed) {
+    Outcome outcome{"rc.responder.rnr.then-executed-once/a WRITE after it", verdict};
+    outcome.observed = std::move(observed);
+    return std::vector{outcome};
+  };
+  const auto changes = compare(one("pass", {"a"}), one("pass", {"b", "a", "b"}));
+  ASSERT_THAT(changes, SizeIs(1));
+  EXPECT_EQ(changes[0].kind, Change::Kind::worse);
+  EXPECT_TRUE(changes[0].is_regression());
+  EXPECT_EQ(changes[0].observed, std::vector<std::string>{"b"});
+  EXPECT_EQ(compare(one("pass", {"a"}), one("pass", {}))[0].kind, Change::Kind::better);
+  EXPECT_THAT(compare(one("pass", {"a"}), one("pass", {"a"})), IsEmpty());
+  EXPECT_EQ(compare(one("fail", {}), one("fail", {"b"}))[0].kind, Change::Kind::worse);
+  EXPECT_EQ(compare(one("fail", {}), one("pass", {"b"}))[0].kind, Change::Kind::worse);
+  // A failed case violates its rule, with or without a monitor.
+  EXPECT_EQ(compare(one("fail", {}), one("pass", {"rc.responder.rnr.then-executed-once"}))[0].kind,
+            Change::Kind::better);
+  auto waived = one("pass", {"b"});
+  waived[0].waived = true;
+  EXPECT_FALSE(compare(one("pass", {}), waived)[0].is_regression());
+  EXPECT_TRUE(compare({}, one("pass", {"b"}))[0].is_regression());
+  EXPECT_FALSE(compare({}, one("pass", {}))[0].is_regression());
+  const auto error = [](const std::string& observed) {
+    const auto parsed = parse_outcomes(R"({"cases":[{"id":"a","verdict":"pass","observed":)" + observed + "}]}", "r");
+    return parsed ? std::string() : parsed.error();
+  };
+  EXPECT_EQ(error(R"([{"rule":"b"}])"), "");
+  EXPECT_EQ(error("5"), "r: case a: \"observed\" must be a list");
+  EXPECT_EQ(error("[5]"), "r: case a: observed: \"rule\" must be a string");
+}
+
 TEST(Compare, ListsChangedVerdictsAndReasons) {
   const auto path = std::filesystem::path(testing::TempDir()) / ("compare." + std::to_string(::getpid()) + ".json");
   const auto changes = [&](const std::string& before, const CaseResult& after) {
