@@ -80,11 +80,13 @@ std::string text_of_change(const conformance::Change& change) {
     rules += fmt::format("{}{}", rules.empty() ? "" : ", ", rule && !rule->alias.empty() ? rule->alias : id);
   }
   const std::string seen = rules.empty() ? "" : fmt::format("; monitors observe a violation of {}", rules);
-  const std::string no_longer = rules.empty() ? "" : fmt::format("; monitors no longer observe a violation of {}", rules);
+  const std::string no_longer =
+      rules.empty() ? "" : fmt::format("; monitors no longer observe a violation of {}", rules);
   const std::string waived = seen + (change.waived ? " (waived)" : "");
   switch (change.kind) {
     case Kind::worse: return fmt::format("worse     {}: {} → {}{}\n", change.id, change.before, change.after, waived);
-    case Kind::better: return fmt::format("better    {}: {} → {}{}\n", change.id, change.before, change.after, no_longer);
+    case Kind::better:
+      return fmt::format("better    {}: {} → {}{}\n", change.id, change.before, change.after, no_longer);
     case Kind::other_reason:
       return fmt::format("different {}: {} → {}{}\n", change.id, change.was.empty() ? change.before : change.was,
                          change.is.empty() ? change.after : change.is, waived);

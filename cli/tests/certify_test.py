@@ -634,6 +634,24 @@ def test_unclaimed_capability_is_reported(tmp_path):
     assert re.search(r"^ICS unclaimed  capabilities.uc: declared false, reported by the device: unknown; cases: [1-9]", text, re.M), text
 
 
+def test_failed_cases_of_a_kind_of_address_contradict_the_ics(tmp_path):
+    path = ics_of(tmp_path, capabilities={"uc": None})
+    for fault, capability in (("only-ipv4", "ipv6"), ("vlan-priority-zero", "vlan")):
+        text = certify("--ics", path, "--fault", fault, "--only", "HDR-*", status=1).stdout
+        assert re.search(rf"^ICS fail       capabilities.{capability}: .*; cases: \d+ pass, [1-9]\d* fail", text, re.M), text
+
+
+def test_cases_with_frames_of_a_kind_are_counted_by_the_ics(tmp_path):
+    certify("--ics", ics_of(tmp_path), "--seed", 1, "--report", tmp_path / "out", status=None)
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    counted = {one["member"]: sum(one["cases"].values()) for one in report["ics"]}
+    for capability, kind in (("ipv6", "86dd"), ("vlan", "8100"), ("roce_v1", "8915")):
+        sends = [case["id"] for case in report["cases"]
+                 if any(step["kind"] == "received" and step.get("frame", "")[24:28] == kind for step in case["steps"])]  # fmt: skip
+        assert counted[f"capabilities.{capability}"] >= len(sends) > 0, sends
+    assert counted["capabilities.congestion_management"] > 5
+
+
 def test_contradictory_ics_is_a_usage_error(tmp_path):
     error = certify("--ics", ics_of(tmp_path, capabilities={"ud": False, "multicast": True}), status=2).stderr
     assert re.search(r"ics.json: line \d+: capabilities.multicast: is true, but capabilities.ud is false", error), error

@@ -21,10 +21,12 @@ namespace rdmawire::conformance {
 /// A capability that a device can declare.
 struct Capability {
   std::string_view name;      ///< "shared_receive_queues"
-  Need need = Need::nothing;  ///< of the cases that test it. nothing: only a query tests it
+  Need need = Need::nothing;  ///< of the cases that test it. nothing: their rules and variants name it
   bool roce = true, iwarp = false;
 };
 std::span<const Capability> capabilities();
+/// Returns whether a case tests the capability.
+bool tests(const Case& which, const Capability& capability);
 
 /// Values for the options of `rdmawire certify`. The command line overrides them.
 struct Ixit {
@@ -80,7 +82,7 @@ void apply(const Ics& ics, const ReportedCapabilities& reported, CaseResult& res
 /// Compares each statement with the device and with the results, to which apply() was applied.
 std::vector<IcsFinding> check_ics(const Ics& ics, const ReportedCapabilities& reported,
                                   std::span<const CaseResult> results);
-/// The failures and unclaimed capabilities, one line each.
+/// The failures, unclaimed and untested statements, one line each.
 std::string text_of(std::span<const IcsFinding> findings);
 nlohmann::ordered_json to_json(std::span<const IcsFinding> findings);
 

@@ -117,6 +117,33 @@ TEST(Ics, EachStatementIsComparedWithTheDevice) {
   EXPECT_EQ(status(std::nullopt, true, {Verdict::pass}), std::nullopt);
 }
 
+TEST(Ics, CasesOfAddressesAndCongestionManagementAreCounted) {
+  const auto finding = [](const char* capability, bool claimed, const char* id, Verdict verdict) {
+    Ics ics;
+    ics.capabilities = {{capability, claimed}};
+    return check_ics(ics, {}, std::vector{ended(*find_case(id), verdict)}).front();
+  };
+  for (const auto& [capability, id] :
+       {std::pair("ipv6", "roce.sender.icrc.over-ipv6"), std::pair("ipv6", "roce.sender.udp.length/IPv6"),
+        std::pair("ipv6", "cm.endpoint.messages.over-the-same-network/IPv6, by the CM"),
+        std::pair("vlan", "roce.sender.vlan.priority-is-service-level/5"),
+        std::pair("vlan", "roce.sender.ip.addresses-from-gids/VLAN"),
+        std::pair("roce_v1", "roce.sender.version.as-gid-type/RoCEv1"),
+        std::pair("congestion_management", "congestion.notification-point.cnp.answers-mark")}) {
+    ASSERT_TRUE(find_case(id)) << id;
+    EXPECT_EQ(finding(capability, true, id, Verdict::fail).status, Status::fail) << id;
+    EXPECT_EQ(finding(capability, true, id, Verdict::pass).status, Status::pass) << id;
+    EXPECT_EQ(finding(capability, true, id, Verdict::unsupported).status, Status::not_tested) << id;
+    EXPECT_EQ(finding(capability, false, id, Verdict::pass).status, Status::unclaimed) << id;
+  }
+  // A device without congestion management passes this case.
+  const char* negative = "congestion.notification-point.cnp.valid-packets-alone/wrong ICRC";
+  EXPECT_EQ(finding("congestion_management", true, negative, Verdict::pass).status, Status::not_tested);
+  EXPECT_EQ(finding("congestion_management", false, negative, Verdict::pass).status, Status::absent);
+  EXPECT_EQ(finding("congestion_management", true, negative, Verdict::fail).status, Status::fail);
+  EXPECT_EQ(finding("ipv6", true, "roce.sender.udp.length/IPv4", Verdict::fail).status, Status::not_tested);
+}
+
 TEST(Ics, LimitsAreComparedWithTheDevice) {
   Ics ics;
   ics.limits = {{"max_mr", 5}, {"max_mw", 5}, {"max_qp", 5}, {"max_srq", 5}};
@@ -129,6 +156,7 @@ TEST(Ics, LimitsAreComparedWithTheDevice) {
   EXPECT_EQ(text_of(findings),
             "ICS fail       limits.max_mr: declared 5, reported by the device: 4\n"
             "ICS unclaimed  limits.max_qp: declared 5, reported by the device: 6\n"
+            "ICS not tested limits.max_srq: declared 5, reported by the device: unknown\n"
             "ICS: 1 pass, 1 fail, 1 unclaimed, 1 not tested\n");
 }
 

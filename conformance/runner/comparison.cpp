@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <limits>
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 

@@ -18,7 +18,7 @@ struct Outcome {
   std::string id, verdict, actual = {};
   std::int64_t nanoseconds = 0;
   bool unexpected = false, waived = false;
-  std::size_t attempts = 0;            ///< with --repeat
+  std::size_t attempts = 0;             ///< with --repeat
   std::vector<std::string> observed{};  ///< ids of the rules whose violation monitors observed
 
   [[nodiscard]] bool failed() const;
