@@ -58,13 +58,16 @@ Exit list(const Options& options) {
 std::string comment_on(const CaseResult& result, const conformance::Report& report) {
   const conformance::Known* known = report.expected->find(*result.of, report.date);
   std::string text;
-  if (const conformance::Known* over = report.expected->expired(*result.of, report.date))
-    text = fmt::format("    WAIVER EXPIRED on {}: {}\n", over->until, over->reason);
-  if (report.expected->expects(result, report.date, report.strict)) {
-    if (!known) return text;
-    return text + (known->until.empty() ? fmt::format("    known     {}\n", known->reason)
-                                        : fmt::format("    waived    until {}: {}\n", known->until, known->reason));
+  for (const conformance::Applied& one : applied_to(result, report)) {
+    const std::string of = one.of.empty() ? "" : one.of + ": ";
+    if (one.expired)
+      text += fmt::format("    WAIVER EXPIRED {}on {}: {}\n", of, one.known->until, one.known->reason);
+    else if (one.known->until.empty())
+      text += fmt::format("    known     {}{}\n", of, one.known->reason);
+    else
+      text += fmt::format("    waived    {}until {}: {}\n", of, one.known->until, one.known->reason);
   }
+  if (report.expected->expects(result, report.date, report.strict)) return text;
   if (const std::string command = repeat_command(result, report); !command.empty())
     text += fmt::format("    repeat    {}\n", command);
   return text +
@@ -218,10 +221,12 @@ Exit finish(const Options& options, const conformance::Assessment& made, Output&
                              fmt::join(made.foreign, ", ")));
   if (!output.finish() || !errors.empty()) return Exit::error;
   if (!report.partial.empty()) return status_of_signal();
-  for (const Case* which : made.expired) {
-    const conformance::Known* over = report.expected->expired(*which, report.date);
-    report_error(fmt::format("certify: the waiver of {} expired on {}: {}", which->id(), over->until, over->reason));
-  }
+  for (const CaseResult& result : report.results)
+    for (const conformance::Applied& one : applied_to(result, report))
+      if (one.expired && disposition_of(result, report) == conformance::Disposition::expired)
+        report_error(fmt::format("certify: the waiver of {}{} expired on {}: {}", result.of->id(),
+                                 one.of.empty() ? "" : fmt::format(" ({})", one.of), one.known->until,
+                                 one.known->reason));
   for (const conformance::Rule* rule : made.unlike_them)
     report_error(
         fmt::format("certify: UNEXPECTED: {} {}: a violation is known, but the monitors observed conforming behavior",

@@ -561,7 +561,9 @@ def test_waived_failure_is_shown_as_waived(tmp_path):
     assert case["assessment"] == "waived" and case["verdict"] == "fail" and case["known"]["approved_by"] == "J. Doe"
     assert (tmp_path / "out" / "inputs" / "waivers.json").is_file()
     suites = ElementTree.parse(tmp_path / "out" / "junit.xml").getroot()
-    assert [one.get("message") for one in suites.iter("skipped")] == ["fail, waived until 2999-12-31: corrected in firmware 2"]
+    assert [one.get("message") for one in suites.iter("skipped")] == [
+        "fail, waived until 2999-12-31: corrected in firmware 2; RSP-009 as observed: waived until 2999-12-31: corrected in firmware 2"
+    ]
     assert not list(suites.iter("failure")) and {suite.get("failures") for suite in suites} == {"0"}
     assert f"worse     {GAP}: pass → fail (waived)" in certify("compare", tmp_path / "old", tmp_path / "out").stdout
     # The corrected device is no unexpected result.
@@ -576,6 +578,20 @@ def test_expired_waiver_is_a_failure_and_named(tmp_path):
     (case,) = json.loads((tmp_path / "out" / "report.json").read_text())["cases"]
     assert case["assessment"] == "waiver expired" and case["unexpected"]
     assert len(list(ElementTree.parse(tmp_path / "out" / "junit.xml").getroot().iter("failure"))) > 0
+
+
+def test_waiver_of_a_monitor_violation_is_shown(tmp_path):
+    run = ("--only", "rc.responder.rnr.then-executed-once/a WRITE after it", "--seed", 1, "--fault", "naks-every-packet")
+    text = certify(*run, "--waivers", waivers(tmp_path, "2999-12-31"), "--report", tmp_path / "out").stdout
+    assert "    waived    RSP-009 as observed: until 2999-12-31: corrected in firmware 2\n" in text and "1 result waived" in text
+    with open(tmp_path / "out" / "traceability.csv", newline="") as file:
+        (row,) = {(row["verdict"], row["assessment"], row["remark"]) for row in csv.DictReader(file) if row["case"]}
+    assert row == ("pass", "waived", "RSP-009 as observed: waived until 2999-12-31: corrected in firmware 2")
+    suites = ElementTree.parse(tmp_path / "out" / "junit.xml").getroot()
+    assert not list(suites.iter("failure")) and len(list(suites.iter("skipped"))) == 1
+    done = certify(*run, "--waivers", waivers(tmp_path, "2020-01-31"), status=1)
+    assert "WAIVER EXPIRED RSP-009 as observed: on 2020-01-31" in done.stdout and "; 1 UNEXPECTED; " in done.stdout
+    assert "a WRITE after it (RSP-009 as observed) expired on 2020-01-31: corrected in firmware 2" in done.stderr
 
 
 def test_malformed_waivers_are_usage_errors(tmp_path):

@@ -61,7 +61,18 @@ enum class Disposition : std::uint8_t {
 };
 std::string_view to_string(Disposition disposition);
 Disposition disposition_of(const CaseResult& result, const Report& report);
-/// The reason of a known result, with the end of its waiver. Empty: none.
+/// A known result, or an expired one, that applies to a result.
+struct Applied {
+  const Known* known = nullptr;  ///< not nullptr
+  std::string of;                ///< "RSP-009 as observed": a rule that monitors or frames violate. Empty: the case
+  bool expired = false;
+  bool of_verdict = false;  ///< applies to the verdict of the case
+};
+/// The known results that apply to a result, and the expired ones in place of which none applies.
+std::vector<Applied> applied_to(const CaseResult& result, const Report& report);
+/// "RSP-009 as observed: waived until 2027-06-30: REASON"
+std::string text_of(const Applied& applied);
+/// The reasons of the known results, with the end of their waivers, and for an unexpected pass its cause. Empty: none.
 std::string remark_of(const CaseResult& result, const Report& report);
 
 /// The value of --seed that repeats the result.

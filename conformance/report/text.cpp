@@ -72,22 +72,70 @@ Disposition disposition_of(const CaseResult& result, const Report& report) {
   static const ExpectedResults nothing;
   const ExpectedResults& expected = report.expected ? *report.expected : nothing;
   if (!expected.expects(result, report.date, report.strict)) {
-    const bool over = is_failure(result.judgment.verdict) && expected.expired(*result.of, report.date);
+    const auto applied = applied_to(result, report);
+    const bool over = std::any_of(applied.begin(), applied.end(), [](const Applied& one) { return one.expired; });
     return over ? Disposition::expired : Disposition::unexpected;
   }
-  const Known* known = result.judgment.rule ? expected.find_observed(*result.judgment.rule, report.date)
-                                            : expected.find(*result.of, report.date);
-  if (!known || result.judgment.verdict == Verdict::pass) return Disposition::expected;
-  return known->until.empty() ? Disposition::known : Disposition::waived;
+  Disposition disposition = Disposition::expected;
+  for (const Applied& one : applied_to(result, report)) {
+    // A waiver of what monitors observe does not waive a failure of the case.
+    if (one.expired || (is_failure(result.judgment.verdict) && !one.of_verdict)) continue;
+    if (!one.known->until.empty()) return Disposition::waived;
+    disposition = Disposition::known;
+  }
+  return disposition;
+}
+
+std::vector<Applied> applied_to(const CaseResult& result, const Report& report) {
+  if (!report.expected) return {};
+  const ExpectedResults& expected = *report.expected;
+  std::vector<Applied> all;
+  const auto holds = [](const Known& known, Verdict verdict) {
+    return known.verdict == verdict || known.instead == verdict;
+  };
+  const auto add_observed = [&](const Rule& rule, Verdict verdict, bool of_verdict) {
+    const std::string of = fmt::format("{} as observed", rule.alias.empty() ? rule.id : rule.alias);
+    if (std::any_of(all.begin(), all.end(), [&](const Applied& one) { return one.of == of; })) return;
+    if (const Known* known = expected.find_observed(rule, report.date)) {
+      if (holds(*known, verdict)) all.push_back({known, of, false, of_verdict});
+    } else if (const Known* over = expected.expired_observed(rule, report.date)) {
+      all.push_back({over, of, true, of_verdict});
+    }
+  };
+  const Verdict verdict = result.judgment.verdict;
+  if (result.judgment.rule) {
+    add_observed(*result.judgment.rule, verdict, true);
+  } else if (const Known* known = expected.find(*result.of, report.date)) {
+    if (verdict != Verdict::pass && holds(*known, verdict)) all.push_back({known, {}, false, true});
+  } else if (const Known* over = expected.expired(*result.of, report.date)) {
+    if (is_failure(verdict)) all.push_back({over, {}, true, true});
+  }
+  for (const Violation& violation : result.observed.violations) add_observed(violation.of(), Verdict::fail, false);
+  return all;
+}
+
+std::string text_of(const Applied& applied) {
+  const Known& known = *applied.known;
+  return fmt::format("{}{}{}{}", applied.of, applied.of.empty() ? "" : ": ",
+                     known.until.empty() ? "" : fmt::format("waived until {}: ", known.until), known.reason);
 }
 
 std::string remark_of(const CaseResult& result, const Report& report) {
-  if (!report.expected) return {};
-  const Known* known = report.expected->find(*result.of, report.date);
-  if (const Known* over = known ? nullptr : report.expected->expired(*result.of, report.date))
-    return fmt::format("waived until {}: {}", over->until, over->reason);
-  if (!known) return {};
-  return known->until.empty() ? known->reason : fmt::format("waived until {}: {}", known->until, known->reason);
+  std::string text;
+  const auto add = [&](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
+  for (const Applied& one : applied_to(result, report)) add(text_of(one));
+  static const ExpectedResults nothing;
+  const ExpectedResults& expected = report.expected ? *report.expected : nothing;
+  const Verdict verdict = result.judgment.verdict;
+  if (expected.expects(result, report.date, report.strict)) return text;
+  if (const Known* known = result.judgment.rule ? nullptr : expected.find(*result.of, report.date);
+      known && known->verdict != verdict && known->instead != verdict && !(known->waiver && verdict == Verdict::pass))
+    add(fmt::format("the known result is {}: {}", to_string(known->verdict), known->reason));
+  for (const Violation& violation : result.observed.violations)
+    if (!expected.find_observed(violation.of(), report.date))
+      add(fmt::format("monitors observe a violation of {}",
+                      violation.of().alias.empty() ? violation.of().id : violation.of().alias));
+  return text;
 }
 
 std::uint64_t run_seed_of(const CaseResult& result, const Report& report) {
@@ -156,6 +204,14 @@ std::string summary(const Report& report) {
     text += fmt::format("{}{} {}", separator, count, to_string(verdict));
     separator = ", ";
   }
+  const auto with = [&](auto... dispositions) {
+    return std::count_if(report.results.begin(), report.results.end(), [&](const CaseResult& result) {
+      const Disposition disposition = disposition_of(result, report);
+      return ((disposition == dispositions) || ...);
+    });
+  };
+  if (const auto unexpected = with(Disposition::unexpected, Disposition::expired))
+    text += fmt::format("; {} UNEXPECTED", unexpected);
   const auto flaky = std::count_if(report.results.begin(), report.results.end(),
                                    [](const CaseResult& result) { return result.flaky(); });
   if (flaky) text += fmt::format("; {} flaky", flaky);
@@ -178,10 +234,6 @@ std::string summary(const Report& report) {
   for (const BasicViolation& basic : report.basic)
     text += fmt::format("every transfer of {} violates {}; cases of other rules are inconclusive\n",
                         to_string(basic.family), text_of_violation(basic.judgment));
-  const auto with = [&](Disposition disposition) {
-    return std::count_if(report.results.begin(), report.results.end(),
-                         [&](const CaseResult& result) { return disposition_of(result, report) == disposition; });
-  };
   if (const auto waived = with(Disposition::waived), over = with(Disposition::expired); waived || over)
     text +=
         fmt::format("waivers: {} result{} waived, {} with an expired waiver\n", waived, waived == 1 ? "" : "s", over);

@@ -99,6 +99,35 @@ TEST(Traceability, CsvHasOneRowForEachClauseAndCase) {
   EXPECT_EQ(static_cast<std::size_t>(std::count(csv.begin(), csv.end(), '\n')), clauses + 1);
 }
 
+TEST(Traceability, WaiverOfAMonitorViolationIsStated) {
+  const auto known = ExpectedResults::parse(
+      R"({"format":1,"cases":{"RSP-009/as observed":{"verdict":"fail","reason":"two NAKs","until":"2026-11-27"}}})",
+      "x", ResultsFile::waivers);
+  ASSERT_TRUE(known);
+  CaseResult result = failed();
+  result.judgment = {};
+  result.observed.violations.emplace_back().rule = static_cast<std::size_t>(find_rule("RSP-009") - rules.data());
+  Report report = report_of({result});
+  report.date = "2026-11-27";
+  EXPECT_EQ(disposition_of(result, report), Disposition::unexpected);
+  EXPECT_EQ(remark_of(result, report), "monitors observe a violation of RSP-009");
+  report.expected = &*known;
+  EXPECT_EQ(disposition_of(result, report), Disposition::waived);
+  EXPECT_EQ(remark_of(result, report), "RSP-009 as observed: waived until 2026-11-27: two NAKs");
+  EXPECT_THAT(to_junit(report), HasSubstr("<skipped message=\"pass, RSP-009 as observed: waived until 2026-11-27"));
+  EXPECT_THAT(to_junit(report), testing::Not(HasSubstr("<failure")));
+  EXPECT_THAT(summary(report), HasSubstr("waivers: 1 result waived, 0 with"));
+  report.date = "2026-11-28";
+  EXPECT_EQ(disposition_of(result, report), Disposition::expired);
+  EXPECT_THAT(remark_of(result, report), HasSubstr("waived until 2026-11-27: two NAKs"));
+  EXPECT_THAT(to_junit(report), HasSubstr("<failure"));
+  EXPECT_THAT(summary(report), HasSubstr("1 UNEXPECTED"));
+  // The waiver does not cover a failure of the case.
+  report.date = "2026-11-27";
+  const CaseResult failing = failed();
+  EXPECT_EQ(disposition_of(failing, report), Disposition::unexpected);
+}
+
 TEST(Traceability, DispositionFollowsWaivers) {
   const auto known = ExpectedResults::parse(
       R"({"format":1,"cases":{"RSP-009":{"verdict":"fail","reason":"two NAKs","until":"2026-11-27"}}})", "x");

@@ -98,9 +98,10 @@ std::optional<Change> changed(const Outcome& before, const Outcome& after, const
   Change change{after.id, before.verdict, after.verdict};
   change.was_ns = before.nanoseconds;
   change.is_ns = after.nanoseconds;
-  change.waived = after.waived;
   const int was = severity(before.verdict), is = severity(after.verdict);
   change.observed = only_in(after, before);
+  // A waiver of what monitors observe covers no worse verdict and no duration.
+  change.waived = after.waived && (is == 2 || after.verdict_waived || (is <= was && !change.observed.empty()));
   if (!change.observed.empty()) {
     change.kind = Change::Kind::worse;
     change.was = before.actual;
@@ -168,6 +169,8 @@ tl::expected<Outcomes, std::string> parse_outcomes(const std::string& text, cons
         members.number("duration_ns", static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())));
     outcome.unexpected = members.flag("unexpected");
     outcome.waived = members.text("assessment") == "waived";
+    const Json known = one.value("known", Json::object());
+    outcome.verdict_waived = outcome.waived && known.is_object() && known.contains("until");
     outcome.attempts = members.length("attempts");
     const Json seen = one.value("observed", Json::array());
     if (!seen.is_array() && error.empty()) error = fmt::format("case {}: \"observed\" must be a list", outcome.id);

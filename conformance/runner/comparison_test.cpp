@@ -44,6 +44,11 @@ TEST(Compare, NewMonitorViolationIsARegression) {
   auto waived = one("pass", {"b"});
   waived[0].waived = true;
   EXPECT_FALSE(compare(one("pass", {}), waived)[0].is_regression());
+  EXPECT_FALSE(compare(one("unsupported", {}), waived)[0].is_regression());
+  waived[0].verdict = "unsupported";
+  EXPECT_TRUE(compare(one("pass", {}), waived)[0].is_regression()) << "the waiver does not cover the verdict";
+  waived[0].verdict_waived = true;
+  EXPECT_FALSE(compare(one("pass", {}), waived)[0].is_regression());
   EXPECT_TRUE(compare({}, one("pass", {"b"}))[0].is_regression());
   EXPECT_FALSE(compare({}, one("pass", {}))[0].is_regression());
   const auto error = [](const std::string& observed) {

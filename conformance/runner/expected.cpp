@@ -168,6 +168,11 @@ const Known* ExpectedResults::find_observed(const Rule& rule, const std::string&
   return first(names, [&](const Known& known) { return holds_on(known, today); });
 }
 
+const Known* ExpectedResults::expired_observed(const Rule& rule, const std::string& today) const {
+  const std::array names{std::string(rule.id).append(as_observed), std::string(rule.alias).append(as_observed)};
+  return first(names, [&](const Known& known) { return !holds_on(known, today); });
+}
+
 std::vector<const Rule*> ExpectedResults::held_unexpectedly(std::span<const CaseResult> results,
                                                             const std::string& today) const {
   Observation all;

@@ -65,6 +65,8 @@ class ExpectedResults {
   [[nodiscard]] const Known* expired(const Case& which, const std::string& today) const;
   /// Returns the known monitor result of a rule, or nullptr.
   [[nodiscard]] const Known* find_observed(const Rule& rule, const std::string& today) const;
+  /// Returns the expired known monitor result of a rule, or nullptr.
+  [[nodiscard]] const Known* expired_observed(const Rule& rule, const std::string& today) const;
   /// Returns whether the result is expected: the known verdict, otherwise neither failure nor error, and only known
   /// monitor violations. Violations of "should" rules count only if `strict`. A skipped case is always expected.
   [[nodiscard]] bool expects(const CaseResult& result, const std::string& today, bool strict = false) const;
