@@ -357,7 +357,7 @@ Exit write_ics(const Options& options) {
     report_error("certify: " + written.error());
     return Exit::error;
   }
-  report_error(fmt::format("certify: {} contains the values that the device reports; complete: {}", options.write_ics,
+  report_error(fmt::format("certify: {} contains the values that the device reports; fill in: {}", options.write_ics,
                            fmt::join(json["unanswered"].get<std::vector<std::string>>(), ", ")));
   return Exit::success;
 }
@@ -436,8 +436,8 @@ void warn_of_changes(const std::string& path) {
 
 /// The circumstances of a run, one line.
 std::string text_of_run(const char* name, const std::string& path, const conformance::Outcomes& run) {
-  return fmt::format("{:<9} {}: {}, {}, {}, {}, seed {}, {} cases{}\n", name, path, run.device, run.details,
-                     run.program, run.date, run.seed, run.cases.size(),
+  return fmt::format("{:<9} {}: {}, {}, {}, {}, seed {}, {} case{}{}\n", name, path, run.device, run.details,
+                     run.program, run.date, run.seed, run.cases.size(), run.cases.size() == 1 ? "" : "s",
                      run.partial.empty() ? "" : ", PARTIAL: " + run.partial);
 }
 
@@ -491,7 +491,9 @@ Exit compare(const CompareOptions& options) {
         text_of_run("before", options.reports[0], runs[0]) + text_of_run("after", options.reports[1], runs[1]);
     for (const conformance::Change& change : changes) output.text() += text_of_change(change);
     output.text() += fmt::format("{} unchanged", same);
-    for (const auto& [kind, count] : counts) output.text() += fmt::format(", {} {}", count, to_string(kind));
+    for (const auto& [kind, count] : counts)
+      output.text() +=
+          fmt::format(", {} {}", count, kind == conformance::Change::Kind::gone ? "not run" : to_string(kind));
     output.text() +=
         fmt::format("; slower: at least {:g} times as long and {:g} s longer\n", options.factor, options.least);
   }
@@ -586,7 +588,8 @@ Exit run(Options& options, const Given& given) {
   check_device_options(target, given);
   if (!options.ics.empty()) apply_ics(options, given);
   if (!select_cases(options, given)) {
-    report_error(fmt::format("certify: {} contains no failed case of the selection", options.rerun_failed));
+    report_error(fmt::format("certify: {} contains no failed case{}", options.rerun_failed,
+                             options.only.empty() ? "" : " of the selection"));
     return Exit::success;
   }
   options.run.patterns = options.only;
