@@ -55,8 +55,8 @@ const Capability* find_capability(std::string_view name) {
   return found == std::end(all_capabilities) ? nullptr : found;
 }
 
-/// Returns whether a passed case shows that a device has the capability. A device without congestion management passes
-/// the cases in which it shall not send a CNP.
+/// Returns whether a passed case shows that a device has the capability. Every device that never sends a CNP passes the
+/// cases that expect silence.
 bool shows(const Case& which, const Capability& capability) {
   if (capability.name != "congestion_management") return true;
   const std::string_view id = which.rule->id;

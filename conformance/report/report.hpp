@@ -68,7 +68,7 @@ struct Applied {
   bool expired = false;
   bool of_verdict = false;  ///< applies to the verdict of the case
 };
-/// The known results that apply to a result, and the expired ones in place of which none applies.
+/// The known results that apply to a result, and the expired ones that applied earlier.
 std::vector<Applied> applied_to(const CaseResult& result, const Report& report);
 /// "RSP-009 as observed: waived until 2027-06-30: REASON"
 std::string text_of(const Applied& applied);

@@ -72,8 +72,8 @@ Outcome outcome_of(const CaseResult& result) {
   return outcome;
 }
 
-/// The rules that monitors observed as violated in `one` but not in `other`, without the own rule of a failed case,
-/// which its verdict covers.
+/// The rules that monitors observed as violated only in `one`, except the rule of a failed case, which its verdict
+/// covers.
 std::vector<std::string> only_in(const Outcome& one, const Outcome& other) {
   std::vector<std::string> rules;
   for (const std::string& rule : one.observed) {
@@ -100,7 +100,7 @@ std::optional<Change> changed(const Outcome& before, const Outcome& after, const
   change.is_ns = after.nanoseconds;
   const int was = severity(before.verdict), is = severity(after.verdict);
   change.observed = only_in(after, before);
-  // A waiver of what monitors observe covers no worse verdict and no duration.
+  // A waiver of what monitors observe covers only that: a worse verdict and a longer duration still count.
   change.waived = after.waived && (is == 2 || after.verdict_waived || (is <= was && !change.observed.empty()));
   if (!change.observed.empty()) {
     change.kind = Change::Kind::worse;
