@@ -108,7 +108,7 @@ struct PackageCheck {
   std::vector<FileProblem> problems;  ///< by path
   SignatureState signature = SignatureState::none;
 
-  /// Returns whether the files are unchanged, and the signature is not known to be wrong.
+  /// Returns whether the files are unchanged, and the signature is valid if a public key was given.
   [[nodiscard]] bool is_intact() const {
     return manifest.finished() && problems.empty() && signature != SignatureState::invalid &&
            signature != SignatureState::missing;
