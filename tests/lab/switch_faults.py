@@ -7,7 +7,8 @@ exact, per frame        ecn_marked, crc_bad (ICRC), duplicate, nak, out_of_order
                         one passed), tcp_retransmission and RC retransmission. Retransmissions are compared by their
                         first frames. Duplicates of the switch are not retransmissions. A recovery starts where the
                         numbers decrease
-retransmission cause    sequence_error_nak if a NAK names a PSN of the recovery and no earlier recovery followed it. Not
+retransmission cause    sequence_error_nak if a NAK names a PSN of the recovery and no earlier recovery followed it, or
+                        corrupted if the recovery begins with a corrupted packet. Not
                         checked for READs, because the requester repeats the READ request
 lost_in_network         correct if it refers to a frame that the switch dropped or corrupted (after_capture), or to PSNs
                         missing from a direction (before_capture: netem in a guest). Required if a NAK names a
@@ -215,7 +216,10 @@ def score(path):
         result.compare(kind, [number for expectation in directions for number, _, _ in expectation.recoveries],
                        [int(row["frame"]) for row in found[kind]])
     causes = {int(row["frame"]): row["cause"] for row in found["retransmission"]}
+    corrupted = {f.seq for f in frames if f.corrupted and f.kind == "request"}
     for number, psn, by_nak in [one for expectation in request_directions for one in expectation.recoveries]:
+        if by_nak and psn in corrupted and causes.get(number) == "corrupted":
+            continue
         if number in causes and not reads and (causes[number] == "sequence_error_nak") != by_nak:
             result.unexpected.append(f"retransmission: {number} cause {causes[number]}, expected "
                                    f"{'a NAK' if by_nak else 'no NAK'}")
