@@ -422,7 +422,7 @@ struct CompareOptions {
   bool json = false;
 };
 
-/// Warns if a report directory differs from its manifest. A report.json alone has none.
+/// Warns if a report directory differs from its manifest. The directory of a copied report.json has no manifest.
 void warn_of_changes(const std::string& path) {
   std::error_code error;
   if (!fs::exists(fs::path(path) / conformance::manifest_name, error)) return;

@@ -133,7 +133,7 @@ struct Pipeline::State {
   Tracking tracking{*this};
   Counting counting{*this};
   std::unique_ptr<Analysis> counted;  // of the counting lane, merged at the end
-  /// What the counting lane needs to know about the frames of a batch.
+  /// Properties of the frames of a batch, for the counting lane.
   struct Tracked {
     enum class How : std::uint8_t { plain, by_facts, by_filter, not_at_all };
     std::array<How, FrameBatch::capacity> how{};

@@ -72,7 +72,7 @@ class Monitors final : public tracking::Sink {
     levels.push_back(evaluator_.level());
     levels.push_back(cm_.level());
     levels.push_back({used_.size() + dropped_queue_pairs_, options_.closed_queue_pairs});
-    levels.push_back(mrc_.level());
+    mrc_.append_levels(levels);
   }
 
  private:

@@ -187,15 +187,26 @@ void MrcMonitor::check_headers(const Seen& seen) {
 
 MrcMonitor::Flow& MrcMonitor::flow_of_writes(const Seen& seen) {
   const tracking::FlowKey key = seen.ports.with(seen.qp() & 0xffff);
+  if (entries_ > most_entries) drop_flows();
   const auto found = flows_.find(key);
   if (found != flows_.end() && found->second.dest_qp == seen.qp()) return found->second;
-  if (flows_.size() >= most_flows_) {
-    dropped_ += flows_.size();
-    flows_.clear();
-  }
-  Flow& flow = flows_[key] = Flow{};
-  flow.dest_qp = seen.qp();
+  if (found == flows_.end() && flows_.size() >= most_flows_) drop_flows();
+  Flow& flow = flows_[key];
+  reset(flow, seen.qp());
   return flow;
+}
+
+void MrcMonitor::reset(Flow& flow, std::uint32_t qp) {
+  entries_ -= flow.sent.allocated();
+  flow = Flow{};
+  flow.dest_qp = qp;
+}
+
+void MrcMonitor::drop_flows() {
+  dropped_ += flows_.size();
+  dropped_entries_ += entries_;
+  flows_.clear();
+  entries_ = 0;
 }
 
 /// The WRITEs that a SACK or NACK answers. The sources differ in which of its two numbers is the responder's QP.
@@ -243,7 +254,7 @@ void MrcMonitor::check_write(const Seen& seen) {
   if (!trimmed && !now.flagged) flow.dscp = seen.dscp();
   check_spray(seen, flow, now.entropy[0]);
 
-  if (Sent* const before = flow.find(psn)) {
+  if (Sent* const before = flow.sent.find(psn)) {
     // The network or the capture copied the packet.
     if (before->entropy[0] == now.entropy[0] && before->timestamp[0] == now.timestamp[0] && now.stamped) return;
     check_retransmission(seen, flow, *before, now);
@@ -261,15 +272,16 @@ void MrcMonitor::check_write(const Seen& seen) {
   const bool near = !flow.started || ((psn - flow.highest) & (psn_modulus - 1)) < remembered ||
                     ((flow.highest - psn) & (psn_modulus - 1)) < remembered;
   if (!near) {
-    flow = Flow{};
-    flow.dest_qp = seen.qp();
+    reset(flow, seen.qp());
     flow.dscp = seen.dscp();
   }
   if (!flow.started || is_after(psn, flow.highest)) flow.highest = psn;
   flow.started = true;
-  flow.at(psn) = now;
-  if (const Sent* const earlier = flow.find(advanced(psn, -1))) check_neighbors(seen, *earlier, now);
-  if (const Sent* const later = flow.find(advanced(psn, 1))) check_neighbors(seen, now, *later);
+  entries_ -= flow.sent.allocated();
+  flow.sent.add(now);
+  entries_ += flow.sent.allocated();
+  if (const Sent* const earlier = flow.sent.find(advanced(psn, -1))) check_neighbors(seen, *earlier, now);
+  if (const Sent* const later = flow.sent.find(advanced(psn, 1))) check_neighbors(seen, now, *later);
 
   // WRITEs with Immediate in order of their MSN: their numbers differ by the number of messages between them, at most.
   if (!seen.op.immediate || now.unprotected) return;
@@ -435,7 +447,7 @@ void MrcMonitor::check_sack(const Seen& seen) {
                                 {flow->frame}};
              });
   const std::uint32_t acknowledged = advanced(cack, as_signed(seth->get<"ack_psn_offset">()));
-  const Sent* const sent = flow->find(acknowledged);
+  const Sent* const sent = flow->sent.find(acknowledged);
   const std::uint32_t entropy = seth->get<"entropy">();
   if (!sent) {
     evaluator_.record("mrc.responder.sack.entropy-reflected", RuleResult::inconclusive(Reason::capture_lost));
@@ -481,7 +493,7 @@ void MrcMonitor::check_nack(const Seen& seen) {
   Flow* const flow = flow_of_feedback(seen, neth->get<"spdcid">(), neth->get<"dpdcid">());
   if (!flow) return;
   check_class(seen, *flow);
-  Sent* const sent = flow->find(rejected);
+  Sent* const sent = flow->sent.find(rejected);
   const std::uint32_t entropy = neth->get<"entropy">();
   if (!sent) {
     evaluator_.record("mrc.responder.nack.entropy-reflected", RuleResult::inconclusive(Reason::capture_lost));
@@ -539,7 +551,10 @@ void MrcMonitor::check_endpoint(const Seen& seen) {
       });
     }
     if (seen.damaged) return;
-    if (requests_.size() >= requests) requests_.clear();
+    if (requests_.size() >= requests && !requests_.contains(seen.ports)) {
+      dropped_requests_ += requests_.size();
+      requests_.clear();
+    }
     remember(requests_[seen.ports], identifier);
     return;
   }

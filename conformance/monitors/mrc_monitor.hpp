@@ -10,13 +10,15 @@
 #include "conformance/monitors/evaluator.hpp"
 #include "dissectors/tracking/level.hpp"
 #include "dissectors/tracking/packet.hpp"
+#include "dissectors/tracking/psn_window.hpp"
 
 namespace rdmawire::conformance {
 
-/// Bounded: at most `flows` QPs, each with the latest `remembered` PSNs.
+/// Bounded: at most `flows` QPs, each with the latest `remembered` PSNs, and `most_entries` PSNs in total (32 MiB). If
+/// a table is full, its contents are dropped.
 class MrcMonitor {
  public:
-  static constexpr std::size_t default_flows = 1U << 12, remembered = 1024, requests = 4096;
+  static constexpr std::size_t default_flows = 1U << 12, remembered = 1024, requests = 4096, most_entries = 1U << 19;
 
   /// `complete`: the capture contains all packets as sent.
   MrcMonitor(Evaluator& evaluator, bool complete, std::size_t flows = default_flows)
@@ -25,7 +27,12 @@ class MrcMonitor {
   /// Handles an MRC packet. Ignores others.
   void add(const tracking::Packet& packet);
 
-  [[nodiscard]] tracking::Level level() const { return {flows_.size() + dropped_, most_flows_}; }
+  /// Appends the levels of the tables of QPs, PSNs and endpoint requests.
+  void append_levels(std::vector<tracking::Level>& levels) const {
+    levels.push_back({flows_.size() + dropped_, most_flows_});
+    levels.push_back({entries_ + dropped_entries_, most_entries});
+    levels.push_back({requests_.size() + dropped_requests_, requests});
+  }
 
  private:
   /// A WRITE packet, by PSN.
@@ -45,7 +52,7 @@ class MrcMonitor {
   };
   /// The WRITEs to one QP.
   struct Flow {
-    std::vector<Sent> sent = std::vector<Sent>(remembered);
+    tracking::PsnWindow<Sent, remembered> sent{};
     std::uint32_t highest = 0;  ///< PSN
     bool started = false;
     std::uint32_t dest_qp = 0;
@@ -57,18 +64,14 @@ class MrcMonitor {
     std::vector<std::uint16_t> probes{};  ///< identifiers, the latest
     bool probed = false;
     std::uint64_t frame = 0;  ///< the latest WRITE
-
-    Sent& at(std::uint32_t psn) { return sent[psn % remembered]; }
-    Sent* find(std::uint32_t psn) {
-      Sent& one = at(psn);
-      return one.known && one.psn == psn ? &one : nullptr;
-    }
   };
   struct Seen;
 
   Flow* flow_of_feedback(const Seen& seen, std::uint32_t first_qp, std::uint32_t second_qp);
   Flow& flow_of_writes(const Seen& seen);
   void check_headers(const Seen& seen);
+  void reset(Flow& flow, std::uint32_t qp);
+  void drop_flows();
   void check_write(const Seen& seen);
   void check_retransmission(const Seen& seen, Flow& flow, Sent& before, const Sent& now);
   void check_neighbors(const Seen& seen, const Sent& before, const Sent& after);
@@ -82,7 +85,8 @@ class MrcMonitor {
   Evaluator& evaluator_;
   const bool complete_;
   const std::size_t most_flows_;
-  std::uint64_t dropped_ = 0;
+  std::uint64_t entries_ = 0;  ///< allocated, of all flows
+  std::uint64_t dropped_ = 0, dropped_entries_ = 0, dropped_requests_ = 0;
   struct KeyHash {
     std::size_t operator()(const tracking::FlowKey& key) const { return key.hash(); }
   };

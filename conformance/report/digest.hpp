@@ -17,7 +17,8 @@ tl::expected<std::string, std::string> sha256_of_file(const std::filesystem::pat
 /// An Ed25519 key of a PEM file, see `openssl genpkey -algorithm ed25519`.
 class SignatureKey {
  public:
-  /// Reads a private key (PKCS #8), which can sign. Fails for an encrypted key, because nothing asks for a passphrase.
+  /// Reads a private key (PKCS #8), which can sign. Fails for an encrypted key, because there is no prompt for a
+  /// passphrase.
   static tl::expected<SignatureKey, std::string> read_private(const std::filesystem::path& path);
   /// Reads a public key (SubjectPublicKeyInfo).
   static tl::expected<SignatureKey, std::string> read_public(const std::filesystem::path& path);

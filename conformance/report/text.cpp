@@ -78,7 +78,7 @@ Disposition disposition_of(const CaseResult& result, const Report& report) {
   }
   Disposition disposition = Disposition::expected;
   for (const Applied& one : applied_to(result, report)) {
-    // A waiver of what monitors observe covers only that.
+    // A waiver of observed violations covers only these.
     if (one.expired || (is_failure(result.judgment.verdict) && !one.of_verdict)) continue;
     if (!one.known->until.empty()) return Disposition::waived;
     disposition = Disposition::known;

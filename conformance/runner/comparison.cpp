@@ -100,7 +100,7 @@ std::optional<Change> changed(const Outcome& before, const Outcome& after, const
   change.is_ns = after.nanoseconds;
   const int was = severity(before.verdict), is = severity(after.verdict);
   change.observed = only_in(after, before);
-  // A waiver of what monitors observe covers only that: a worse verdict and a longer duration still count.
+  // A waiver of observed violations covers only these: a worse verdict and a longer duration still count.
   change.waived = after.waived && (is == 2 || after.verdict_waived || (is <= was && !change.observed.empty()));
   if (!change.observed.empty()) {
     change.kind = Change::Kind::worse;

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
 
 namespace rdmawire::conformance {
 namespace {
@@ -59,8 +61,22 @@ tl::expected<std::string, std::string> text_of_file(const std::filesystem::path&
 }
 
 tl::expected<Json, std::string> parse_json(const std::string& text) {
+  // A parser keeps the last of several members with one name, so a waiver or statement would be ignored silently.
+  std::vector<std::set<std::string>> open;  // the names of the members of each open object
+  std::string twice;
+  const auto check = [&](int, Json::parse_event_t event, Json& parsed) {
+    if (event == Json::parse_event_t::object_start) open.emplace_back();
+    if (event == Json::parse_event_t::object_end) open.pop_back();
+    if (event == Json::parse_event_t::key && twice.empty()) {
+      const auto& name = parsed.get_ref<const std::string&>();
+      if (!open.back().insert(name).second) twice = parsed.dump(-1, ' ', true, Json::error_handler_t::replace);
+    }
+    return true;
+  };
   try {
-    return Json::parse(text);
+    Json json = Json::parse(text, check);
+    if (!twice.empty()) return tl::unexpected(fmt::format("the member {} occurs twice in one object", twice));
+    return json;
   } catch (const Json::parse_error& error) {
     // "[json.exception.parse_error.101] parse error at line 1, column 2: REASON"
     const std::string what = error.what();

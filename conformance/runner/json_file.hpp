@@ -14,7 +14,8 @@ namespace rdmawire::conformance {
 /// Reads a file. Fails if it is unreadable, empty or larger than 1 GiB.
 tl::expected<std::string, std::string> text_of_file(const std::filesystem::path& path);
 
-/// Parses JSON. The error contains the line, without the name of the file.
+/// Parses JSON. Fails if an object contains a member twice. The error of invalid JSON contains the line. Errors do not
+/// contain the name of the file.
 tl::expected<nlohmann::json, std::string> parse_json(const std::string& text);
 
 /// "line 7", the position of a member: {"cases", "RSP-009"} is the member RSP-009 of the member "cases". The line of

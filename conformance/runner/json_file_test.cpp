@@ -18,6 +18,15 @@ TEST(JsonFile, LineIsThatOfTheMember) {
   EXPECT_EQ(line_of(text, {}), "line 1");
 }
 
+TEST(JsonFile, MemberMustBeUnique) {
+  for (const char* text :
+       {R"({"a":1,"a":2})", R"({"b":[{"a":{}},{"a":1,"c":{"x":1},"a":1}]})", R"({"a":1,"\u0061":2})"})
+    EXPECT_EQ(parse_json(text).error(), "the member \"a\" occurs twice in one object") << text;
+  for (const char* text : {R"({"a":{"a":1},"b":{"a":1}})", R"([{"a":1},{"a":2}])", "[]"})
+    EXPECT_TRUE(parse_json(text)) << text;
+  EXPECT_THAT(parse_json("{\"a\":1,\n\"a\"").error(), HasSubstr("line 2: invalid JSON"));
+}
+
 TEST(JsonFile, DateMustExist) {
   for (const char* date : {"2026-01-31", "2028-02-29"}) EXPECT_TRUE(is_date(date)) << date;
   for (const char* date :

@@ -134,7 +134,7 @@ MrcPath* MrcTracker::path_of_entropy(State& state, std::uint64_t entropy) {
 }
 
 void MrcTracker::acknowledge(State& state, std::uint32_t psn) {
-  if (Transmission* const one = state.find(psn)) one->acknowledged = true;
+  if (Transmission* const one = state.sent.find(psn)) one->acknowledged = true;
 }
 
 void MrcTracker::acknowledge_up_to(State& state, std::uint32_t psn) {
@@ -174,11 +174,11 @@ void MrcTracker::write(const Packet& packet, const FlowKey& ports) {
 
   const bool far = state->started && distance(state->highest, psn) >= window && distance(psn, state->highest) >= window;
   if (!state->started || far) {
-    if (far) state->sent.assign(window, {});
+    if (far) state->sent.clear();
     state->started = true;
     state->highest = state->lowest = psn;
   }
-  Transmission* const before = state->find(psn);
+  Transmission* const before = state->sent.find(psn);
   const bool again = before || bth.get<"rtx">() != 0;
   if (again) {
     ++flow.retransmissions;
@@ -208,7 +208,7 @@ void MrcTracker::write(const Packet& packet, const FlowKey& ports) {
     if (state->open_messages.size() >= most_open) state->open_messages.erase(state->open_messages.begin());
     state->open_messages.push_back(psn);
   }
-  state->sent[psn % window] = now;
+  state->sent.add(now);
   if (is_later(psn, state->highest)) {
     state->highest = psn;
     if (distance(state->lowest, psn) >= window) state->lowest = (psn - window + 1) & psn_mask;
@@ -264,7 +264,7 @@ void MrcTracker::nack(const Packet& packet, const FlowKey& ports) {
   const std::uint8_t reason = neth->get<"reason">();
   ++state->flow.nacks[reason];
   // The rejected packet arrived, so its retransmission shows no failed path.
-  if (Transmission* const one = state->find(neth->get<"nack_psn">())) one->trimmed = true;
+  if (Transmission* const one = state->sent.find(neth->get<"nack_psn">())) one->trimmed = true;
   MrcPath* const path = path_of_entropy(*state, neth->get<"entropy">());
   if (!path) {
     ++state->flow.unmatched_entropy;

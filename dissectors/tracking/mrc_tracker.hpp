@@ -9,6 +9,7 @@
 
 #include "dissectors/tracking/address.hpp"
 #include "dissectors/tracking/packet.hpp"
+#include "dissectors/tracking/psn_window.hpp"
 
 namespace rdmawire::tracking {
 
@@ -76,16 +77,11 @@ class MrcTracker {
   struct State {
     MrcFlow flow;
     std::unordered_map<std::uint32_t, std::uint32_t> path_of;  // by label and port
-    std::vector<Transmission> sent = std::vector<Transmission>(window);
+    PsnWindow<Transmission, window> sent{};
     std::vector<std::uint32_t> open_messages{};                 // last PSNs, not yet acknowledged
     std::unordered_map<std::uint16_t, std::uint32_t> probes{};  // path by identifier
     std::uint32_t highest = 0, lowest = 0;
     bool started = false;
-
-    Transmission* find(std::uint32_t psn) {
-      Transmission& one = sent[psn % window];
-      return one.known && one.psn == psn ? &one : nullptr;
-    }
   };
 
   State* flow_of_writes(const Packet& packet, const FlowKey& ports, std::uint32_t qp);

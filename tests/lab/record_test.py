@@ -224,7 +224,10 @@ def test_analyze_reports_exactly_the_injected_faults(recordings):
         print(f"{name}\n  {score}")
         # One recovery may overlap with another: docs/how-to/lab-recipes.md, limitations of analyze. The loss of a
         # retransmission may be missed, with the cause of the next recovery.
-        if len(score.missed) > len(score.unexpected) or len(score.unexpected) > 1:
+        lost_again = (len(score.missed) == 1 and score.missed[0].startswith("lost_in_network: ")
+                      and [re.sub(r"\d+", "N", one) for one in score.unexpected]
+                      == ["retransmission: N cause unknown, expected a NAK"])
+        if (score.missed or len(score.unexpected) > 1) and not lost_again:
             wrong.append(f"{name}\n  {score}")
         # netem drops frames before the capture point, so analyze may report fewer.
         lost = sum(int(count) for end in ("server", "client") for count in re.findall(r"dropped (\d+)", one[end]["netem"]))

@@ -14,6 +14,10 @@
 #include "conformance/monitors/monitored.hpp"
 #include "conformance/monitors/monitors.hpp"
 #include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/encode.hpp"
+#include "dissectors/protocol/ethernet.hpp"
+#include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/transport.hpp"
 #include "dissectors/tracking/dissector.hpp"
 #include "dissectors/tracking/tracker.hpp"
 #include "source_directory.hpp"
@@ -22,6 +26,13 @@ namespace rdmawire::conformance::mrc {
 namespace {
 
 using ::testing::IsEmpty;
+
+std::uint8_t mrc_opcode_of(std::string_view name) {
+  for (const MrcOpcode& op : mrc_opcodes)
+    if (op.name == name) return op.value;
+  ADD_FAILURE() << name;
+  return 0;
+}
 
 struct Results {
   std::set<std::string> violated, evaluated;
@@ -60,6 +71,35 @@ Results check(const std::vector<CapturedFrame>& frames, bool complete) {
     EXPECT_FALSE(violation.sequence.empty()) << violation.of().id;
   }
   return results;
+}
+
+// A capture can contain many QPs with one packet each.
+TEST(MrcExchange, QueuePairOfOnePacketNeedsOneEntry) {
+  Monitors monitors{MonitorOptions()};
+  tracking::Dissector dissector;
+  tracking::Packet packet;
+  constexpr std::uint64_t count = 3000;
+  const std::uint8_t write_only = mrc_opcode_of("MRC RDMA WRITE Only");
+  for (std::uint64_t i = 0; i < count; ++i) {
+    Value<Ipv6> ip;
+    ip.set<"hop_limit">(64);
+    Frame frame = Value<Ethernet>() / ip / Value<Udp>().set<"src_port">(50000);
+    frame /= Value<MrcBth>().set<"opcode">(write_only).set<"dest_qp">(0x100 + i);
+    frame /= Value<Meth>();
+    frame /= Value<Reth>();
+    const auto bytes = frame.encode();
+    ++packet.number;
+    dissector.dissect(packet, bytes, static_cast<std::uint32_t>(bytes.size()));
+    ASSERT_NE(packet.stack.find(info<MrcBth>), nullptr);
+    ASSERT_EQ(packet.icrc.status, CrcCheck::Status::good);
+    monitors.take(packet);
+  }
+  std::vector<tracking::Level> levels;
+  monitors.append_levels(levels);
+  ASSERT_GE(levels.size(), 3U);
+  const tracking::Level queue_pairs = levels[levels.size() - 3], entries = levels[levels.size() - 2];
+  EXPECT_EQ(queue_pairs.highest, count);
+  EXPECT_EQ(entries.highest, count);
 }
 
 TEST(MrcExchange, SoundEndpointsViolateNoRule) {
