@@ -20,7 +20,7 @@ struct Outcome {
   bool unexpected = false, waived = false;
   std::size_t attempts = 0;             ///< with --repeat
   std::vector<std::string> observed{};  ///< ids of the rules whose violation monitors observed
-  bool verdict_waived = false;          ///< a waiver of the case, not of its observed violations
+  bool verdict_waived = false;          ///< by a waiver of the case itself
 
   [[nodiscard]] bool failed() const;
 };
