@@ -69,7 +69,7 @@ struct IcsFinding {
     fail,        ///< declared, but the device does not have it, or cases fail
     unclaimed,   ///< declared as absent, or with a lower limit, but the device has it
     absent,      ///< declared as absent
-    not_tested,  ///< declared, but neither a case nor a query tests it
+    not_tested,  ///< declared, but untested by cases and queries
   } status = Status::pass;
   std::string member;             ///< "capabilities.xrc"
   std::string claimed, reported;  ///< "true", "16". `reported` is empty if verbs cannot query it
