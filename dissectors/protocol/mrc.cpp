@@ -5,10 +5,6 @@
 namespace rdmawire {
 namespace {
 
-using enum MrcOperation;
-using enum Position;
-using enum Direction;
-
 struct OpcodeOfMrc {
   std::uint8_t code;
   MrcOperation operation;
@@ -19,32 +15,38 @@ struct OpcodeOfMrc {
   std::string_view name;
 };
 
-constexpr OpcodeOfMrc mrc_rows[] = {
-    {0xc6, rdma_write, first, request, {&info<Meth>, &info<Reth>}, true, "MRC RDMA WRITE First"},
-    {0xc7, rdma_write, middle, request, {&info<Meth>, &info<Reth>}, true, "MRC RDMA WRITE Middle"},
-    {0xc8, rdma_write, last, request, {&info<Meth>, &info<Reth>}, true, "MRC RDMA WRITE Last"},
-    {0xc9,
-     rdma_write,
-     last,
-     request,
-     {&info<Meth>, &info<Reth>, &info<ImmDt>},
-     true,
-     "MRC RDMA WRITE Last with Immediate"},
-    {0xca, rdma_write, only, request, {&info<Meth>, &info<Reth>}, true, "MRC RDMA WRITE Only"},
-    {0xcb,
-     rdma_write,
-     only,
-     request,
-     {&info<Meth>, &info<Reth>, &info<ImmDt>},
-     true,
-     "MRC RDMA WRITE Only with Immediate"},
-    {0xd1, acknowledge, only, response, {&info<Aeth>}, false, "MRC Acknowledge"},
-    {0xd8, endpoint_request, only, request, {&info<Erth>}, false, "MRC Endpoint Request"},
-    {0xd9, endpoint_response, only, response, {&info<Eeth>}, false, "MRC Endpoint Response"},
-    {0xdc, sack, only, response, {&info<Seth>, &info<CcState>}, false, "MRC SACK"},
-    {0xdd, nack, only, response, {&info<Neth>}, false, "MRC NACK"},
-    {0xde, probe, only, request, {&info<Peth>}, false, "MRC Probe"},
-};
+// The enumerators are visible only here: a unity build also contains the rows of Operation.
+constexpr auto mrc_rows = [] {
+  using enum MrcOperation;
+  using enum Position;
+  using enum Direction;
+  return std::to_array<OpcodeOfMrc>({
+      {0xc6, rdma_write, first, request, {&info<Meth>, &info<Reth>}, true, "MRC RDMA WRITE First"},
+      {0xc7, rdma_write, middle, request, {&info<Meth>, &info<Reth>}, true, "MRC RDMA WRITE Middle"},
+      {0xc8, rdma_write, last, request, {&info<Meth>, &info<Reth>}, true, "MRC RDMA WRITE Last"},
+      {0xc9,
+       rdma_write,
+       last,
+       request,
+       {&info<Meth>, &info<Reth>, &info<ImmDt>},
+       true,
+       "MRC RDMA WRITE Last with Immediate"},
+      {0xca, rdma_write, only, request, {&info<Meth>, &info<Reth>}, true, "MRC RDMA WRITE Only"},
+      {0xcb,
+       rdma_write,
+       only,
+       request,
+       {&info<Meth>, &info<Reth>, &info<ImmDt>},
+       true,
+       "MRC RDMA WRITE Only with Immediate"},
+      {0xd1, acknowledge, only, response, {&info<Aeth>}, false, "MRC Acknowledge"},
+      {0xd8, endpoint_request, only, request, {&info<Erth>}, false, "MRC Endpoint Request"},
+      {0xd9, endpoint_response, only, response, {&info<Eeth>}, false, "MRC Endpoint Response"},
+      {0xdc, sack, only, response, {&info<Seth>, &info<CcState>}, false, "MRC SACK"},
+      {0xdd, nack, only, response, {&info<Neth>}, false, "MRC NACK"},
+      {0xde, probe, only, request, {&info<Peth>}, false, "MRC Probe"},
+  });
+}();
 
 constexpr std::array<MrcOpcode, 256> mrc_table = [] {
   std::array<MrcOpcode, 256> table{};
@@ -83,13 +85,13 @@ constinit const Names mrc_opcode_names{"MRC opcode", mrc_name_entries, mrc::agre
 
 std::string_view to_string(MrcOperation operation) {
   switch (operation) {
-    case rdma_write: return "RDMA WRITE";
-    case acknowledge: return "Acknowledge";
-    case endpoint_request: return "Endpoint Request";
-    case endpoint_response: return "Endpoint Response";
-    case sack: return "SACK";
-    case nack: return "NACK";
-    case probe: return "Probe";
+    case MrcOperation::rdma_write: return "RDMA WRITE";
+    case MrcOperation::acknowledge: return "Acknowledge";
+    case MrcOperation::endpoint_request: return "Endpoint Request";
+    case MrcOperation::endpoint_response: return "Endpoint Response";
+    case MrcOperation::sack: return "SACK";
+    case MrcOperation::nack: return "NACK";
+    case MrcOperation::probe: return "Probe";
   }
   return "?";
 }
@@ -125,7 +127,7 @@ bool MrcBth::recognizes(const Cursor& c) {
   }
   // Control packets have a fixed length. All headers except the AETH begin with nine zero bits.
   if (rest != 0 || bth.get<"pad">() != 0 || c.left() < headers) return false;
-  return op.operation == acknowledge || load_bits(c.here() + MrcBth::size, 0, 9) == 0;
+  return op.operation == MrcOperation::acknowledge || load_bits(c.here() + MrcBth::size, 0, 9) == 0;
 }
 
 void MrcBth::fill(FrameLayout& frame, std::size_t index) {

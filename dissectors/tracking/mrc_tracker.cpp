@@ -13,7 +13,6 @@ namespace rdmawire::tracking {
 namespace {
 
 constexpr std::uint32_t psn_mask = 0xffffff, icrc_size = 4;
-constexpr std::uint32_t congestion_experienced = 3;
 
 std::uint32_t distance(std::uint32_t from, std::uint32_t to) { return (to - from) & psn_mask; }
 bool is_later(std::uint32_t a, std::uint32_t b) { return a != b && distance(b, a) <= psn_mask / 2; }

@@ -23,8 +23,6 @@ inline constexpr unsigned stretch_bits = 8;
 /// Maximum number of explained bad CRCs per connection.
 inline constexpr std::uint32_t explained = 4096;
 
-inline constexpr std::uint32_t congestion_experienced = 3;
-
 inline bool has_answers(Service service) { return service == Service::rc || service == Service::xrc; }
 
 /// A direction whose requests match these responses.

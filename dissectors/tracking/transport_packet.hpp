@@ -10,6 +10,9 @@
 
 namespace rdmawire::tracking {
 
+/// ECN codepoint CE (RFC 3168, 5): a switch on the path is congested.
+inline constexpr std::uint32_t congestion_experienced = 3;
+
 struct TransportPacket {
   TransportPacket() {}  // NOLINT(modernize-use-equals-default): user-provided, so that {} sets each byte once
 
