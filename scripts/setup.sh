@@ -45,7 +45,7 @@ packages_test=(
   qemu-system-x86 apt xz-utils make gcc cpio
   iproute2 iputils-ping procps util-linux
   ibverbs-utils perftest python3-pyverbs rdma-core
-  tcpreplay
+  tcpreplay valgrind
   groff man-db mandoc zsh fish
   "chromium?" "chromium-driver?"
   shellcheck debootstrap
