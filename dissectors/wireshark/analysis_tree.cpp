@@ -192,6 +192,7 @@ void add_window(const Branch& tree, const PacketNote& note, const FrameFacts& fa
                                        [](const auto& one) { return one.first == Part::answer; });
   if (completed) tree.number(Own::completes, static_cast<std::uint64_t>(completed));
   if (note.answered == tracking::Answered::acknowledged) tree.flag(Own::duplicate_acknowledgement, true);
+  if (facts.repeated_response) tree.flag(Own::repeated_response, true);
   if (note.answered == tracking::Answered::unseen) tree.flag(Own::unseen_request, true);
 }
 
@@ -290,7 +291,7 @@ bool is_flagged(const FrameFacts& facts) {
     const tracking::Severity severity = tracking::event_rows[index(kind)].severity;
     return severity == tracking::Severity::warning || severity == tracking::Severity::error;
   };
-  return facts.retransmission ||
+  return facts.retransmission || facts.repeated_response ||
          std::any_of(facts.events.begin(), facts.events.end(),
                      [&](const Event* event) { return is_bad(event->kind); }) ||
          std::any_of(facts.early.begin(), facts.early.end(),
@@ -366,6 +367,7 @@ void show_in_info(packet_info* pinfo, const Packet& packet, const FrameFacts& fa
   if (facts.retransmission) again(facts.retransmission->cause);
   for (const EarlyResult& early : facts.early) result(early.kind, early.cause);
   for (const Event* event : facts.events) result(event->kind, event->cause);
+  if (facts.repeated_response) add("RDMA Repeated Response");
   const auto bth = packet.stack.get<Bth>();
   if (response && bth && opcode(bth->get<"opcode">()).operation == Operation::acknowledge) {
     if (facts.note->answered == tracking::Answered::acknowledged)

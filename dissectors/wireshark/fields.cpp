@@ -183,6 +183,8 @@ std::vector<OwnRow> own_rows() {
   return {
       {wire, "wire", "Wire", named(wire_words()), "RDMA wire format of the packet"},
       {payload, "payload", "Payload", bytes, "bytes after all headers, without padding and CRCs"},
+      {payload_length, "payload.length", "Payload length", number,
+       "payload bytes of the transport on the wire, including upper layer headers, without padding"},
       {pad, "pad", "Pad", bytes, "padding bytes after the payload"},
       {icrc, "icrc", "Invariant CRC", hexadecimal, "value in the packet"},
       {icrc_status, "icrc.status", "Status", named(status), "result of the CRC check"},
@@ -254,6 +256,8 @@ std::vector<OwnRow> own_rows() {
       {completes, "analysis.completes", "Messages completed", number, "number of messages that this frame completes"},
       {duplicate_acknowledgement, "analysis.duplicate_acknowledgement", "Acknowledged before", flag,
        "a response to a request that was already acknowledged"},
+      {repeated_response, "analysis.repeated_response", "Repeated READ response", flag,
+       "a READ response whose PSN was in an earlier frame of the connection"},
       {unseen_request, "analysis.unseen_request", "Response to unseen request", flag,
        "a response to a request that is missing in the capture so far"},
       {reads, "analysis.reads_outstanding", "READs and atomics outstanding", number,
@@ -305,7 +309,8 @@ std::vector<OwnRow> own_rows() {
       {message_operation, "message.operation", "Operation", named(operations), nullptr},
       {message_outcome, "message.outcome", "Outcome", named(outcomes), nullptr},
       {message_size, "message.size", "Size", wide,
-       "number of payload bytes that were sent, written, or requested by a READ"},
+       "number of payload bytes that were sent, written, or requested by a READ. Each packet of the message has this "
+       "field. Sums need payload.length"},
       {message_packets, "message.packets", "Packets", number, "number of different packets, without retransmissions"},
       {message_repeated, "message.repeated", "Retransmitted packets", number, nullptr},
       {message_key, "message.key", "Key", hexadecimal, "R_Key or STag"},

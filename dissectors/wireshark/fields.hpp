@@ -28,6 +28,7 @@ const HeaderFields& fields_of(const HeaderInfo& header);
 enum class Own : std::uint8_t {
   wire,
   payload,
+  payload_length,
   pad,
   icrc,
   icrc_status,
@@ -79,6 +80,7 @@ enum class Own : std::uint8_t {
   acknowledges,
   completes,
   duplicate_acknowledgement,
+  repeated_response,
   unseen_request,
   reads,
   reads_allowed,

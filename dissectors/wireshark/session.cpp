@@ -148,8 +148,12 @@ const Packet& Session::add(const Frame& frame) {
   row.happened = !packet_.stack.findings().empty() ||
                  std::any_of(packet_.pdus.begin(), packet_.pdus.end(),
                              [](const tracking::Pdu& pdu) { return !pdu.stack.findings().empty(); });
-  if (const auto bth = packet_.stack.get<Bth>())
-    row.notifies = opcode(bth->get<"opcode">()).operation == Operation::congestion_notification;
+  if (const auto bth = packet_.stack.get<Bth>()) {
+    const Operation operation = opcode(bth->get<"opcode">()).operation;
+    row.notifies = operation == Operation::congestion_notification;
+    row.read_response = operation == Operation::rdma_read_response && packet_.icrc.status != CrcCheck::Status::bad &&
+                        !packet_.stack.cut;
+  }
   if (row.notifies) notified_at_[frame.number] = frame.time_ns;
   row.time = frame.time_ns;
   save(row);
@@ -518,8 +522,8 @@ bool Session::is_not_rpc(std::uint64_t frame) const {
 
 bool Session::eventful(std::uint64_t frame) const {
   const Row* row = find_row(frame);
-  return row && (row->happened || row->again || row->answered == tracking::Answered::acknowledged ||
-                 row->answered == tracking::Answered::unseen);
+  return row && (row->happened || row->again || row->repeated_response ||
+                 row->answered == tracking::Answered::acknowledged || row->answered == tracking::Answered::unseen);
 }
 
 void Session::add_early(std::uint64_t frame, const EarlyResult& result) {
@@ -646,6 +650,7 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
   facts.retransmitted_in = facts.notified_in = 0;
   facts.notification.reset();
   facts.since_previous = 0;
+  facts.repeated_response = false;
   facts.early.clear();
   facts.early_round.reset();
   facts.events.clear();
@@ -680,6 +685,7 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
   std::reverse(facts.early.begin(), facts.early.end());
   if (!row->has_note) return early_of(frame, facts);
   facts.since_previous = row->time;
+  facts.repeated_response = row->repeated_response;
   bool swapped = false;
   PacketNote& note = facts.note.emplace();
   note.connection = now_called(row->connection, swapped);
@@ -851,6 +857,8 @@ void Session::packet(const Connection& connection, std::uint64_t frame, const Pa
   if (!row.has_note) {
     if (facts.last_time == 0) facts.first_time = facts.last_time = row.time;
     row.time -= std::exchange(facts.last_time, row.time);
+    if (row.read_response && note.requester != note.end && note.answered != tracking::Answered::nothing)
+      row.repeated_response = requests_of(note.connection, note.requester).read_responses.add(note.relative_psn);
   }
   row.has_note = true;
   row.connection = static_cast<std::uint32_t>(note.connection);

@@ -21,6 +21,7 @@
 #include "dissectors/tracking/dissector.hpp"
 #include "dissectors/tracking/tracker.hpp"
 #include "dissectors/wireshark/packed_table.hpp"
+#include "dissectors/wireshark/seen_psns.hpp"
 
 namespace rdmawire::wireshark {
 
@@ -156,6 +157,7 @@ struct FrameFacts {
   std::uint64_t retransmitted_in = 0;           ///< the next frame with the same packet (0: none)
   std::uint64_t notified_in = 0;                ///< if the frame is marked: the first notification after it (0: none)
   std::optional<NotificationFacts> notification;
+  bool repeated_response = false;    ///< a READ response whose PSN was in an earlier frame
   std::int64_t since_previous = 0;   ///< nanoseconds since the previous packet of the connection
   std::vector<const Event*> events;  ///< that start in this frame
   /// Results before finish(), without those that `events` or `retransmission` contain.
@@ -244,7 +246,8 @@ class Session final : public tracking::Sink {
     std::uint16_t reads = 0, credits = 0;
     std::uint8_t read_limit = 0;
     bool has_note : 1 = false, has_credits : 1 = false, again : 1 = false, iwarp : 1 = false, happened : 1 = false,
-                    notifies : 1 = false, marked : 1 = false, not_rpc : 1 = false;
+                    notifies : 1 = false, marked : 1 = false, not_rpc : 1 = false, read_response : 1 = false,
+                    repeated_response : 1 = false;
     tracking::Answered answered = tracking::Answered::nothing;
     Side end = Side::a, requester = Side::a;
   };
@@ -279,6 +282,7 @@ class Session final : public tracking::Sink {
     std::vector<RoundPlace> rounds;
     std::vector<OpenBurst> open_bursts;  ///< in order of their first frames
     std::uint32_t bursts = 0;
+    SeenPsns read_responses;  ///< relative PSNs
     /// ECN-marked frames, and frames with notifications: frame and time.
     std::vector<std::pair<std::uint32_t, std::int64_t>> marks, notifications;
   };

@@ -182,7 +182,7 @@ void tap_payload(packet_info* pinfo, const Current& current) {
   const Packet& packet = *current.packet;
   const std::optional<PacketNote>& note = current.known().note;
   // Skip a retransmission if the first transmission was captured.
-  if (!note || (note->again && note->related_frame != 0)) return;
+  if (!note || (note->again && note->related_frame != 0) || current.known().repeated_response) return;
   // "Follow" distinguishes the senders by port.
   const auto pair = between(current.known());
   if (!pair) return;

@@ -12,6 +12,7 @@
 #include "dissectors/protocol/mac_control.hpp"
 #include "dissectors/protocol/mrc.hpp"
 #include "dissectors/protocol/opcode.hpp"
+#include "dissectors/tracking/transport_packet.hpp"
 #include "dissectors/wireshark/analysis_tree.hpp"
 #include "dissectors/wireshark/fields.hpp"
 
@@ -202,6 +203,7 @@ void add_pdu(packet_info* pinfo, proto_tree* tree, tvbuff_t* frame, const Packet
   for (const Layer& layer : pdu.stack.layers())
     if (std::size_t{layer.offset} + layer.length <= bytes.size()) add_layer(inside, shown, layer);
   add_range(inside, Own::payload, shown, pdu.stack.payload);
+  if (pdu.stack.get<Rdmap>()) number(Own::payload_length, message_bytes(pdu.stack).length);
   add_range(inside, Own::pad, shown, pdu.stack.pad);
   add_crc(inside, shown, pdu.stack.mpa_crc, pdu.crc, {Own::crc, Own::crc_status, Own::crc_computed});
   add_findings(pinfo, inside, shown, pdu.stack);
@@ -238,6 +240,8 @@ void show(tvbuff_t* tvb, packet_info* pinfo, proto_item* item, const Session& se
     for (std::size_t i = 0; i < stack.layers().size(); ++i)
       if (options.lower_layers || !is_lower(stack, i)) add_layer(root, shown, stack.layers()[i]);
     add_range(root, Own::payload, shown, packet.pdus.empty() && !is_iwarp ? stack.payload : Range{});
+    if (tracking::TransportPacket transport; tracking::read_transport_packet(packet, transport))
+      proto_item_set_generated(proto_tree_add_uint(root, field_id(Own::payload_length), tvb, 0, 0, transport.payload));
     add_range(root, Own::pad, shown, stack.pad);
     const bool bad = packet.icrc.status == CrcCheck::Status::bad;
     add_crc(root, shown, stack.icrc, packet.icrc, {Own::icrc, Own::icrc_status, Own::icrc_computed},

@@ -16,6 +16,7 @@ pytestmark = needs_tshark
 BUILD = PLUGIN.parent.parent
 LOSS = SAMPLES / "rc-pingpong-loss.pcap.gz"
 RPING = SAMPLES / "rping.pcap"
+READ_LOSS = SAMPLES / "rc-read-loss.pcap.zst"
 
 
 def table(capture, *which):
@@ -68,6 +69,52 @@ def test_follow_contains_the_data_of_both_endpoints():
     sent = "".join(line for line in text.splitlines() if re.fullmatch(r"\t?[0-9a-f]+", line)).replace("\t", "")
     assert len(sent) // 2 == 2 * 409600  # each message once, without retransmissions
     assert set(sent) == {"7", "b"}
+
+
+@pytest.mark.parametrize("passes", [(), ("-2",)], ids=["one pass", "two passes"])
+def test_repeated_read_responses_are_marked(passes):
+    home = with_plugin()
+    names = ("frame.number", "ip.src", "infiniband.bth.destqp", "infiniband.bth.psn", "infiniband.bth.opcode",
+             "rdmawire.analysis.repeated_response", "rdmawire.analysis.flags", "rdmawire.icrc.status")
+    out = home.tshark("-n", *passes, "-r", home.place(READ_LOSS), "-Y", "infiniband.bth.opcode in {13..16}", "-T", "fields",
+                      *(part for name in names for part in ("-e", name))).stdout.decode()
+    expected, marked, flagged, seen = set(), set(), set(), set()
+    for number, source, qp, psn, _, repeated, flags, icrc in (line.split("\t") for line in out.splitlines()):
+        assert icrc in ("good", "1")  # Wireshark 4.0 prints the number
+        if (source, qp, psn) in seen:
+            expected.add(number)
+        seen.add((source, qp, psn))
+        marked |= {number} if repeated in ("1", "True") else set()
+        flagged |= {number} if flags else set()
+    assert len(expected) == 2629
+    assert marked == expected
+    assert marked <= flagged
+    text = home.tshark("-n", *passes, "-r", home.place(READ_LOSS), "-o", 'gui.column.format:"Info","%i"').stdout.decode()
+    assert sum("[RDMA Repeated Response]" in line for line in text.splitlines()) == len(marked)
+
+
+def test_follow_contains_each_read_response_once():
+    text = table(READ_LOSS, "follow,rdmawire,raw,1")
+    sent = "".join(line for line in text.splitlines() if re.fullmatch(r"\t?[0-9a-f]+", line)).replace("\t", "")
+    assert len(sent) // 2 == 50 * 16384
+
+
+@pytest.mark.parametrize("snap", [0, 70])
+def test_payload_lengths_add_up_to_the_messages(tmp_path, snap):
+    capture = LOSS
+    if snap:
+        capture = tmp_path / "short.pcap"
+        subprocess.run(["editcap", "-F", "nsecpcap", "-s", str(snap), LOSS, capture], check=True, stderr=subprocess.DEVNULL)
+    found = rows(capture, "ip.src", "infiniband.bth.psn", "rdmawire.payload.length")
+    lengths = {(source, psn): int(length) for source, psn, length in found if length not in ("", "0")}
+    assert sum(lengths.values()) == 2 * 409600
+
+
+def test_payload_lengths_of_iwarp_are_those_of_its_segments():
+    found = rows(SAMPLES / "siw-send.pcap.gz", "rdmawire.payload.length", "rdmawire.payload")
+    lengths = [int(length) for row, _ in found for length in row.split(",") if length]
+    payloads = [len(payload) // 2 for _, row in found for payload in row.split(",") if payload]
+    assert [length for length in lengths if length] == payloads and len(payloads) > 100
 
 
 @pytest.mark.parametrize("capture", [path for path in ALL if path.name.startswith("rc-")], ids=lambda path: path.name)
