@@ -566,7 +566,7 @@ def test_waived_failure_is_shown_as_waived(tmp_path):
     ]
     assert not list(suites.iter("failure")) and {suite.get("failures") for suite in suites} == {"0"}
     assert f"worse     {GAP}: pass → fail (waived)" in certify("compare", tmp_path / "old", tmp_path / "out").stdout
-    # The corrected device is no unexpected result.
+    # The result of the corrected device is expected.
     certify(*run, "--waivers", tmp_path / "waivers.json")
 
 

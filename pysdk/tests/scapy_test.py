@@ -138,7 +138,7 @@ def test_fields_of_the_samples_equal_scapy():
         if link != 1 or len(data) != wire_length:
             continue
         frame = parse(data)
-        # scapy does not know MRC, and has no MADs.
+        # scapy lacks MRC and MADs.
         if frame.findings or any(type(h).__name__ in ("MAD", "MRCBTH") for h in frame.layers):
             continue
         count += compare(frame, to_scapy(frame))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tshark_runs import SAMPLES, needs_tshark, with_plugin
 
-# Capture requires these capabilities. It must not run as root, for which Wireshark loads no personal plugins.
+# Capture requires these capabilities. Wireshark loads personal plugins only if it does not run as root.
 CAPABILITIES = "+net_raw,+net_admin"
 NAMESPACE = (["unshare", "--net"] if os.geteuid() == 0 else
              ["unshare", "--user", "--map-current-user", "--keep-caps", "--net"])

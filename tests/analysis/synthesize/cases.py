@@ -300,7 +300,7 @@ def make(cases, seed, only=None, interval=2 * SECOND):
             connections += _clean_case(pool, own, begin, name)
         else:
             connections += _phases_case(pool, own, begin, name, names)
-    # The last frame is much later, so that requests without a response are known to be unanswered.
+    # The last frame is much later, so that missing responses cannot be in flight.
     end = max(c.clock.now for c in connections) + 12 * SECOND
     c = pool.connection(random_module.Random(f"{seed}/end"), begin=end)
     c.name, c.clean = "clean", True
