@@ -3,7 +3,7 @@
 #   cmake -D PAGE=<page.html> -D STYLES=<files> -D LICENSES=<file or nothing> -D LIBRARIES=<files> -D SCRIPTS=<files>
 #         -D HEADER=<template.hpp> -D NAMESPACE=<of page_template()> -D OUT=<template.cpp> -P embed.cmake
 #
-# Replaces @name@ on a line of its own. fill_page() replaces {{name}} later.
+# Replaces @name@ in the page: @head@ is head.html. fill_page() replaces {{name}} later.
 
 cmake_minimum_required(VERSION 3.25)
 
@@ -47,6 +47,8 @@ function(base64_of_hex variable hex)
 endfunction()
 
 file(READ ${PAGE} page)
+file(READ ${CMAKE_CURRENT_LIST_DIR}/head.html head)
+set(logo "<svg viewBox=\"0 0 24 24\" aria-hidden=\"true\"><path d=\"M3 7h13M12 3l4 4-4 4M21 17H8M12 13l-4 4 4 4\"/></svg>")
 set(style "")
 foreach(file IN LISTS STYLES)
   file(READ ${file} text)
@@ -55,6 +57,7 @@ endforeach()
 set(licenses "")
 if(LICENSES)
   file(READ ${LICENSES} licenses)
+  set(licenses "<!--\n${licenses}\n-->\n")
 endif()
 add_scripts(library_script ${LIBRARIES})
 add_scripts(own_script ${SCRIPTS})
@@ -62,8 +65,10 @@ set(script "\n${library_script}\"use strict\";(() => {\n${own_script}})();\n")
 string(SHA256 hash "${script}")
 base64_of_hex(hash "${hash}")
 
+string(REPLACE "@head@\n" "${head}" page "${page}")
 string(REPLACE "@licenses@" "${licenses}" page "${page}")
 string(REPLACE "@hash@" "${hash}" page "${page}")
+string(REPLACE "@logo@" "${logo}" page "${page}")
 string(REPLACE "@style@" "${style}" page "${page}")
 string(REPLACE "@script@" "${script}" page "${page}")
 
