@@ -189,19 +189,7 @@ class Printer : TextPage {
   }
 
   void finding(const Json& f) {
-    const std::string severity = word(f.at("severity"));
-    const TextStyle ink = severity == "error"     ? TextStyle::bad
-                          : severity == "warning" ? TextStyle::notice
-                                                  : TextStyle::plain;
-    page_.line();
-    page_.put(ink, severity == "error" ? "✗" : severity == "warning" ? "!" : "·").put(" ");
-    const std::string flow = word(f.at("flow")), title = word(f.at("title"));
-    page_.put(TextStyle::strong, flow);
-    if (page_.column() + 3 + output::columns(title) > width_)
-      page_.line().put("  ");
-    else
-      page_.put("   ");
-    page_.put(ink, title).line();
+    finding_title(f);
     std::string frames;
     if (f.at("first_frame").is_number()) {
       const std::uint64_t first = number(f.at("first_frame")), last = number(f.at("last_frame"));

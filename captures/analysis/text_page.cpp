@@ -78,6 +78,22 @@ void TextPage::labeled(std::string_view label, std::string_view text, std::size_
   page_.line();
 }
 
+void TextPage::finding_title(const Json& finding) {
+  const std::string severity = word(finding.at("severity"));
+  const TextStyle ink = severity == "error"     ? TextStyle::bad
+                        : severity == "warning" ? TextStyle::notice
+                                                : TextStyle::plain;
+  page_.line();
+  page_.put(ink, severity == "error" ? "✗" : severity == "warning" ? "!" : "·").put(" ");
+  const std::string title = word(finding.at("title"));
+  page_.put(TextStyle::strong, word(finding.at("flow")));
+  if (page_.column() + 3 + output::columns(title) > width_)
+    page_.line().put("  ");
+  else
+    page_.put("   ");
+  page_.put(ink, title).line();
+}
+
 void TextPage::table(std::string_view title, std::vector<Column> columns, std::vector<std::vector<std::string>> rows,
                      std::size_t all_rows, std::string_view note) {
   if (rows.empty()) return;

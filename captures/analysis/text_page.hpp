@@ -45,6 +45,8 @@ class TextPage {
   /// Prints "  label          text". Continuation lines start at `column`.
   void labeled(std::string_view label, std::string_view text, std::size_t column = label_column,
                output::TextStyle ink = output::TextStyle::plain);
+  /// Prints the first line of a finding: severity ("error", "warning" or "info"), flow and title.
+  void finding_title(const Json& finding);
   /// Prints a table, or nothing if `rows` is empty. `all_rows`: total number of rows. `note`: a line after the table.
   void table(std::string_view title, std::vector<Column> columns, std::vector<std::vector<std::string>> rows,
              std::size_t all_rows, std::string_view note = {});

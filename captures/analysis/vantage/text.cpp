@@ -128,19 +128,7 @@ class Printer : analysis::TextPage {
   }
 
   void finding(const Json& f) {
-    const std::string severity = word(f.at("severity"));
-    const TextStyle ink = severity == "error"     ? TextStyle::bad
-                          : severity == "warning" ? TextStyle::notice
-                                                  : TextStyle::plain;
-    page_.line();
-    page_.put(ink, severity == "error" ? "✗" : severity == "warning" ? "!" : "·").put(" ");
-    const std::string flow_name = word(f.at("flow")), title = word(f.at("title"));
-    page_.put(TextStyle::strong, flow_name);
-    if (page_.column() + 3 + output::columns(title) > width_)
-      page_.line().put("  ");
-    else
-      page_.put("   ");
-    page_.put(ink, title).line();
+    finding_title(f);
     labeled("means", word(f.at("meaning")), 10);
     labeled_frames(f);
     std::string worst;
