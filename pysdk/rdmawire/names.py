@@ -5,15 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from rdmawire import _core
 from rdmawire._core import UsageError
 
 __all__ = ["did_you_mean", "list_of_faults", "list_of_names", "require_known"]
-
-#: Access rights of the agent's protocol (docs/reference/agent-protocol.md, register).
-ACCESS = (
-    "local_write", "remote_write", "remote_read", "remote_atomic", "mw_bind", "zero_based", "on_demand", "hugetlb",
-    "flush_global", "flush_persistent", "relaxed_ordering",
-)  # fmt: skip
 
 
 def list_of_names(names: str | Iterable[str]) -> list[str]:
@@ -25,7 +20,8 @@ def list_of_names(names: str | Iterable[str]) -> list[str]:
 
 def list_of_access(names: str | Iterable[str]) -> list[str]:
     """Return access rights as a list. Raises UsageError for unknown ones."""
-    return [require_known("access right", name, ACCESS) for name in list_of_names(names)]
+    known = _core._access_rights()
+    return [require_known("access right", name, known) for name in list_of_names(names)]
 
 
 def list_of_faults(faults: str | Iterable[str], known: Iterable[str]) -> list[str]:

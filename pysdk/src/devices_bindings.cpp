@@ -14,6 +14,7 @@
 #include "pysdk/src/values.hpp"
 #include "pysdk/src/wires_bindings.hpp"
 #include "replay/host/host.hpp"
+#include "replay/rpc/names.hpp"
 
 namespace rdmawire::python {
 namespace {
@@ -186,6 +187,11 @@ void bind_device(py::module_& module) {
         return all;
       },
       py::arg("family"));
+  module.def("_access_rights", [] {
+    py::list names;
+    for (const rpc::Name& right : rpc::names::access) names.append(py::str(std::string(right.name)));
+    return names;
+  });
 }
 
 /// Returns `given`, or a new domain if it is null.

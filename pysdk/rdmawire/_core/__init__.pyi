@@ -5282,6 +5282,9 @@ class _Wire:
     def name(self) -> str:
         ...
 
+def _access_rights() -> list[Any]:
+    ...
+
 def _add_case(rule: str, variant: str, role: str, needs: int, run_policy: str, problems: str, function: Any) -> str:
     ...
 
