@@ -302,7 +302,8 @@ bool is_flagged(const FrameFacts& facts) {
          });
 }
 
-/// The text of an event in the column Info. nullptr: none, or the built-in dissector shows it.
+/// The text of an event in the column Info. nullptr: none. The built-in dissector shows NAKs, CNPs, pause frames,
+/// connection management and Terminates.
 constexpr const char* info_text(tracking::EventKind kind) {
   switch (kind) {
     using enum tracking::EventKind;
@@ -329,16 +330,8 @@ constexpr const char* info_text(tracking::EventKind kind) {
     case rejected: return "RDMA Connection Rejected";
     case replaced: return "RDMA QP Reused";
     case path_change: return "RDMA Path Change";
-    case nak:
-    case rnr_nak:
-    case cnp:
-    case pause:
-    case opened:
-    case closed:
-    case tcp_reset:
-    case terminate: return nullptr;
+    default: return nullptr;
   }
-  return nullptr;
 }
 
 }  // namespace
