@@ -84,17 +84,29 @@ void Layout::find_hosts(const std::vector<Survey>& surveys) {
   }
 }
 
-void Layout::compare(const std::vector<Survey>& surveys, std::size_t i, std::size_t j) {
-  const Survey &one = surveys[i], &other = surveys[j];
+struct Layout::Shared {
+  std::uint64_t samples = 0;
+  std::map<std::array<std::uint64_t, 5>, std::vector<ClockPoint>> points;  ///< timestamps, by direction
+  std::map<std::array<std::uint64_t, 5>, FlowKey> directions;
+  /// Number of packets with a higher TTL at the first capture, minus the number with a lower TTL. Packets to the lower
+  /// address count negatively.
+  std::map<Ends, std::int64_t> higher_ttl;
+  // The order of the captures is not known yet, so the drift is that of the direction with the most packets.
+  double drift = 0;
+  std::int64_t drift_from = 0;
+
+  void estimate_drift(bool synchronized) {
+    const std::vector<ClockPoint>* most = nullptr;
+    for (const auto& [key, list] : points)
+      if (!most || list.size() > most->size()) most = &list;
+    drift = most && !synchronized ? drift_of(*most) : 0;
+    drift_from = most && !most->empty() ? most->front().first : 0;
+  }
+};
+
+Layout::Shared Layout::shared_of(const Survey& one, const Survey& other) {
   const std::uint64_t mask = Samples::mask(std::max(one.samples.level(), other.samples.level()));
-  struct Ttl {
-    /// Number of packets with a higher TTL at the first capture, minus the number with a lower TTL.
-    std::int64_t lower_first = 0;
-  };
-  std::map<Ends, Ttl> ttl;
-  std::map<std::array<std::uint64_t, 5>, std::vector<ClockPoint>> points;
-  std::map<std::array<std::uint64_t, 5>, FlowKey> keys;
-  std::uint64_t shared = 0;
+  Shared shared;
   const auto &a = one.samples.all(), &b = other.samples.all();
   for (std::size_t p = 0, q = 0; p < a.size() && q < b.size();) {
     if (a[p].identity < b[q].identity) {
@@ -103,104 +115,102 @@ void Layout::compare(const std::vector<Survey>& surveys, std::size_t i, std::siz
       ++q;
     } else {
       if ((a[p].identity & mask) == 0) {
-        ++shared;
+        ++shared.samples;
         if (!a[p].repeated && !b[q].repeated) {
           const FlowKey& direction = one.directions.rows()[a[p].direction].first;
-          points[ordered(direction)].push_back({a[p].time, b[q].time, ClockPoint::Bound::unknown});
-          keys[ordered(direction)] = direction;
+          shared.points[ordered(direction)].push_back({a[p].time, b[q].time, ClockPoint::Bound::unknown});
+          shared.directions[ordered(direction)] = direction;
           const int more = (a[p].ttl > b[q].ttl) - (a[p].ttl < b[q].ttl);
-          ttl[ends_of(direction)].lower_first += direction.from < direction.to ? more : -more;
+          shared.higher_ttl[ends_of(direction)] += direction.from < direction.to ? more : -more;
         }
       }
       ++p;
       ++q;
     }
   }
-  if (shared == 0) return;
-  const std::int64_t resolution = fine_[i] && fine_[j] ? 1 : 1000;
+  return shared;
+}
 
-  // The order of the captures is not known yet, so estimate the drift from the direction with the most packets.
-  const std::vector<ClockPoint>* most = nullptr;
-  for (const auto& [key, list] : points)
-    if (!most || list.size() > most->size()) most = &list;
-  const double drift = most && !options_.synchronized ? drift_of(*most) : 0;
-  const std::int64_t at = most && !most->empty() ? most->front().first : 0;
+Layout::Order Layout::evident_order(const Shared& shared, const Ends& ends, std::size_t i, std::size_t j) const {
+  if (const std::int64_t more = shared.higher_ttl.at(ends); more != 0) return {more > 0 ? 1 : -1, OrderBy::ttl};
+  const auto& [lower, higher] = ends;
+  const auto there = shared.points.find(ordered({lower, higher, 0})),
+             back = shared.points.find(ordered({higher, lower, 0}));
+  if (there != shared.points.end() && back != shared.points.end()) {
+    // The clock offset cancels out. The result is the round-trip time between the captures. It is positive if the first
+    // capture is closer to the lower address.
+    const std::int64_t round_trip = median(differences(there->second, shared.drift, shared.drift_from)) -
+                                    median(differences(back->second, shared.drift, shared.drift_from));
+    const std::int64_t least = 2 * resolution(i, j);
+    if (round_trip > least || round_trip < -least) return {round_trip > 0 ? 1 : -1, OrderBy::times};
+  }
+  const auto at_host = [&](std::size_t capture, const PortAddress& address) { return host_[capture] == address; };
+  const int nearer = (at_host(i, lower) || at_host(j, higher)) - (at_host(i, higher) || at_host(j, lower));
+  return nearer != 0 ? Order{nearer, OrderBy::end_point} : Order{};
+}
+
+// `--order` gives the order of the captures along the path, but not which endpoint is at its start. The evidence
+// decides that. Without evidence, the direction with more packets is assumed to follow the specified order.
+void Layout::apply_given_order(std::map<Ends, Order>& orders, std::size_t i, std::size_t j) const {
+  const auto place = [&](std::size_t capture) {
+    return std::find(options_.order.begin(), options_.order.end(), capture) - options_.order.begin();
+  };
+  const auto packets = [&](const PortAddress& from, const PortAddress& to) {
+    const auto found = seen_[i].find(ordered({from, to, 0}));
+    return found == seen_[i].end() ? 0 : found->second;
+  };
+  for (auto& [ends, order] : orders) {
+    if (order.nearer == 0) {
+      const bool from_lower = packets(ends.first, ends.second) >= packets(ends.second, ends.first);
+      order.nearer = (place(i) < place(j)) == from_lower ? 1 : -1;
+    }
+    order.by = OrderBy::given;
+  }
+}
+
+void Layout::order_by_clocks(std::map<Ends, Order>& orders, const Shared& shared, const PairOfPoints& pair) const {
+  const std::int64_t least = resolution(pair.first, pair.second);
+  for (auto& [ends, order] : orders) {
+    if (order.nearer != 0) continue;
+    for (const bool from_lower : {true, false}) {
+      const FlowKey direction{from_lower ? ends.first : ends.second, from_lower ? ends.second : ends.first, 0};
+      const auto found = shared.points.find(ordered(direction));
+      if (found == shared.points.end()) continue;
+      const std::int64_t middle = median(differences(found->second, pair.clock.drift, pair.clock.at));
+      int seen_first = 0;  // 1: the first capture saw the packets first
+      if (options_.synchronized)
+        seen_first = (middle > least) - (middle < -least);
+      else if (pair.clock.low && pair.clock.high)
+        seen_first = (middle > *pair.clock.high) - (middle < *pair.clock.low);
+      if (seen_first != 0) order = {from_lower ? seen_first : -seen_first, OrderBy::clocks};
+    }
+  }
+}
+
+void Layout::compare(const std::vector<Survey>& surveys, std::size_t i, std::size_t j) {
+  Shared shared = shared_of(surveys[i], surveys[j]);
+  if (shared.samples == 0) return;
+  shared.estimate_drift(options_.synchronized);
 
   std::map<Ends, Order> orders;
-  for (const auto& [key, direction] : keys) {
-    const Ends ends = ends_of(direction);
-    if (orders.contains(ends)) continue;
-    Order& order = orders[ends];
-    if (const std::int64_t more = ttl[ends].lower_first; more != 0) {
-      order = {more > 0 ? 1 : -1, OrderBy::ttl};
-      continue;
-    }
-    const FlowKey up{ends.first, ends.second, 0}, down{ends.second, ends.first, 0};
-    const auto there = points.find(ordered(up)), back = points.find(ordered(down));
-    if (there != points.end() && back != points.end()) {
-      // The clock offset cancels out. The result is the round-trip time between the captures. It is positive if the
-      // first capture is closer to the lower address.
-      const std::int64_t round_trip =
-          median(differences(there->second, drift, at)) - median(differences(back->second, drift, at));
-      if (round_trip > 2 * resolution || round_trip < -2 * resolution) {
-        order = {round_trip > 0 ? 1 : -1, OrderBy::times};
-        continue;
-      }
-    }
-    const auto& [lower, higher] = ends;
-    const auto at_host = [&](std::size_t capture, const PortAddress& address) { return host_[capture] == address; };
-    const int nearer = (at_host(i, lower) || at_host(j, higher)) - (at_host(i, higher) || at_host(j, lower));
-    if (nearer != 0) order = {nearer, OrderBy::end_point};
-  }
-
-  // `--order` gives the order of the captures along the path, but not which endpoint is at its start. The evidence
-  // above decides that. Without evidence, the direction with more packets is assumed to follow the specified order.
-  if (!options_.order.empty()) {
-    const auto place = [&](std::size_t capture) {
-      return std::find(options_.order.begin(), options_.order.end(), capture) - options_.order.begin();
-    };
-    for (auto& [ends, order] : orders) {
-      if (order.nearer == 0) {
-        const auto packets = [&](const PortAddress& from, const PortAddress& to) {
-          const auto found = seen_[i].find(ordered({from, to, 0}));
-          return found == seen_[i].end() ? 0 : found->second;
-        };
-        const bool from_lower = packets(ends.first, ends.second) >= packets(ends.second, ends.first);
-        order.nearer = (place(i) < place(j)) == from_lower ? 1 : -1;
-      }
-      order.by = OrderBy::given;
-    }
-  }
+  for (const auto& [key, direction] : shared.directions)
+    if (const Ends ends = ends_of(direction); !orders.contains(ends)) orders[ends] = evident_order(shared, ends, i, j);
+  if (!options_.order.empty()) apply_given_order(orders, i, j);
 
   std::vector<ClockPoint> all;
-  for (auto& [key, list] : points) {
-    const FlowKey& direction = keys[key];
+  for (auto& [key, list] : shared.points) {
+    const FlowKey& direction = shared.directions[key];
     const int nearer = orders[ends_of(direction)].nearer * (direction.from < direction.to ? 1 : -1);
     for (ClockPoint& p : list) {
       p.bound = static_cast<ClockPoint::Bound>(nearer);
       all.push_back(p);
     }
   }
-  PairOfPoints pair{i, j, shared, estimate(all, resolution)};
-
-  for (auto& [ends, order] : orders) {
-    if (order.nearer != 0) continue;
-    for (const bool from_lower : {true, false}) {
-      const FlowKey direction{from_lower ? ends.first : ends.second, from_lower ? ends.second : ends.first, 0};
-      const auto found = points.find(ordered(direction));
-      if (found == points.end()) continue;
-      const std::int64_t middle = median(differences(found->second, pair.clock.drift, pair.clock.at));
-      int seen_first = 0;  // 1: the first capture saw the packets first
-      if (options_.synchronized)
-        seen_first = (middle > resolution) - (middle < -resolution);
-      else if (pair.clock.low && pair.clock.high)
-        seen_first = (middle > *pair.clock.high) - (middle < *pair.clock.low);
-      if (seen_first != 0) order = {from_lower ? seen_first : -seen_first, OrderBy::clocks};
-    }
-  }
+  PairOfPoints pair{i, j, shared.samples, estimate(all, resolution(i, j))};
+  order_by_clocks(orders, shared, pair);
   pairs_.push_back(std::move(pair));
   orders_.push_back(std::move(orders));
-  points_.push_back(std::move(points));
+  points_.push_back(std::move(shared.points));
 }
 
 void Layout::align(const std::vector<Survey>& surveys) {

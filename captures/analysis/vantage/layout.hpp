@@ -93,8 +93,18 @@ class Layout {
     OrderBy by = OrderBy::file_order;
   };
   using Ends = std::pair<PortAddress, PortAddress>;  ///< the lower address first
+  struct Shared;                                     ///< the samples that two captures share
   void find_hosts(const std::vector<Survey>& surveys);
   void compare(const std::vector<Survey>& surveys, std::size_t i, std::size_t j);
+  [[nodiscard]] static Shared shared_of(const Survey& one, const Survey& other);
+  /// The order of captures i and j on the path between `ends`, by TTL, round-trip time or common address.
+  [[nodiscard]] Order evident_order(const Shared& shared, const Ends& ends, std::size_t i, std::size_t j) const;
+  /// Applies the order that the user specified.
+  void apply_given_order(std::map<Ends, Order>& orders, std::size_t i, std::size_t j) const;
+  /// Determines unknown orders by the timestamps.
+  void order_by_clocks(std::map<Ends, Order>& orders, const Shared& shared, const PairOfPoints& pair) const;
+  /// Resolution of the timestamps of two captures, nanoseconds.
+  [[nodiscard]] std::int64_t resolution(std::size_t i, std::size_t j) const { return fine_[i] && fine_[j] ? 1 : 1000; }
   void align(const std::vector<Survey>& surveys);
   void lay_out(const std::vector<Survey>& surveys);
   [[nodiscard]] Order order_of(const Ends& ends, std::size_t i, std::size_t j) const;
