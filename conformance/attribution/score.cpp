@@ -249,6 +249,135 @@ Label without_place(Label label) {
   return label;
 }
 
+/// Compares the statements about one scenario with the truth.
+class Scoring {
+ public:
+  Scoring(const Scenario& scenario, const Traffic& traffic) : scenario_(scenario), traffic_(traffic), truth_(traffic) {
+    score_.scenarios = 1;
+    score_.packets = traffic.frames.size();
+  }
+
+  void violations(const conformance::Evaluator& evaluator) {
+    for (const conformance::Violation& v : evaluator.violations()) {
+      if (v.count == 0) continue;
+      ++score_.violations[std::string(v.of().alias) + " " + std::string(v.of().id)];
+      score_.examples.push_back({std::string(v.of().id), std::string(v.of().alias), v.statement.expected,
+                                 v.statement.actual, scenario_.text(), v.place.frame});
+    }
+  }
+
+  /// `requester`: number of the device at the endpoint of the event.
+  void event(const Event& event, unsigned requester) {
+    if (event.kind == EventKind::retransmission)
+      recovery(event, *claim_of_recovery(event));
+    else if (const auto claim = claim_of(event))
+      packets(event, *claim, requester);
+  }
+
+  /// Counts the incidents, and those that the events report. Called after all events.
+  Score finish() {
+    for (const auto& [i, label] : incidents()) {
+      LabelScore& s = score_.by_label[static_cast<std::size_t>(label)];
+      ++s.incidents;
+      const auto found = claimed_.find(i);
+      s.found += found != claimed_.end() && found->second == label;
+    }
+    std::map<std::size_t, std::set<Label>> claims_of_recovery;  // by its first transmission
+    for (const auto& [i, claim] : claimed_recoveries_) claims_of_recovery[truth_.start_of_recovery(i)].insert(claim);
+    for (std::size_t i = 0; i < traffic_.transmissions.size(); ++i) {
+      const Transmission& t = traffic_.transmissions[i];
+      if (t.trigger == Trigger::none || t.captured < 0) continue;
+      const Label real = without_place(truth_.root_of_recovery(i).first);
+      LabelScore& s = score_.recoveries[static_cast<std::size_t>(real)];
+      ++s.incidents;
+      const auto found = claims_of_recovery.find(i);
+      s.found += found != claims_of_recovery.end() && found->second.contains(real);
+    }
+    return std::move(score_);
+  }
+
+ private:
+  void recovery(const Event& event, Label claim) {
+    LabelScore& s = score_.recoveries[static_cast<std::size_t>(claim)];
+    if (event.certainty == tracking::Certainty::possible && claim != Label::none) {
+      ++s.possible;
+      return;
+    }
+    const std::size_t at = traffic_.frames[event.frame - 1].transmission;
+    claimed_recoveries_[at] = claim;
+    const Label real = without_place(truth_.root_of_recovery(at).first);
+    ++s.claims;
+    s.right += real == claim || claim == Label::none;  // an unknown cause is no wrong one
+    ++score_.recovery_confusion[static_cast<std::size_t>(real)][static_cast<std::size_t>(claim)];
+    if (real != claim && claim != Label::none && score_.wrong.size() < 100)
+      score_.wrong.push_back(fmt::format("retransmission frame {} psn {}: claim {}, truth {}; {}", event.frame,
+                                         event.psn, to_string(claim), to_string(real), scenario_.text()));
+  }
+
+  void packets(const Event& event, Label claim, unsigned requester) {
+    LabelScore& s = score_.by_label[static_cast<std::size_t>(claim)];
+    if (event.certainty == tracking::Certainty::possible) {
+      ++s.possible;
+      return;
+    }
+    ++s.claims;
+    bool right = false;
+    Label real = Label::none;
+    const auto test = [&](std::size_t i) {
+      const Transmission& t = traffic_.transmissions[i];
+      if (Truth::has(t, claim)) {
+        right = true;
+        claimed_[i] = claim;
+      } else if (real == Label::none) {
+        real = Truth::label_of(t);
+      }
+    };
+    const bool by_frame = event.kind == EventKind::duplicate || event.kind == EventKind::crc_bad ||
+                          (event.kind == EventKind::out_of_order && event.cause == Cause::none);
+    if (by_frame) {
+      test(traffic_.frames[event.frame - 1].transmission);
+    } else {
+      for (std::uint64_t i = 0; i < std::max<std::uint64_t>(event.packets, 1) && i < 4096; ++i) {
+        const Psn psn = Psn(event.psn) + static_cast<std::int64_t>(i);
+        for (const std::size_t t : truth_.transmissions_of(requester, false, psn)) test(t);
+        for (const std::size_t t : truth_.transmissions_of(1 - requester, true, psn)) test(t);
+      }
+    }
+    s.right += right;
+    ++score_.confusion[static_cast<std::size_t>(right ? claim : real)][static_cast<std::size_t>(claim)];
+    if (!right && score_.wrong.size() < 100)
+      score_.wrong.push_back(fmt::format("{} frame {} psn {} packets {}: claim {}, truth {}; {}", to_string(event.kind),
+                                         event.frame, event.psn, event.packets, to_string(claim), to_string(real),
+                                         scenario_.text()));
+  }
+
+  /// Returns the packets that caused a NAK, and all damaged and duplicated packets in the capture.
+  [[nodiscard]] std::map<std::size_t, Label> incidents() const {
+    std::map<std::size_t, Label> all;
+    for (const Transmission& t : traffic_.transmissions) {
+      if (!t.transport || !t.response || t.captured < 0) continue;
+      if (t.op().operation != Operation::acknowledge || !Syndrome(t.syndrome).is_nak(nak_code::psn_sequence_error))
+        continue;
+      const auto [label, packet_index] = truth_.root_of_nak(1 - t.sender, t.psn, t.decided);
+      if (label != Label::none && label != Label::behind) all[packet_index] = label;
+    }
+    for (std::size_t i = 0; i < traffic_.transmissions.size(); ++i) {
+      const Transmission& t = traffic_.transmissions[i];
+      if (t.transport && t.passed_damaged) all[i] = Label::corrupted;
+      if (t.transport && (t.copied || (t.duplicated && !t.duplicated_after)) && t.captured >= 0 && !t.hidden)
+        all.try_emplace(i, Label::duplicated);
+    }
+    return all;
+  }
+
+  const Scenario& scenario_;
+  const Traffic& traffic_;
+  Truth truth_;
+  Score score_;
+  std::map<std::size_t, Label> claimed_;  // by transmission
+  std::map<std::size_t, Label> claimed_recoveries_;
+};
+
 std::string percent(double value) { return fmt::format("{:6.2f} %", value * 100); }
 
 }  // namespace
@@ -314,10 +443,6 @@ Scenario draw_scenario(std::uint64_t seed, unsigned most_impairments) {
 
 Score evaluate(const Scenario& scenario) {
   const Traffic traffic = simulate(scenario);
-  Score score;
-  score.scenarios = 1;
-  score.packets = traffic.frames.size();
-
   conformance::Monitors monitors;
   Collector collector(monitors);
   tracking::TrackerOptions options;
@@ -336,108 +461,10 @@ Score evaluate(const Scenario& scenario) {
   }
   tracker.finish();
 
-  for (const conformance::Violation& v : monitors.evaluator().violations()) {
-    if (v.count == 0) continue;
-    ++score.violations[std::string(v.of().alias) + " " + std::string(v.of().id)];
-    score.examples.push_back({std::string(v.of().id), std::string(v.of().alias), v.statement.expected,
-                              v.statement.actual, scenario.text(), v.place.frame});
-  }
-
-  const Truth truth(traffic);
-  std::map<std::size_t, Label> claimed;  // by transmission
-  std::map<std::size_t, Label> claimed_recoveries;
-  for (std::size_t number = 0; number < collector.events.size(); ++number) {
-    const Event& event = collector.events[number];
-    if (event.kind == EventKind::retransmission) {
-      const Label claim = *claim_of_recovery(event);
-      if (event.certainty == tracking::Certainty::possible && claim != Label::none) {
-        ++score.recoveries[static_cast<std::size_t>(claim)].possible;
-        continue;
-      }
-      const std::size_t at = traffic.frames[event.frame - 1].transmission;
-      claimed_recoveries[at] = claim;
-      const Label real = without_place(truth.root_of_recovery(at).first);
-      LabelScore& s = score.recoveries[static_cast<std::size_t>(claim)];
-      ++s.claims;
-      s.right += real == claim || claim == Label::none;  // an unknown cause is no wrong one
-      ++score.recovery_confusion[static_cast<std::size_t>(real)][static_cast<std::size_t>(claim)];
-      if (real != claim && claim != Label::none && score.wrong.size() < 100)
-        score.wrong.push_back(fmt::format("retransmission frame {} psn {}: claim {}, truth {}; {}", event.frame,
-                                          event.psn, to_string(claim), to_string(real), scenario.text()));
-      continue;
-    }
-    const auto claim = claim_of(event);
-    if (!claim) continue;
-    if (event.certainty == tracking::Certainty::possible) {
-      ++score.by_label[static_cast<std::size_t>(*claim)].possible;
-      continue;
-    }
-    LabelScore& s = score.by_label[static_cast<std::size_t>(*claim)];
-    ++s.claims;
-    bool right = false;
-    Label real = Label::none;
-    const auto test = [&](std::size_t i) {
-      const Transmission& t = traffic.transmissions[i];
-      if (Truth::has(t, *claim)) {
-        right = true;
-        claimed[i] = *claim;
-      } else if (real == Label::none) {
-        real = Truth::label_of(t);
-      }
-    };
-    const bool by_frame = event.kind == EventKind::duplicate || event.kind == EventKind::crc_bad ||
-                          (event.kind == EventKind::out_of_order && event.cause == Cause::none);
-    if (by_frame) {
-      test(traffic.frames[event.frame - 1].transmission);
-    } else {
-      const unsigned requester = collector.requesters[number];
-      for (std::uint64_t i = 0; i < std::max<std::uint64_t>(event.packets, 1) && i < 4096; ++i) {
-        const Psn psn = Psn(event.psn) + static_cast<std::int64_t>(i);
-        for (const std::size_t t : truth.transmissions_of(requester, false, psn)) test(t);
-        for (const std::size_t t : truth.transmissions_of(1 - requester, true, psn)) test(t);
-      }
-    }
-    s.right += right;
-    ++score.confusion[static_cast<std::size_t>(right ? *claim : real)][static_cast<std::size_t>(*claim)];
-    if (!right && score.wrong.size() < 100)
-      score.wrong.push_back(fmt::format("{} frame {} psn {} packets {}: claim {}, truth {}; {}", to_string(event.kind),
-                                        event.frame, event.psn, event.packets, to_string(*claim), to_string(real),
-                                        scenario.text()));
-  }
-
-  // Incidents: packets that caused a NAK, and all damaged and duplicated packets in the capture.
-  std::map<std::size_t, Label> incidents;
-  for (const Transmission& t : traffic.transmissions) {
-    if (!t.transport || !t.response || t.captured < 0) continue;
-    if (t.op().operation != Operation::acknowledge || !Syndrome(t.syndrome).is_nak(nak_code::psn_sequence_error))
-      continue;
-    const auto [label, packet_index] = truth.root_of_nak(1 - t.sender, t.psn, t.decided);
-    if (label != Label::none && label != Label::behind) incidents[packet_index] = label;
-  }
-  for (std::size_t i = 0; i < traffic.transmissions.size(); ++i) {
-    const Transmission& t = traffic.transmissions[i];
-    if (t.transport && t.passed_damaged) incidents[i] = Label::corrupted;
-    if (t.transport && (t.copied || (t.duplicated && !t.duplicated_after)) && t.captured >= 0 && !t.hidden)
-      incidents.try_emplace(i, Label::duplicated);
-  }
-  for (const auto& [i, label] : incidents) {
-    LabelScore& s = score.by_label[static_cast<std::size_t>(label)];
-    ++s.incidents;
-    const auto found = claimed.find(i);
-    s.found += found != claimed.end() && found->second == label;
-  }
-  std::map<std::size_t, std::set<Label>> claims_of_recovery;  // by its first transmission
-  for (const auto& [i, claim] : claimed_recoveries) claims_of_recovery[truth.start_of_recovery(i)].insert(claim);
-  for (std::size_t i = 0; i < traffic.transmissions.size(); ++i) {
-    const Transmission& t = traffic.transmissions[i];
-    if (t.trigger == Trigger::none || t.captured < 0) continue;
-    const Label real = without_place(truth.root_of_recovery(i).first);
-    LabelScore& s = score.recoveries[static_cast<std::size_t>(real)];
-    ++s.incidents;
-    const auto found = claims_of_recovery.find(i);
-    s.found += found != claims_of_recovery.end() && found->second.contains(real);
-  }
-  return score;
+  Scoring scoring(scenario, traffic);
+  scoring.violations(monitors.evaluator());
+  for (std::size_t i = 0; i < collector.events.size(); ++i) scoring.event(collector.events[i], collector.requesters[i]);
+  return scoring.finish();
 }
 
 void Score::add(const Score& other) {
