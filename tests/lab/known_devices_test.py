@@ -37,7 +37,7 @@ ADDED = ["RSP-061", "RSP-062", "RSP-063", "RSP-064"]
 BROKEN = ["QPS-010"]
 
 
-def certify(*arguments, timeout=900):
+def certify(*arguments, timeout=7200):
     return subprocess.run([RDMAWIRE, "certify", "--device", "lab:rxe", *arguments],
                           capture_output=True, text=True, timeout=timeout)  # fmt: skip
 

@@ -12,10 +12,12 @@ import threading
 import time
 from pathlib import Path
 
+import lab_guests
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILT = Path(os.environ.get("RDMAWIRE_PYTHON", ROOT / "build" / "dev" / "python"))
+WAIT = 120  # seconds until something that must happen counts as missing
 LAB = os.environ.get("RDMAWIRE_FULL") == "1" or os.environ.get("RDMAWIRE_LAB") == "1"
 
 pytestmark = [
@@ -30,46 +32,33 @@ if LAB and (BUILT / "rdmawire").exists():
     from rdmawire.iwarp import a_refusal, pattern_bytes, read_request, send, send_nowhere, write
 
 
-def programs():
-    """Process IDs of the virtual machines started by this process."""
-    found = []
-    for process in Path("/proc").iterdir():
-        try:
-            fields = (process / "stat").read_text().rsplit(")", 1)[1].split()
-            if int(fields[1]) == os.getpid() and b"qemu" in (process / "cmdline").read_bytes():
-                found.append(int(process.name))
-        except (OSError, ValueError, IndexError):
-            continue
-    return found
-
-
 @pytest.fixture(scope="module")
 def rxe():
     with rdmawire.lab("rxe") as device:
         yield device
-    assert not programs()
+    assert not lab_guests.processes()
 
 
 def test_wrong_key_is_rejected_without_write(rxe):
     with rxe.rc_qp(access="remote_write") as qp:
         qp.wire.send(qp.frame() / RETH(va=qp.mr.addr, rkey=qp.mr.rkey ^ 1, length=4) / b"evil")
-        assert qp.wire.receive(timeout=5)[AETH].syndrome == Syndrome.NAK_REMOTE_ACCESS_ERROR
+        assert qp.wire.receive(timeout=WAIT)[AETH].syndrome == Syndrome.NAK_REMOTE_ACCESS_ERROR
         assert qp.mr.read(4) == bytes(4)
 
 
 def test_requests_in_both_directions(rxe):
     with rxe.rc_qp(receives=2) as qp:
         qp.wire.send(qp.frame() / b"to the device")
-        assert qp.wire.receive(timeout=5)[AETH].syndrome_kind == 0
-        completion = qp.cq.wait(timeout=5)
+        assert qp.wire.receive(timeout=WAIT)[AETH].syndrome_kind == 0
+        completion = qp.cq.wait(timeout=WAIT)
         assert (completion.opcode, completion.byte_len) == ("recv", 13)
         assert qp.inbox.read(13) == b"to the device"
         qp.mr.write(b"from the device")
         qp.post_send("send", length=15, wr_id=3)
-        frame = qp.wire.receive(timeout=5)
+        frame = qp.wire.receive(timeout=WAIT)
         assert b"from the device" in bytes(frame)
         qp.wire.send(qp.frame(Opcode.RC_ACKNOWLEDGE, psn=qp.device_first_psn) / AETH(syndrome=0x1F, msn=1))
-        assert qp.cq.wait(timeout=5).wr_id == 3
+        assert qp.cq.wait(timeout=WAIT).wr_id == 3
     assert rxe.describe()["limits"]["max_qp"] > 0
     assert "rxe" in rxe.details and rxe.counters()
 
@@ -78,10 +67,10 @@ def test_other_services_and_addresses(rxe):
     for over in ("ipv6", "vlan"):
         with rxe.rc_qp(receives=1, over=over) as qp:
             qp.wire.send(qp.frame() / b"data")
-            assert qp.wire.receive(timeout=5)[AETH].syndrome_kind == 0
+            assert qp.wire.receive(timeout=WAIT)[AETH].syndrome_kind == 0
     with rxe.ud_qp(receives=1) as qp:
         qp.wire.send(qp.frame() / rdmawire.DETH(qkey=qp.qkey, src_qp=qp.tester_qpn) / b"datagram")
-        assert qp.cq.wait(timeout=5).src_qp == qp.tester_qpn
+        assert qp.cq.wait(timeout=WAIT).src_qp == qp.tester_qpn
 
 
 def test_builtin_and_python_cases_are_run(tmp_path):
@@ -93,18 +82,18 @@ def test_builtin_and_python_cases_are_run(tmp_path):
         bench >> qp.send_only(psn(+0))
         bench << ack(psn(+0)).msn(1)
 
-    before = programs()
+    before = lab_guests.processes()
     report = conformance.certify("lab:rxe", only=["rc.responder.psn.sequence-error"], seed=1, report=tmp_path)
     assert report[gap].verdict == "pass" and report.ok, report.text()
     assert report.json["device"] == "lab:rxe"
     assert len(list((tmp_path / "captures").iterdir())) == len(report) == 2
-    assert programs() == before
+    assert lab_guests.processes() == before
 
 
-def test_killed_device_is_reported_quickly():
-    before = programs()
+def test_killed_device_is_reported():
+    before = lab_guests.processes()
     with rdmawire.lab("rxe") as device, device.rc_qp() as qp:
-        (program,) = set(programs()) - set(before)
+        (program,) = set(lab_guests.processes()) - set(before)
         errors = []
 
         def wait():
@@ -116,14 +105,13 @@ def test_killed_device_is_reported_quickly():
         waits = threading.Thread(target=wait)
         waits.start()
         os.kill(program, signal.SIGKILL)
-        begin = time.monotonic()
+        end = time.monotonic() + WAIT
         with pytest.raises(rdmawire.DeviceError) as lost:
-            while time.monotonic() - begin < 30:
+            while time.monotonic() < end:
                 qp.mr.read(4)
         assert lost.value.kind == "lost"
-        waits.join(30)
+        waits.join(WAIT)
         assert errors and errors[0].kind == "lost"
-        assert time.monotonic() - begin < 30
         assert device.gone()
 
 
@@ -141,15 +129,15 @@ def test_siw_has_verbs(siw):
 def test_stream_to_siw(siw):
     with siw.stream(receives=2) as qp:
         qp.stream.send(qp.frame() / b"hello")
-        assert qp.cq.wait(timeout=5).byte_len == 5 and qp.inbox.read(5) == b"hello"
+        assert qp.cq.wait(timeout=WAIT).byte_len == 5 and qp.inbox.read(5) == b"hello"
         qp.stream >> write(qp.stag, qp.mr.addr, b"written") >> read_request(1, qp.stag, qp.mr.addr, size=7)
-        assert qp.stream.receive(timeout=5).payload == b"written"
+        assert qp.stream.receive(timeout=WAIT).payload == b"written"
         qp.mr.write(b"from siw")
         qp.post_send("send", length=8, wr_id=3)
-        assert qp.stream.receive(timeout=5).payload == b"from siw"
-        assert qp.cq.wait(timeout=5).wr_id == 3
+        assert qp.stream.receive(timeout=WAIT).payload == b"from siw"
+        assert qp.cq.wait(timeout=WAIT).wr_id == 3
         qp.stream.send(qp.frame() / DDPTagged(stag=qp.stag ^ 0x100, to=qp.mr.addr) / b"evil")
-        messages = list(qp.stream.sniff(timeout=5))
+        messages = list(qp.stream.sniff(timeout=WAIT))
         # siw's Terminates have a wrong bit order (docs/reference/known-deviations.md, TRM-001), so the layer is not checked.
         assert messages[0].opcode == RDMAPOpcode.TERMINATE and messages[-1].kind in ("fin", "reset")
         assert qp.mr.read(8) == b"from siw"
@@ -159,7 +147,7 @@ def test_siw_as_mpa_initiator(siw):
     with siw.stream(device_initiates=True, receives=1) as qp:
         assert qp.stream.setup[MPAFrame].key == "MPA ID Req Frame"
         qp.stream >> send(1, b"hello")
-        assert qp.cq.wait(timeout=5).byte_len == 5
+        assert qp.cq.wait(timeout=WAIT).byte_len == 5
 
 
 def test_siw_queue_pairs_share_domain_and_completion_queue(siw):
@@ -167,7 +155,7 @@ def test_siw_queue_pairs_share_domain_and_completion_queue(siw):
         pairs = [siw.stream(receives=1, domain=domain, cq=cq) for _ in range(2)]
         for number, qp in enumerate(pairs, 1):
             qp.stream >> send(1, bytes(number))
-        assert sorted(one.byte_len for one in cq.poll(2, timeout=5)) == [1, 2]
+        assert sorted(one.byte_len for one in cq.poll(2, timeout=WAIT)) == [1, 2]
 
 
 def test_python_case_on_open_siw_device(siw, tmp_path):
@@ -178,10 +166,10 @@ def test_python_case_on_open_siw_device(siw, tmp_path):
         qp.wait(a_refusal())
         qp.holds(0, bytes(16))
 
-    before = programs()
+    before = lab_guests.processes()
     report = conformance.certify(siw, only=later, seed=1, report=tmp_path)
     assert report[later].verdict == "pass", report.text()
-    assert programs() == before and not siw.closed
+    assert lab_guests.processes() == before and not siw.closed
     assert (tmp_path / "captures").is_dir()
 
 
@@ -212,19 +200,19 @@ def test_agent_of_external_guest(tmp_path):
             assert device.name.startswith("agent:") and device.family == "roce" and not device.virtual_time
             with device.rc_qp(receives=1, access="remote_write") as qp:
                 qp.wire.send(qp.frame() / b"hello")
-                assert qp.wire.receive(timeout=5)[AETH].syndrome_kind == 0
-                assert qp.cq.wait(timeout=5).byte_len == 5 and qp.inbox.read(5) == b"hello"
+                assert qp.wire.receive(timeout=WAIT)[AETH].syndrome_kind == 0
+                assert qp.cq.wait(timeout=WAIT).byte_len == 5 and qp.inbox.read(5) == b"hello"
                 qp.wire.send(qp.frame() / RETH(va=qp.mr.addr, rkey=qp.mr.rkey ^ 1, length=4) / b"evil")
-                assert qp.wire.receive(timeout=5)[AETH].syndrome == Syndrome.NAK_REMOTE_ACCESS_ERROR
+                assert qp.wire.receive(timeout=WAIT)[AETH].syndrome == Syndrome.NAK_REMOTE_ACCESS_ERROR
             report = conformance.certify(device, only="rc.responder.psn.sequence-error", seed=1)
             assert set(report.counts) == {"pass"}, report.text()  # known results of rxe apply only to labs
             booted.send_signal(signal.SIGINT)
-            booted.wait(60)
+            booted.wait(WAIT)
             with pytest.raises(rdmawire.DeviceError) as lost:
                 device.counters()
             assert lost.value.kind == "lost" and device.gone()
     finally:
         booted.send_signal(signal.SIGINT)
-        booted.wait(60)
+        booted.wait(WAIT)
         booted.stdout.close()
         shutil.rmtree(runtime, ignore_errors=True)

@@ -19,6 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 RDMAWIRE = switch_faults.RDMAWIRE
 FULL = os.environ.get("RDMAWIRE_FULL") == "1"
 LAB = FULL or os.environ.get("RDMAWIRE_LAB") == "1"
+HANG = 3600  # seconds
 
 sys.path.insert(0, str(ROOT / "tests" / "analysis"))
 
@@ -45,9 +46,9 @@ ALL = [
 ]  # fmt: skip
 
 
-def rdmawire(*arguments, timeout=120):
+def rdmawire(*arguments, timeout=HANG, environment=None):
     return subprocess.run([RDMAWIRE, *map(str, arguments)], capture_output=True, text=True, timeout=timeout,
-                          check=False)  # fmt: skip
+                          env=environment, check=False)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -70,14 +71,15 @@ def test_documentation_contains_scenario_list():
     (("rping", "--device", "mlx5", "-o", "x"), "rxe"),
 ])  # fmt: skip
 def test_usage_errors_are_reported_before_boot(arguments, expected):
-    done = rdmawire("lab", "record", *arguments, timeout=10)
+    # Without qemu, a boot ends with status 3.
+    done = rdmawire("lab", "record", *arguments, environment={"PATH": "/nowhere", "HOME": "/nowhere"})
     assert done.returncode == 2
     assert expected in done.stderr
 
 
 def test_missing_qemu_is_reported(tmp_path):
     done = subprocess.run([RDMAWIRE, "lab", "record", "rping", "-o", tmp_path / "x.pcapng"], capture_output=True,
-                          text=True, timeout=60, check=False, env={"PATH": "/nowhere", "HOME": str(tmp_path)})  # fmt: skip
+                          text=True, timeout=HANG, check=False, env={"PATH": "/nowhere", "HOME": str(tmp_path)})  # fmt: skip
     assert done.returncode == 3
     assert done.stderr.strip()
 
@@ -93,7 +95,7 @@ def recordings(tmp_path_factory):
     for _ in range(2):
         folder = tmp_path_factory.mktemp("recordings")
         done = rdmawire("lab", "record", "--json", "-o", folder, "--name", f"recordtest{os.getpid()}", *specs,
-                        timeout=3000)  # fmt: skip
+                        timeout=2 * HANG)  # fmt: skip
         # rping's client may fail when it ends, because its event thread reads a closed descriptor.
         if "rdma_get_cm_event: Bad file descriptor" not in done.stderr:
             break
@@ -240,7 +242,7 @@ def test_analyze_reports_exactly_the_injected_faults(recordings):
 @needs_lab
 def test_failed_program_is_reported_with_output(tmp_path):
     done = rdmawire("lab", "record", "rping", "--size", 100_000, "-o", tmp_path / "x.pcapng", "--name",
-                    f"recordfail{os.getpid()}", timeout=900)  # fmt: skip
+                    f"recordfail{os.getpid()}")  # fmt: skip
     assert done.returncode == 3
     assert re.search(r"rping-rxe-s100000: the server failed with status \d+: rping -s .*-S 100000\n", done.stderr)
     assert "Invalid size 100000" in done.stderr
@@ -249,12 +251,15 @@ def test_failed_program_is_reported_with_output(tmp_path):
 @needs_lab
 def test_endless_program_is_reported_and_recording_kept(tmp_path):
     file = tmp_path / "endless.pcapng"  # rxe treats 7 retries as unlimited
-    done = rdmawire("lab", "record", "write,fault=drop answers from a", "-o", file, "--timeout", 8, "--name",
-                    f"recordhang{os.getpid()}", timeout=900)  # fmt: skip
+    done = rdmawire("lab", "record", "write,fault=drop answers from a", "-o", file, "--timeout", 20, "--name",
+                    f"recordhang{os.getpid()}")  # fmt: skip
     assert done.returncode == 3
-    assert "write-rxe-faults: the client did not end within 8 s: ib_write_bw " in done.stderr
+    assert "write-rxe-faults: the client did not end within 20 s: ib_write_bw " in done.stderr
     assert f"the recorded part is in {file}" in done.stderr
     frames = [json.loads(line) for line in rdmawire("dissect", "--json", file).stdout.splitlines()]
     dropped = [frame for frame in frames if "dropped by rule 1" in frame.get("comments", [])]
     assert dropped and all(frame["layers"][-1]["protocol"] == "aeth" for frame in dropped)
-    assert len(frames) > 400, "all packets were retransmitted"
+    others = [frame for frame in frames if "dropped by rule 1" not in frame.get("comments", [])]
+    requests = Counter(layer["fields"]["psn"] for frame in others
+                       for layer in frame["layers"] if layer["protocol"] == "bth")  # fmt: skip
+    assert max(requests.values()) > 1, "retransmissions"
