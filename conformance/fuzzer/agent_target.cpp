@@ -1,5 +1,9 @@
 #include "conformance/fuzzer/agent_target.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "conformance/device/roce/names.hpp"
 #include "conformance/fuzzer/frames.hpp"
 
@@ -9,8 +13,13 @@ using nlohmann::json;
 namespace access = device::access;
 namespace names = device::names;
 
+namespace {
+constexpr auto agent_time = std::chrono::milliseconds(10'000);
+}
+
 tl::expected<void, conformance::TargetError> AgentTarget::open(std::unique_ptr<conformance::Target> first) {
   lost_.reset();
+  patience_ = most_patience;
   forget();
   device_.reset();
   if (!first) {
@@ -55,20 +64,56 @@ std::optional<std::string> AgentTarget::revive() {
 }
 
 std::optional<std::string> AgentTarget::begin() {
-  (void)completions();
+  const auto poll = send_poll();
   received_ = 0;
   posted_ = 0;
   // A key that the previous execution invalidated stays invalid.
   if (invalidates_) make_memory();
   if (!lost_) memory_->fill(lost_);
+  (void)response_of("poll", poll);
   return gone();
 }
 
+std::optional<std::uint64_t> AgentTarget::send_command(const char* command, const json& arguments) {
+  if (lost_) return std::nullopt;
+  auto number = device_->device().peer->send(command, arguments);
+  if (number) return *number;
+  lost_ = fmt::format("{}: {}", command, number.error().message);
+  return std::nullopt;
+}
+
+json AgentTarget::response_of(const char* command, std::optional<std::uint64_t> number) {
+  if (!number) return json::object();
+  peer::Peer& peer = *device_->device().peer;
+  auto response = peer.collect(*number, agent_time);
+  if (response) return std::move(*response);
+  if (response.error().kind == peer::PeerError::Kind::timeout) peer.forget(*number);
+  if (response.error().kind != peer::PeerError::Kind::refused && !lost_)
+    lost_ = fmt::format("{}: {}", command, response.error().message);
+  return json::object();
+}
+
+json AgentTarget::run_barrier(const char* command, const json& arguments) {
+  const auto begin = std::chrono::steady_clock::now();
+  json response = run_command(command, arguments);
+  const std::chrono::nanoseconds latency = std::chrono::steady_clock::now() - begin;
+  patience_ = std::clamp(std::max<std::int64_t>(2 * latency.count(), patience_ * 7 / 8), least_patience, most_patience);
+  wait_for_posted();
+  return response;
+}
+
+std::optional<std::uint64_t> AgentTarget::send_poll() {
+  return send_command("poll", {{"cq", cq_}, {"max", 64}, {"timeout_ms", 0}});
+}
+
 std::vector<device::Completion> AgentTarget::completions(std::size_t least, std::chrono::milliseconds within) {
-  std::vector<device::Completion> all;
   json arguments = {{"cq", cq_}, {"max", 64}, {"timeout_ms", least == 0 ? 0 : within.count()}};
   if (least > 0) arguments["min"] = std::min<std::size_t>(least, 64);
-  const json response = run_command("poll", arguments);
+  return completions_in(run_command("poll", arguments));
+}
+
+std::vector<device::Completion> AgentTarget::completions_in(const json& response) {
+  std::vector<device::Completion> all;
   if (!response.contains("completions")) return all;
   for (const json& one : response["completions"]) {
     device::Completion completion;

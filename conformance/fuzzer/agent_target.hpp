@@ -41,6 +41,26 @@ class AgentTarget : public Target {
   nlohmann::json run_command(const char* command, const nlohmann::json& arguments) {
     return memory_->run_command(command, arguments, lost_);
   }
+  /// Send a command without waiting for its response, and ignore errors of the command.
+  void post_command(const char* command, const nlohmann::json& arguments) {
+    memory_->post_command(command, arguments, lost_);
+  }
+  /// Wait for the responses to the posted commands.
+  void wait_for_posted() {
+    if (memory_) memory_->wait_for_posted(lost_);
+  }
+  /// Send a command without waiting. nullopt if the agent is lost.
+  std::optional<std::uint64_t> send_command(const char* command, const nlohmann::json& arguments);
+  /// Return the response to a sent command. Empty on errors.
+  nlohmann::json response_of(const char* command, std::optional<std::uint64_t> number);
+  /// Send a command and wait for its response and those of the posted commands. Adapts patience_ to the time.
+  nlohmann::json run_barrier(const char* command, const nlohmann::json& arguments);
+  /// Return whether the device runs on the processor of its agent, so that it processes all frames before the agent
+  /// sends a response.
+  [[nodiscard]] bool is_guest() const { return name_.starts_with("lab:"); }
+  /// Request the completions without waiting.
+  std::optional<std::uint64_t> send_poll();
+  static std::vector<device::Completion> completions_in(const nlohmann::json& response);
   /// Return completions. Waits for at least `least` of them for up to `within`.
   std::vector<device::Completion> completions(std::size_t least = 0, std::chrono::milliseconds within = {});
   /// Return a step of kind post as an agent request with a number. Empty if verbs have no such opcode.
@@ -54,6 +74,10 @@ class AgentTarget : public Target {
   std::uint32_t received_ = 0;  ///< receive requests of this execution
   std::uint64_t posted_ = 0;    ///< send requests of this execution
   bool invalidates_ = false;    ///< a step of this execution may have invalidated a key
+  /// Nanoseconds until a frame of the device counts as missing, if the rest of the outcome is as expected.
+  std::int64_t patience_ = most_patience;
+
+  static constexpr std::int64_t least_patience = 2'000'000, most_patience = 40'000'000;
 
  private:
   void make_memory();

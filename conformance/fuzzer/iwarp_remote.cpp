@@ -45,6 +45,7 @@ class IwarpRemoteTarget final : public AgentTarget {
   std::optional<std::string> start(std::uint64_t /*seed*/) override {
     if (!device_) return "no device";
     for (std::size_t at = 0; at < places_.size(); ++at) destroy(at);
+    wait_for_posted();
     tester_.clear();
     return begin();
   }
@@ -83,17 +84,14 @@ class IwarpRemoteTarget final : public AgentTarget {
         break;
       case StepKind::receive: {
         const json request = receive(step);  // counted even without a queue pair
-        if (place.qp != 0) run_command("post_recv", {{"qp", place.qp}, {"requests", json::array({request})}});
+        if (place.qp != 0) post_command("post_recv", {{"qp", place.qp}, {"requests", json::array({request})}});
         break;
       }
       case StepKind::post: post(at, step); break;
       case StepKind::destroy: destroy(at); break;
       default: break;
     }
-    receive_segments(at, expected, outcome);
-    query_states(expected, outcome);
-    outcome.completions = completions();
-    if (!lost_) memory_->look(made.memory(), lost_);
+    if (!observe_at_once(step, made, outcome)) observe(step, made, outcome);
     if (step.kind == StepKind::connect) watch(expected);
   }
 
@@ -106,6 +104,36 @@ class IwarpRemoteTarget final : public AgentTarget {
     bool ended = false;  ///< the application was notified
     bool markers = false;
   };
+
+  /// Observe the device as soon as it has processed the segments of the step. Returns false if the outcome differs from
+  /// the expected one: the device may need more time.
+  bool observe_at_once(const Step& step, IwarpReferenceModel& made, Outcome& outcome) {
+    const Outcome& expected = made.outcome();
+    const auto at = static_cast<std::size_t>(step.at);
+    run_barrier("ping", json::object());
+    receive_segments(at, expected, patience_, is_guest() ? 0 : iwarp_settle_time, outcome);
+    std::array<std::optional<std::uint64_t>, 2> states{};
+    for (std::size_t i = 0; i < places_.size(); ++i)
+      if (is_compared(i, expected)) states[i] = send_command("query_qp", {{"qp", places_[i].qp}});
+    const auto poll = send_poll();
+    memory_->request_checksums(lost_);
+    for (std::size_t i = 0; i < places_.size(); ++i)
+      if (states[i]) note_state(i, has_ended(i, response_of("query_qp", states[i])), expected, outcome);
+    outcome.completions = completions_in(response_of("poll", poll));
+    if (!lost_) memory_->look(made.memory(), lost_);
+    receive_segments(at, expected, 0, 0, outcome);
+    return !lost_ && !made.judge(step, outcome, memory(), tolerance());
+  }
+
+  /// Observe the device, with time for everything that is expected.
+  void observe(const Step& step, IwarpReferenceModel& made, Outcome& outcome) {
+    const Outcome& expected = made.outcome();
+    wait_for_posted();
+    receive_segments(static_cast<std::size_t>(step.at), expected, iwarp_answer_time, iwarp_settle_time, outcome);
+    query_states(expected, outcome);
+    for (const auto& one : completions()) outcome.completions.push_back(one);
+    if (!lost_) memory_->look(made.memory(), lost_);
+  }
 
   void forget() override {
     for (Place& place : places_) place = {};
@@ -120,8 +148,8 @@ class IwarpRemoteTarget final : public AgentTarget {
   void destroy(std::size_t at) {
     Place& place = places_[at];
     place.tcp.reset();
-    if (place.cm != 0) run_command("destroy", {{"object", place.cm}});
-    if (place.qp != 0) run_command("destroy", {{"object", place.qp}});
+    if (place.cm != 0) post_command("destroy", {{"object", place.cm}});
+    if (place.qp != 0) post_command("destroy", {{"object", place.qp}});
     place = {};
   }
 
@@ -149,14 +177,14 @@ class IwarpRemoteTarget final : public AgentTarget {
     place.qp =
         run_command("create_qp", {{"type", "rc"}, {"pd", pd_}, {"send_cq", cq_}, {"recv_cq", cq_}}).value("qp", 0U);
     conformance::DeviceUnderTest& device = device_->device();
-    run_command("modify_qp", {{"qp", place.qp},
-                              {"state", "init"},
-                              {"pkey_index", 0},
-                              {"port", device.device->port().number},
-                              {"access", names::names_of_bits(names::access, all_rights() & ~access::local_write)}});
+    post_command("modify_qp", {{"qp", place.qp},
+                               {"state", "init"},
+                               {"pkey_index", 0},
+                               {"port", device.device->port().number},
+                               {"access", names::names_of_bits(names::access, all_rights() & ~access::local_write)}});
     json requests = json::array();
     for (std::int64_t i = 0; i < step.count; ++i) requests.push_back(receive(step));
-    if (!requests.empty()) run_command("post_recv", {{"qp", place.qp}, {"requests", requests}});
+    if (!requests.empty()) post_command("post_recv", {{"qp", place.qp}, {"requests", requests}});
     place.markers = (step.flags & setup_flags::markers) != 0;
     replay::TcpHost& host = *device.tcp;
     depth_ = {step.depth, step.own_depth};
@@ -220,15 +248,16 @@ class IwarpRemoteTarget final : public AgentTarget {
     const Place& place = places_[at];
     const auto request = send_request(step);
     if (!request || place.qp == 0) return;
-    run_command("post_send", {{"qp", place.qp}, {"requests", json::array({*request})}});
+    post_command("post_send", {{"qp", place.qp}, {"requests", json::array({*request})}});
   }
 
-  /// Receive expected segments, and then wait briefly for others.
-  void receive_segments(std::size_t at, const Outcome& expected, Outcome& outcome) {
+  /// Receive missing expected segments within a time, and then wait briefly for others.
+  void receive_segments(std::size_t at, const Outcome& expected, std::int64_t within, std::int64_t settle,
+                        Outcome& outcome) {
     replay::TcpHost& host = *device_->device().tcp;
-    const bool ends = !expected.ends.empty();
-    std::size_t due = expected.frames.size();
-    const std::int64_t until = host.now() + iwarp_answer_time;
+    const bool ends = expected.ends.size() > outcome.ends.size();
+    std::size_t due = expected.frames.size() - std::min(expected.frames.size(), outcome.frames.size());
+    const std::int64_t until = host.now() + within;
     for (std::size_t which = 0; which < places_.size(); ++which) {
       Place& place = places_[which];
       while (place.tcp && !place.over) {
@@ -238,7 +267,7 @@ class IwarpRemoteTarget final : public AgentTarget {
           first_.reset();
         } else {
           const bool waits = which == at && (due > 0 || ends);
-          auto received = place.tcp->receive(waits ? until : host.now() + (which == at ? iwarp_settle_time : 0));
+          auto received = place.tcp->receive(waits ? until : host.now() + (which == at ? settle : 0));
           if (!received) break;
           arrival = std::move(*received);
         }
@@ -275,26 +304,35 @@ class IwarpRemoteTarget final : public AgentTarget {
            type == "connect_error" || type == "addr_error" || type == "route_error";
   }
 
-  /// Check whether a queue pair still operates. Other states are implementation-defined and may be reported late.
+  static bool is_end(QueuePairState state) { return state == QueuePairState::err || state == QueuePairState::sqe; }
+  /// Only whether a queue pair still operates is compared. Other states are implementation-defined and may be reported
+  /// late.
+  [[nodiscard]] bool is_compared(std::size_t at, const Outcome& expected) const {
+    return places_[at].qp != 0 && (expected.states[at] == QueuePairState::rts || is_end(expected.states[at]));
+  }
+  /// Return whether a queue pair no longer operates. `response`: to query_qp.
+  bool has_ended(std::size_t at, const json& response) {
+    const std::string state = response.value("state", "reset");
+    poll_events();
+    return state == "err" || state == "sqe" || state == "sqd" || places_[at].over || places_[at].ended;
+  }
+  void note_state(std::size_t at, bool ended, const Outcome& expected, Outcome& outcome) const {
+    if (lost_) return;
+    const QueuePairState state = expected.states[at];
+    outcome.states[at] = ended == is_end(state) ? state : ended ? QueuePairState::err : QueuePairState::rts;
+  }
+
   void query_states(const Outcome& expected, Outcome& outcome) {
     for (std::size_t at = 0; at < places_.size(); ++at) {
-      const Place& place = places_[at];
-      const QueuePairState state = expected.states[at];
-      const bool continues = state == QueuePairState::rts;
-      const bool has_ended = state == QueuePairState::err || state == QueuePairState::sqe;
-      if (place.qp == 0 || (!continues && !has_ended)) continue;
-      const auto ended = [&] {
-        const std::string response = run_command("query_qp", {{"qp", place.qp}}).value("state", "reset");
-        poll_events();
-        return response == "err" || response == "sqe" || response == "sqd" || place.over || place.ended;
-      };
+      if (!is_compared(at, expected)) continue;
+      const auto ended = [&] { return has_ended(at, run_command("query_qp", {{"qp", places_[at].qp}})); };
       bool over = ended();
       // A separate thread of the device processes the end of a stream.
-      for (int tries = 0; has_ended && !over && tries < 20 && !lost_; ++tries) {
+      for (int tries = 0; is_end(expected.states[at]) && !over && tries < 20 && !lost_; ++tries) {
         (void)device_->device().tcp->pass(device_->device().tcp->now() + 5'000'000);
         over = ended();
       }
-      if (!lost_) outcome.states[at] = over == has_ended ? state : over ? QueuePairState::err : QueuePairState::rts;
+      note_state(at, over, expected, outcome);
     }
   }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "conformance/device/roce/names.hpp"
 #include "conformance/fuzzer/fixture_memory.hpp"
@@ -64,25 +65,49 @@ json RemoteMemory::run_command(const char* command, const json& arguments, std::
   return json::object();
 }
 
+void RemoteMemory::post_command(const char* command, const json& arguments, std::optional<std::string>& lost) {
+  if (lost) return;
+  if (auto number = peer_->send(command, arguments))
+    posted_.push_back({command, *number});
+  else
+    lost = fmt::format("{}: {}", command, number.error().message);
+}
+
+void RemoteMemory::wait_for_posted(std::optional<std::string>& lost) {
+  for (const Posted& one : posted_) {
+    const auto response = peer_->collect(one.number, agent_time);
+    if (response || response.error().kind == peer::PeerError::Kind::refused) continue;
+    if (response.error().kind == peer::PeerError::Kind::timeout) peer_->forget(one.number);
+    if (!lost) lost = fmt::format("{}: {}", one.command, response.error().message);
+  }
+  posted_.clear();
+}
+
 void RemoteMemory::make(std::uint32_t pd, std::uint32_t other_pd, std::uint32_t all_rights, KnownObjects& objects,
                         std::optional<std::string>& lost) {
   static_assert(std::size(places) == regions);
   for (std::size_t i = 0; i < objects.memory.size(); ++i)
     objects.memory[i] = {static_cast<std::uint32_t>(0x5a5a5a00 + i), 0x1000};
+  known_.clear();
+  std::array<std::optional<std::uint64_t>, regions> numbers{};
   for (std::size_t i = 0; i < regions; ++i) {
     const Place& place = places[i];
     const std::uint32_t rights = place.rights != 0 ? place.rights : all_rights;
-    if (handles_[i] != 0) run_command("destroy", {{"object", handles_[i]}}, lost);
-    const json made = run_command("register",
-                                  {{"pd", place.elsewhere ? other_pd : pd},
-                                   {"length", place.range.bytes},
-                                   {"access", names::names_of_bits(names::access, rights)}},
-                                  lost);
+    if (handles_[i] != 0) post_command("destroy", {{"object", handles_[i]}}, lost);
+    if (auto number = peer_->send("register", {{"pd", place.elsewhere ? other_pd : pd},
+                                               {"length", place.range.bytes},
+                                               {"access", names::names_of_bits(names::access, rights)}}))
+      numbers[i] = *number;
+  }
+  for (std::size_t i = 0; i < regions; ++i) {
+    const Place& place = places[i];
+    const json made = (numbers[i] ? collect("register", *numbers[i], lost) : std::nullopt).value_or(json::object());
     handles_[i] = made.value("mr", 0U);
     if (place.key != Key::unknown)
       objects.memory[static_cast<std::size_t>(place.key)] = {made.value("rkey", 0U),
                                                              made.value("addr", std::uint64_t{0})};
   }
+  wait_for_posted(lost);
   objects.memory[static_cast<std::size_t>(Key::unknown)].address =
       objects.memory[static_cast<std::size_t>(Key::everything)].address;
 }
@@ -92,14 +117,45 @@ void RemoteMemory::fill(std::optional<std::string>& lost) {
   headers_.clear();
   arena_.assign(layout::size, 0);
   fill_memory(arena_);
-  std::array<std::optional<std::uint64_t>, regions> numbers{};
+  std::array<bool, regions> known{};
+  if (!known_.empty()) {
+    known.fill(true);
+    request_checksums(lost);
+    compare(known_, lost, [&](std::size_t region) { known[region] = false; });
+  }
+  for (std::size_t i = 0; i < regions; ++i) {
+    const auto [offset, bytes] = places[i].range;
+    std::size_t begin = offset, end = offset + bytes;
+    while (known[i] && begin < end && known_[begin] == arena_[begin]) ++begin;
+    while (known[i] && begin < end && known_[end - 1] == arena_[end - 1]) --end;
+    if (begin == end) continue;
+    post_command(
+        "write",
+        {{"mr", handles_[i]}, {"offset", begin - offset}, {"bytes", hex_of(Bytes(arena_).subspan(begin, end - begin))}},
+        lost);
+  }
+  wait_for_posted(lost);
+  known_ = arena_;
+}
+
+void RemoteMemory::request_checksums(std::optional<std::string>& lost) {
+  for (const auto& number : checksums_)
+    if (number) peer_->forget(*number);
+  checksums_.assign(regions, std::nullopt);
+  if (lost) return;
   for (std::size_t i = 0; i < regions; ++i)
-    if (auto number = peer_->send(
-            "write", {{"mr", handles_[i]},
-                      {"bytes", hex_of(Bytes(arena_).subspan(places[i].range.offset, places[i].range.bytes))}}))
-      numbers[i] = *number;
-  for (const auto& number : numbers)
-    if (number) (void)collect("write", *number, lost);
+    if (auto number = peer_->send("checksum", {{"mr", handles_[i]}})) checksums_[i] = *number;
+}
+
+template <class Differs>
+void RemoteMemory::compare(Bytes content, std::optional<std::string>& lost, const Differs& differs) {
+  const auto numbers = std::exchange(checksums_, {});
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (!numbers[i]) continue;
+    const layout::Range range = places[i].range;
+    const auto response = collect("checksum", *numbers[i], lost);
+    if (response && response->value("crc32", 0U) != crc32(content.subspan(range.offset, range.bytes))) differs(i);
+  }
 }
 
 std::optional<json> RemoteMemory::collect(const char* command, std::uint64_t number, std::optional<std::string>& lost) {
@@ -111,20 +167,19 @@ std::optional<json> RemoteMemory::collect(const char* command, std::uint64_t num
 }
 
 void RemoteMemory::look(Bytes expected, std::optional<std::string>& lost) {
-  std::array<std::optional<std::uint64_t>, regions> numbers{};
   arena_.assign(expected.begin(), expected.end());
-  for (std::size_t i = 0; i < regions; ++i)
-    if (auto number = peer_->send("checksum", {{"mr", handles_[i]}})) numbers[i] = *number;
-  for (std::size_t i = 0; i < regions; ++i) {
-    if (!numbers[i]) continue;
+  if (checksums_.empty()) request_checksums(lost);
+  bool read_all = true;
+  compare(expected, lost, [&](std::size_t i) {
     const layout::Range range = places[i].range;
-    const auto response = collect("checksum", *numbers[i], lost);
-    if (!response) continue;
-    if (response->value("crc32", 0U) == crc32(expected.subspan(range.offset, range.bytes))) continue;
     const auto bytes = bytes_of(run_command("read", {{"mr", handles_[i]}}, lost).value("bytes", ""));
     if (bytes.size() == range.bytes)
       std::ranges::copy(bytes, arena_.begin() + static_cast<std::ptrdiff_t>(range.offset));
-  }
+    else
+      read_all = false;
+  });
+  known_ = arena_;
+  if (lost || !read_all) known_.clear();
   for (NetworkHeader& header : headers_) {
     const auto here = std::span(arena_).subspan(header.offset, network_bytes);
     const auto was = expected.subspan(header.offset, network_bytes);

@@ -23,11 +23,17 @@ class RemoteMemory {
 
   /// Send a command to the agent. Returns an empty object on errors. `lost`: reason if the agent is lost.
   nlohmann::json run_command(const char* command, const nlohmann::json& arguments, std::optional<std::string>& lost);
+  /// Send a command without waiting. The agent executes commands for the same object in order.
+  void post_command(const char* command, const nlohmann::json& arguments, std::optional<std::string>& lost);
+  /// Wait for the responses to all posted commands, and ignore errors of the commands.
+  void wait_for_posted(std::optional<std::string>& lost);
   /// Register all regions, replacing existing ones, and store keys and addresses in `objects`.
   void make(std::uint32_t pd, std::uint32_t other_pd, std::uint32_t all_rights, KnownObjects& objects,
             std::optional<std::string>& lost);
-  /// Fill the memory with the initial content of an execution.
+  /// Fill the memory with the initial content of an execution. Writes only different bytes.
   void fill(std::optional<std::string>& lost);
+  /// Request the checksums for the next look(). look() requests missing ones.
+  void request_checksums(std::optional<std::string>& lost);
   /// Read the memory of the device if it differs from the expected memory.
   void look(Bytes expected, std::optional<std::string>& lost);
   [[nodiscard]] Bytes bytes() const { return arena_; }
@@ -54,8 +60,19 @@ class RemoteMemory {
   };
   /// Return the response of a sent command, or nothing after an error, which is stored in `lost`.
   std::optional<nlohmann::json> collect(const char* command, std::uint64_t number, std::optional<std::string>& lost);
+  /// Compare the requested checksums with this content, and call `differs` with the index of each different region.
+  template <class Differs>
+  void compare(Bytes content, std::optional<std::string>& lost, const Differs& differs);
+
+  struct Posted {
+    const char* command;
+    std::uint64_t number;
+  };
 
   peer::Peer* peer_;
+  std::vector<Posted> posted_;
+  std::vector<std::optional<std::uint64_t>> checksums_;  ///< requests, by region
+  std::vector<std::uint8_t> known_;                      ///< last known content. Empty: unknown
   std::array<std::uint32_t, regions> handles_{};
   std::vector<std::uint8_t> arena_;
   std::vector<std::size_t> placed_;  ///< offsets of receive requests, by number
