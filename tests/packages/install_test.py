@@ -1,5 +1,6 @@
 """`cmake --install` and the target `uninstall`, on a build tree of the preset dev."""
 
+import fcntl
 import os
 from pathlib import Path
 
@@ -9,6 +10,14 @@ from packages import ROOT, needs, run
 BUILD = ROOT / "build" / os.environ.get("RDMAWIRE_PRESET", "dev")
 
 pytestmark = [needs("cmake"), pytest.mark.skipif(not (BUILD / "bin" / "rdmawire").exists(), reason=f"needs a build in {BUILD}")]
+
+
+@pytest.fixture(autouse=True)
+def manifests():
+    """Lock the build tree: `cmake --install` of other tests writes a manifest there."""
+    with open(BUILD / "CMakeCache.txt") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def files_of(root):
@@ -36,5 +45,7 @@ def test_uninstall_removes_exactly_the_installed_files(installed):
 
 
 def test_uninstall_without_an_installation_is_an_error():
+    if list(BUILD.glob("install_manifest*.txt")):
+        pytest.skip(f"{BUILD} is installed: the target would remove it from this host")
     done = run("cmake", "--build", BUILD, "--target", "uninstall", check=False)
     assert done.returncode != 0 and "nothing was installed" in done.stdout + done.stderr

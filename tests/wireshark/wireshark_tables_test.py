@@ -1,6 +1,7 @@
 """The plugin's statistics tables, reassembly, operation as the main dissector, installation, and documentation page."""
 
 import csv
+import fcntl
 import json
 import os
 import re
@@ -311,8 +312,11 @@ def test_main_dissector_calls_the_same_upper_layer_dissectors(capture):
 
 
 def test_plugin_is_installed_in_wireshark_directories(tmp_path):
-    done = subprocess.run(["cmake", "--install", BUILD, "--component", "wireshark"], capture_output=True, text=True,
-                          timeout=60, env={**os.environ, "DESTDIR": str(tmp_path), "HOME": "/home/somebody"})
+    with open(BUILD / "CMakeCache.txt") as lock:  # tests of the target uninstall read the manifest
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(["cmake", "--install", BUILD, "--component", "wireshark"], capture_output=True, text=True,
+                              timeout=60, env={**os.environ, "DESTDIR": str(tmp_path), "HOME": "/home/somebody"})
+        (BUILD / "install_manifest_wireshark.txt").unlink(missing_ok=True)
     assert done.returncode == 0, done.stderr
     folder = subprocess.run(["pkg-config", "--variable=plugindir", "wireshark"], capture_output=True, text=True,
                             timeout=60, check=True).stdout.strip()
