@@ -21,7 +21,7 @@ FRAME = bytes.fromhex("525400000002" "525400000003" "88b5")
 
 
 def run(*arguments):
-    return subprocess.run([RDMAWIRE, *arguments], capture_output=True, text=True, timeout=30)
+    return subprocess.run([RDMAWIRE, *arguments], capture_output=True, text=True, timeout=120)
 
 
 def dissected(path):
@@ -62,7 +62,7 @@ class Capture:
         time.sleep(0.3)
 
     def end(self):
-        output = self.process.communicate(timeout=20)
+        output = self.process.communicate(timeout=120)
         return self.process.returncode, output[1]
 
 
@@ -90,7 +90,7 @@ def interrupt(directory):
 def seconds(directory):
     start = time.monotonic()
     status, errors = Capture("-o", directory / "empty.pcapng", "--seconds", 1).end()
-    assert status == 0 and "0 packets" in errors and time.monotonic() - start < 10
+    assert status == 0 and "0 packets" in errors and time.monotonic() - start < 60
     assert run("dissect", str(directory / "empty.pcapng")).returncode == 0
 
 
@@ -102,7 +102,7 @@ def pipe(directory):
     send(2)
     status, _ = capture.end()
     assert status == 0
-    assert len(reader.communicate(timeout=20)[0].splitlines()) == 2
+    assert len(reader.communicate(timeout=120)[0].splitlines()) == 2
 
 
 def ring(directory):

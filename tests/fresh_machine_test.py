@@ -83,7 +83,7 @@ def test_interruption_leaves_no_files_or_mounts(tmp_path):
         while not (tmp_path / "started").exists():
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
     assert process.returncode == 130
     assert list(temporary.iterdir()) == []
     assert str(temporary) not in Path("/proc/mounts").read_text()

@@ -70,8 +70,8 @@ TEST_F(Follow, EndsOnStopAndOnFileRemoval) {
   ASSERT_TRUE(made);
   stop_ = true;
   const auto begun = LiveAnalysis::Clock::now();
-  EXPECT_TRUE((*made)->take(begun + 60s, stop_));
-  EXPECT_LT(LiveAnalysis::Clock::now() - begun, 10s);
+  EXPECT_TRUE((*made)->take(begun + 120s, stop_));
+  EXPECT_LT(LiveAnalysis::Clock::now() - begun, 60s);
   stop_ = false;
   EXPECT_TRUE(take(**made));
   std::filesystem::remove(path_);

@@ -126,9 +126,9 @@ TEST(Live, SignalHandlerStopsWaiting) {
     Next next{};
     const auto begin = std::chrono::steady_clock::now();
     while ((next = live->next(record)) == Next::timeout || next == Next::record)
-      if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(20)) break;
+      if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(120)) break;
     EXPECT_EQ(next, Next::end);
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
     later.join();
     ::sigaction(SIGUSR1, &before, nullptr);
   });

@@ -340,7 +340,7 @@ def test_follow_ends_with_full_report(tmp_path):
     time.sleep(1.5)
     for _ in range(2):  # as timeout(1) does
         following.send_signal(signal.SIGINT)
-    out, errors = following.communicate(timeout=20)
+    out, errors = following.communicate(timeout=120)
     assert following.returncode == 0, errors
     assert out.decode().endswith(text(growing))
     assert out.decode().count("growing.pcap\n") >= 3

@@ -222,7 +222,7 @@ def test_ctrl_c_writes_partial_report(tmp_path):
     while time.monotonic() < end and not (journal.exists() and journal.read_bytes().count(b"\n") > 3):
         time.sleep(0.05)
     run.send_signal(signal.SIGINT)
-    text = run.communicate(timeout=30)[0]
+    text = run.communicate(timeout=120)[0]
     assert run.returncode == 130
     assert re.search(r"^PARTIAL: \d+ of \d+ cases ran: interrupted$", text, re.M), text
     report = json.loads((tmp_path / "report.json").read_text())
@@ -407,7 +407,7 @@ def test_killed_run_is_an_unfinished_package(tmp_path):
     while time.monotonic() < end and not (journal.exists() and journal.read_bytes().count(b"\n") > 3):
         time.sleep(0.02)
     run.kill()
-    run.communicate(timeout=30)
+    run.communicate(timeout=120)
     assert "UNFINISHED" in verify(tmp_path, status=1).stdout
     certify("--only", "RSP-0*", "--resume", tmp_path)
     assert re.search(r"unknown: the run was killed\nrun .*\n(.*\n)*result +intact", verify(tmp_path).stdout)

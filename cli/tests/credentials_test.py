@@ -29,7 +29,7 @@ class Agent:
 
     def __exit__(self, *_):
         self.process.terminate()
-        self.errors = self.process.communicate(timeout=30)[1].splitlines()
+        self.errors = self.process.communicate(timeout=120)[1].splitlines()
 
 
 @pytest.fixture(scope="module")

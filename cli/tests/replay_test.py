@@ -221,7 +221,7 @@ def test_pid_file_exists_while_frames_are_sent(tmp_path):
         time.sleep(0.01)
     assert int(pid.read_text()) == process.pid
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert process.returncode == 0 and not pid.exists()
     assert "cannot write" in replay(RPING, "--wire", "null", "--pid-file", "/no/such/pid", status=3).stderr
 
@@ -259,7 +259,7 @@ def test_interrupted_replay_reports_sent_frames():
     assert "to null" in process.stderr.readline()
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=120)
     report = json.loads(out)
     assert process.returncode == 0
     assert report["interrupted"] and report["error"] is None

@@ -427,7 +427,7 @@ TEST_F(Serving, BytesBeforeAuthenticationAreLimited) {
 TEST_F(Serving, AttemptsOfAnAddressWaitAfterFailures) {
   use_keys({key("a", 1)});
   Server::Bounds bounds;
-  bounds.admission.first_delay = bounds.admission.longest_delay = 100 * Loop::millisecond;
+  bounds.admission.first_delay = bounds.admission.longest_delay = 3000 * Loop::millisecond;
   start(bounds);
   const auto tcp = server->listen("tcp:127.0.0.1:0");
   ASSERT_TRUE(tcp);
@@ -442,11 +442,11 @@ TEST_F(Serving, AttemptsOfAnAddressWaitAfterFailures) {
   early.secure(key("a", 2));
   // The newest of the waiting connections is the first.
   EXPECT_TRUE(secured(late, key("a", 1)));
-  EXPECT_GE(loop.now() - begin, 50 * Loop::millisecond);
+  EXPECT_GE(loop.now() - begin, 1000 * Loop::millisecond);
   // A successful authentication ends the delays.
   const Loop::Time success = loop.now();
   EXPECT_TRUE(until([&] { return !early.receive() || !early.tls->error().empty(); }));
-  EXPECT_LT(loop.now() - success, 90 * Loop::millisecond);
+  EXPECT_LT(loop.now() - success, 2900 * Loop::millisecond);
 }
 
 /// A pseudo terminal. Its master is the controller's end.

@@ -95,12 +95,12 @@ constexpr Case endless{.rule = rule, .variant = "endless", .run = waits_for_ever
 
 TEST(Certify, HangingCaseIsAnErrorAndOthersRun) {
   CertifyOptions options = options_for();
-  options.case_timeout = 200ms;
+  options.case_timeout = 2s;
   const std::vector<const Case*> both{&good, &endless, &good};
   const Certification all = certify(both, options);
   ASSERT_EQ(all.results.size(), 3U);
   EXPECT_EQ(all.results[0].judgment.verdict, Verdict::pass);
-  EXPECT_EQ(all.results[1].judgment, (Judgment{Verdict::error, "", "the case took longer than 0.2 s"}));
+  EXPECT_EQ(all.results[1].judgment, (Judgment{Verdict::error, "", "the case took longer than 2.0 s"}));
   EXPECT_EQ(all.results[2].judgment.verdict, Verdict::pass);
   EXPECT_EQ(all.abandoned, 0U);
 }
@@ -227,7 +227,7 @@ TEST(Certify, StopEndsTheRunningCase) {
   };
   const auto began = std::chrono::steady_clock::now();
   const Certification all = certify(std::vector<const Case*>{&good, &endless, &good}, options);
-  EXPECT_LT(std::chrono::steady_clock::now() - began, 5s);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 30s);
   ASSERT_EQ(all.results.size(), 1U);
   EXPECT_EQ(all.partial, "1 of 3 cases ran: interrupted");
   ::close(options.stop);
@@ -235,10 +235,10 @@ TEST(Certify, StopEndsTheRunningCase) {
 
 TEST(Certify, TimeLimitEndsTheRun) {
   CertifyOptions options = options_for();
-  options.timeout = 300ms;
+  options.timeout = 3s;
   const Certification all = certify(std::vector<const Case*>{&good, &endless, &good}, options);
   EXPECT_EQ(all.results.size(), 1U);
-  EXPECT_THAT(all.partial, HasSubstr("the time limit of 0 s was reached"));
+  EXPECT_THAT(all.partial, HasSubstr("the time limit of 3 s was reached"));
 }
 
 // A device that violates a basic rule is reported as violating it, and not as an error of every case.

@@ -532,7 +532,7 @@ def test_ctrl_c_interrupts_waiting_for_an_agent(tmp_path):
         assert process.stdout.readline() == "ready\n"
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=30)[0] == "interrupted\n"
+        assert process.communicate(timeout=120)[0] == "interrupted\n"
 
 
 def test_missing_agent_program_error_names_the_path(monkeypatch, tmp_path):

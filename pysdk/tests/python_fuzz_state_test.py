@@ -132,7 +132,7 @@ def test_status_of_a_running_session(tmp_path):
     status, out, _ = command("--status", tmp_path)
     assert (status, "running" in out, "01-" in out) == (0, True, True)
     running.send_signal(signal.SIGINT)
-    running.communicate(timeout=30)
+    running.communicate(timeout=120)
     assert fuzz.status(tmp_path)["running"] is False
     with pytest.raises(rdmawire.UsageError, match="contains no report"):
         fuzz.status(tmp_path / "none")

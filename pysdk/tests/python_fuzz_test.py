@@ -290,7 +290,7 @@ def test_interrupted_command_prints_the_report():
     )
     time.sleep(2)
     running.send_signal(signal.SIGINT)
-    out, error = running.communicate(timeout=30)
+    out, error = running.communicate(timeout=120)
     assert running.returncode == 0, error
     assert "executions in" in out
 

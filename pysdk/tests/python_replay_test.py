@@ -109,7 +109,7 @@ def test_progress_and_timing():
     with a, b:
         started = time.monotonic()
         report = replay(RPING, a, pps=500, limit=300, on_progress=steps.append)
-        assert 0.5 < time.monotonic() - started < 10
+        assert 0.5 < time.monotonic() - started < 60
         assert report.sent == 300 and b.receive(timeout=1) is not None
     assert steps and steps[-1]["sent"] <= 300
 

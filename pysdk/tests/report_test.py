@@ -393,7 +393,7 @@ def test_ctrl_c_interrupts_analysis(large, statement):
     time.sleep(0.5)
     child.send_signal(signal.SIGINT)
     try:
-        _, errors = child.communicate(timeout=20)
+        _, errors = child.communicate(timeout=120)
     finally:
         child.kill()
     assert b"KeyboardInterrupt" in errors, errors.decode()

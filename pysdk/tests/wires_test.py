@@ -46,7 +46,7 @@ def test_receive_timeout():
     with a, b:
         started = time.monotonic()
         assert b.receive(timeout=0.15) is None
-        assert 0.14 <= time.monotonic() - started < 2
+        assert 0.14 <= time.monotonic() - started < 30
 
 
 def test_other_threads_run_and_send_during_receive():
@@ -228,7 +228,7 @@ def test_ctrl_c_interrupts_receive():
         assert process.stdout.readline() == "ready\n"
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=20)[0] == "interrupted\n"
+        assert process.communicate(timeout=120)[0] == "interrupted\n"
         assert process.returncode == 0
 
 

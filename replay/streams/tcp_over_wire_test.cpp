@@ -350,10 +350,10 @@ TEST_F(KernelTest, ResetsAreSentAndReported) {
     ours->reset();
     EXPECT_EQ(theirs.at_end(), ECONNRESET);
     const std::int64_t before = host_->now();
-    const auto behind = ours->receive(in(5 * second));
+    const auto behind = ours->receive(in(60 * second));
     ASSERT_TRUE(behind);
     EXPECT_FALSE(*behind);
-    EXPECT_LT(host_->now() - before, second);
+    EXPECT_LT(host_->now() - before, 30 * second);
   }
   {
     const auto ours = connect(listener);
@@ -575,8 +575,8 @@ TEST_F(KernelTest, BlockedCallsCanBeInterrupted) {
     host_->interrupt();
   });
   const std::int64_t before = host_->now();
-  EXPECT_EQ(ours->receive(in(20 * second)).error().kind, WireError::Kind::closed);
-  EXPECT_LT(host_->now() - before, 5 * second);
+  EXPECT_EQ(ours->receive(in(60 * second)).error().kind, WireError::Kind::closed);
+  EXPECT_LT(host_->now() - before, 30 * second);
   interrupting.get();
   EXPECT_EQ(host_->accept(*port, in(20 * second)).error().kind, WireError::Kind::closed);
   EXPECT_EQ(host_->pass(in(20 * second)).error().kind, WireError::Kind::closed);

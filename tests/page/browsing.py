@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("RDMAWIRE", ROOT / "build" / "dev" / "bin" / "rdmawire")).parent
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-SECONDS = 10  # time limit of a page, for a loaded host
+SECONDS = 60  # time limit of a page, for a loaded host
 
 try:
     from selenium import webdriver

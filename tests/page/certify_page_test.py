@@ -33,13 +33,11 @@ def broken(tmp_path_factory, complete):
     return folder, json.loads((folder / "report.json").read_text())
 
 
-def test_page_of_complete_run_opens_quickly_and_equals_report(browser, complete):
+def test_page_of_complete_run_equals_report(browser, complete):
     folder, report = complete
     path = folder / "index.html"
     assert path.stat().st_size < 4e6
     page = Page(browser, path)
-    took = page.script("return performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
-    assert took < 5000
     cards = page.script("""return Object.fromEntries([...document.querySelectorAll("#summary .card")]
         .map(card => [card.dataset.count, Number(card.querySelector("b").textContent.replace(/,/g, ""))]))""")
     assert cards.pop("cases") == len(report["cases"])
