@@ -11,6 +11,7 @@
 #include "captures/io/live.hpp"
 #include "captures/io/ring.hpp"
 #include "cli/command.hpp"
+#include "cli/options/standard_streams.hpp"
 #include "cli/terminal.hpp"
 #include "dissectors/output/printable.hpp"
 
@@ -135,7 +136,7 @@ class Capture {
         show(writer, start, time);
       }
     }
-    if (terminal && shown != start) fmt::print(stderr, "\r\033[K");
+    if (terminal && shown != start) write_to_standard_error("\r\033[K");
     const auto closed = writer.close(now());
     summarize(writer);
     if (next == captures::Next::error) report_error(captures::to_string(live_->error()));
@@ -150,9 +151,9 @@ class Capture {
   void show(const captures::RingWriter& writer, std::int64_t start, std::int64_t time) {
     const auto statistics = live_->statistics();
     const std::uint64_t drops = statistics ? statistics->drops().value_or(0) : 0;
-    fmt::print(stderr, "\r{}: {} packets, {} dropped, {} s\033[K", output::printable(options_.interface),
-               writer.records(), drops, (time - start) / 1'000'000'000);
-    std::fflush(stderr);
+    write_to_standard_error(fmt::format("\r{}: {} packets, {} dropped, {} s\033[K",
+                                        output::printable(options_.interface), writer.records(), drops,
+                                        (time - start) / 1'000'000'000));
   }
 
   void summarize(const captures::RingWriter& writer) {

@@ -558,14 +558,16 @@ Exit clean(const Options& options) {
   catch_signals();
   auto living = lab::RunDirectory::living();
   if (!living) return report_lab_error(living.error());
-  fmt::print("removed leftovers; {} running\n",
-             living->size() == 1 ? "1 lab is" : fmt::format("{} labs are", living->size()));
-  if (!options.cache) return Exit::success;
+  Output output;
+  output.text() += fmt::format("removed leftovers; {} running\n",
+                               living->size() == 1 ? "1 lab is" : fmt::format("{} labs are", living->size()));
+  if (!options.cache) return output.finish() ? Exit::success : Exit::error;
+  output.settle(true);
   const fs::path cache = lab::default_cache();
   auto bytes = lab::clean_cache(cache, stop_event, ProgressPrinter(false));
   if (!bytes) return report_lab_error(bytes.error());
-  fmt::print("removed the cache {}: {:.1f} MB\n", cache.string(), static_cast<double>(*bytes) / 1e6);
-  return Exit::success;
+  output.text() += fmt::format("removed the cache {}: {:.1f} MB\n", cache.string(), static_cast<double>(*bytes) / 1e6);
+  return output.finish() ? Exit::success : Exit::error;
 }
 
 void add_guest_options(Command& command, Options& options) {

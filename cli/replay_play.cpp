@@ -19,6 +19,7 @@
 #include "captures/analysis/findings.hpp"
 #include "captures/io/output_file.hpp"
 #include "captures/io/reader.hpp"
+#include "cli/options/standard_streams.hpp"
 #include "cli/terminal.hpp"
 #include "dissectors/output/filter_literal.hpp"
 #include "dissectors/protocol/decode.hpp"
@@ -377,8 +378,7 @@ class Play {
                                       {"bits_per_second", p.bits_per_second},
                                       {"position", p.position},
                                       {"size", p.whole}};
-    fmt::print(stderr, "{}\n", line.dump());
-    std::fflush(stderr);
+    write_to_standard_error(line.dump() + "\n");
   }
 
   void open_wires() {
@@ -444,8 +444,9 @@ class Play {
   }
 
   bool step() {
-    fmt::print(stderr, "frame {}: press Enter to send, q and Enter to quit ", ++asked_);
-    std::fflush(stderr);
+    // A terminal shows the Enter of the user.
+    write_to_standard_error(fmt::format("frame {}: press Enter to send, q and Enter to quit {}", ++asked_,
+                                        ::isatty(STDIN_FILENO) == 1 ? "" : "\n"));
     char line[64];
     if (!std::fgets(line, sizeof line, stdin) || stop) return false;
     return line[0] != 'q';

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include "captures/analysis/memory.hpp"
 #include "captures/analysis/memory_reserve.hpp"
 #include "cli/command.hpp"
+#include "cli/options/standard_streams.hpp"
 #include "dissectors/output/printable.hpp"
 
 namespace rdmawire::cli {
@@ -23,7 +23,9 @@ namespace {
 bool colors_are_used = false;
 }  // namespace
 
-void report_error(std::string_view message) { fmt::print(stderr, "rdmawire: {}\n", output::printable_lines(message)); }
+void report_error(std::string_view message) {
+  write_to_standard_error(fmt::format("rdmawire: {}\n", output::printable_lines(message)));
+}
 
 void add_color_option(Command& command, Colors& colors) {
   command.choice<Colors>("--color", "WHEN", colors,
@@ -133,21 +135,17 @@ bool Progress::time_to_show() {
 
 void Progress::show_line(const std::string& line) {
   if (!time_to_show()) return;
-  fmt::print(stderr, "\r{}\033[K", output::printable(line));
-  std::fflush(stderr);
+  write_to_standard_error(fmt::format("\r{}\033[K", output::printable(line)));
 }
 
 void Progress::show(std::uint64_t packets, std::uint64_t done, std::uint64_t total, const std::string& name) {
   if (!time_to_show()) return;
-  if (total != 0)
-    fmt::print(stderr, "\r{}: {} packets, {} %\033[K", output::printable(name), packets, done * 100 / total);
-  else
-    fmt::print(stderr, "\r{}: {} packets\033[K", output::printable(name), packets);
-  std::fflush(stderr);
+  const std::string part = total != 0 ? fmt::format(", {} %", done * 100 / total) : "";
+  write_to_standard_error(fmt::format("\r{}: {} packets{}\033[K", output::printable(name), packets, part));
 }
 
 void Progress::clear() {
-  if (shown_) fmt::print(stderr, "\r\033[K");
+  if (shown_) write_to_standard_error("\r\033[K");
   shown_ = false;
 }
 

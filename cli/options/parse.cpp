@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -12,6 +11,7 @@
 
 #include "cli/options/command.hpp"
 #include "cli/options/layout.hpp"
+#include "cli/options/standard_streams.hpp"
 #include "dissectors/output/edit_distance.hpp"
 #include "dissectors/output/printable.hpp"
 
@@ -132,22 +132,26 @@ struct Hidden {
   bool reference = false;
 };
 
+int print(const Command& root, const std::string& text) {
+  return static_cast<int>(write_to_standard_output(root.name, text) ? Exit::success : Exit::error);
+}
+
 Exit complete(const Command& root, const std::string& words) {
   const std::size_t space = words.rfind(' ');
   const std::string path = root.name + (space == std::string::npos ? "" : " " + words.substr(0, space));
   const std::string name = space == std::string::npos ? words : words.substr(space + 1);
+  std::string text;
   for_each_command(root, [&](const Command& command, const std::string& where) {
     if (where != path) return;
     for (const Option& option : command.options)
       if (option.long_name() == name && option.candidates)
-        for (const std::string& word : option.candidates()) std::printf("%s\n", word.c_str());
+        for (const std::string& word : option.candidates()) text += word + "\n";
   });
-  return Exit::success;
+  return static_cast<Exit>(print(root, text));
 }
 
 void print_error(const Command& root, const std::string& message) {
-  std::fflush(stdout);
-  std::fprintf(stderr, "%s: %s\n", root.name.c_str(), output::printable_lines(message).c_str());
+  write_to_standard_error(root.name + ": " + output::printable_lines(message) + "\n");
 }
 
 int usage_error(const Command& root, const Node& node, const std::string& message) {
@@ -204,14 +208,10 @@ std::vector<std::string> expanded(int argc, char** argv) {
   return arguments;
 }
 
-int success(const std::string& text) {
-  std::fputs(text.c_str(), stdout);
-  return static_cast<int>(Exit::success);
-}
-
 }  // namespace
 
 int run(Command root, int argc, char** argv) {
+  keep_standard_descriptors();
   Hidden hidden;
   const bool takes_subcommand = !root.subcommands.empty();
   root.option("--generate", "DIR", hidden.directory, "Write man pages and shell completions below DIR.").hide();
@@ -232,9 +232,9 @@ int run(Command root, int argc, char** argv) {
     return usage_error(root, top, error.what());
   } catch (const CLI::CallForHelp&) {
     const Node& node = top.deepest();
-    return success(help_of(*node.command, node.path, layout::help_width()));
+    return print(root, help_of(*node.command, node.path, layout::help_width()));
   } catch (const CLI::CallForVersion&) {
-    return success(root.version());
+    return print(root, root.version());
   } catch (const CLI::ExtrasError&) {
     const std::vector<std::string> extra = app.remaining(true);
     return usage_error(root, top.deepest(), unknown_argument(top.deepest(), extra.empty() ? "" : extra.front()));
@@ -252,7 +252,7 @@ int run(Command root, int argc, char** argv) {
       generate(root, hidden.directory);
       return static_cast<int>(Exit::success);
     }
-    if (hidden.reference) return success(reference_page(root));
+    if (hidden.reference) return print(root, reference_page(root));
     if (!hidden.completed.empty()) return static_cast<int>(complete(root, hidden.completed));
     if (takes_subcommand && !node.command->subcommands.empty() && !node.command->run)
       throw UsageError("missing subcommand; expected one of: " + names_of_subcommands(*node.command));

@@ -385,6 +385,58 @@ def on_a_terminal(arguments, **environment):
     return written
 
 
+def with_standard_error(kind, program, *arguments, stdout=subprocess.DEVNULL):
+    """Runs a program whose standard error cannot be written. Returns its exit status."""
+    options = {"stdout": stdout, "stdin": subprocess.DEVNULL, "timeout": 60}
+    if kind == "closed":
+        return subprocess.run(["sh", "-c", 'exec "$0" "$@" 2>&-', program, *map(str, arguments)], **options).returncode
+    if kind == "full":
+        with open("/dev/full", "wb") as full:
+            return subprocess.run([program, *map(str, arguments)], stderr=full, **options).returncode
+    readable, writable = os.pipe()
+    os.close(readable)
+    try:
+        return subprocess.run([program, *map(str, arguments)], stderr=writable, **options).returncode
+    finally:
+        os.close(writable)
+
+
+MESSAGES = [["analyze", "missing"], ["capture", "missing"], ["check", "missing"], ["dissect", "missing"],
+            ["extract", "missing", "x.pcap"], ["replay", "missing", "-w", "null"],
+            ["replay", RPING, "--pps", 2000, "--stats", 0.05, "-w", "null"], ["certify", "--device", "missing"],
+            ["--missing"]]
+
+
+@pytest.mark.parametrize("kind", ["closed", "full", "pipe"])
+@pytest.mark.parametrize("arguments", MESSAGES, ids=lambda words: words[0])
+def test_unwritable_standard_error_keeps_the_exit_status(kind, arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    readable = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, timeout=60)
+    assert readable.stderr and readable.returncode in (0, 2, 3)
+    assert with_standard_error(kind, COMMAND, *arguments) == readable.returncode
+
+
+@pytest.mark.parametrize("kind", ["closed", "full", "pipe"])
+def test_agent_runs_with_unwritable_standard_error(kind):
+    agent = COMMAND.parent / "rdmawire-agent"
+    if not agent.exists():
+        pytest.skip(f"{agent} is not built")
+    assert with_standard_error(kind, agent, "--listen", "nonsense") == 3
+
+
+def test_messages_never_reach_a_file_if_standard_error_is_closed(tmp_path):
+    out = tmp_path / "out.pcap"
+    assert with_standard_error("closed", COMMAND, "replay", RPING, "-t", "-w", f"file:{out}") == 0
+    assert len(lines("dissect", out)) == 379
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["replay", "--help"]])
+def test_help_to_a_full_disk_is_an_error(arguments):
+    with open("/dev/full", "wb") as full:
+        done = run(*arguments, status=3, capture_output=False, stdout=full, stderr=subprocess.PIPE)
+    assert b"standard output: No space left on device" in done.stderr
+
+
 def test_colors_require_a_terminal():
     one = ["dissect", LOSS, "--frame", NAK]
     assert b"\033" in on_a_terminal(one)

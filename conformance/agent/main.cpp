@@ -1,17 +1,19 @@
 /// rdmawire-agent: executes verbs commands of a controller on the host of a device under test. See
 /// docs/reference/agent-protocol.md.
 
+#include <fmt/format.h>
 #include <openssl/ssl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/options/command.hpp"
+#include "cli/options/standard_streams.hpp"
 #include "cli/options/version.hpp"
 #include "conformance/agent/server.hpp"
 #include "replay/peer/credentials.hpp"
@@ -30,8 +32,14 @@ extern "C" void on_signal(int) {
   static_cast<void>(!::write(stop_event, &one, sizeof one));
 }
 
+constexpr std::string_view program = "rdmawire-agent";
+
+void report(const std::string& message) { write_to_standard_error(fmt::format("{}: {}\n", program, message)); }
+
+Exit print(const std::string& text) { return write_to_standard_output(program, text) ? Exit::success : Exit::error; }
+
 Exit failed(const std::string& message) {
-  fmt::print(stderr, "rdmawire-agent: {}\n", message);
+  report(message);
   return Exit::error;
 }
 
@@ -47,14 +55,14 @@ struct Options {
 Exit make_credentials(const std::string& directory) {
   const auto made = peer::make_credentials(directory);
   if (!made) return failed("--make-credentials: " + made.error());
-  fmt::print("created key {}\n", made->key_id);
+  std::string text = fmt::format("created key {}\n", made->key_id);
   if (made->earlier_keys > 0)
-    fmt::print("{} earlier keys remain valid until you delete their lines in {}\n", made->earlier_keys,
-               made->agent_file);
-  fmt::print("agent:       rdmawire-agent --listen tcp:0.0.0.0:18515 --credentials {}\n", made->agent_file);
-  fmt::print("controller:  copy {} there, readable only by you, and specify it with --credentials\n",
-             made->controller_file);
-  return Exit::success;
+    text += fmt::format("{} earlier keys remain valid until you delete their lines in {}\n", made->earlier_keys,
+                        made->agent_file);
+  text += fmt::format("agent:       rdmawire-agent --listen tcp:0.0.0.0:18515 --credentials {}\n", made->agent_file);
+  text += fmt::format("controller:  copy {} there, readable only by you, and specify it with --credentials\n",
+                      made->controller_file);
+  return print(text);
 }
 
 Exit serve(Options& options) {
@@ -67,7 +75,7 @@ Exit serve(Options& options) {
     if (!tls) return failed("--credentials: " + tls.error());
     settings.tls = std::move(*tls);
   }
-  settings.log = [](const std::string& line) { fmt::print(stderr, "rdmawire-agent: {}\n", line); };
+  settings.log = report;
 
   std::signal(SIGPIPE, SIG_IGN);
   stop_event = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -82,9 +90,9 @@ Exit serve(Options& options) {
   for (const std::string& endpoint : options.endpoints) {
     auto names = server.listen(endpoint);
     if (!names) return failed(names.error().message);
-    for (const std::string& name : *names) fmt::print("listening at {}\n", name);
+    // An agent without standard output works, too.
+    for (const std::string& name : *names) print(fmt::format("listening at {}\n", name));
   }
-  std::fflush(stdout);
   loop.run();
   return Exit::success;
 }
@@ -122,14 +130,8 @@ int main(int argc, char** argv) {
   command.version = [] { return version_text("rdmawire-agent", RDMAWIRE_VERSION, {{"features", "ibverbs, rdmacm"}}); };
   command.date = commit_date();
   command.run = [&options](const Given&) {
-    if (options.commands) {
-      fmt::print("{}", rdmawire::rpc::reference());
-      return Exit::success;
-    }
-    if (options.schema) {
-      fmt::print("{}", rdmawire::rpc::json_schema());
-      return Exit::success;
-    }
+    if (options.commands) return print(rdmawire::rpc::reference());
+    if (options.schema) return print(rdmawire::rpc::json_schema());
     if (!options.new_credentials.empty()) {
       if (!options.endpoints.empty()) throw UsageError("--make-credentials and --listen exclude each other");
       return make_credentials(options.new_credentials);
