@@ -701,13 +701,19 @@ std::string to_string(const FilterError& error, std::string_view expression) {
   auto continues = [&](std::size_t i) { return i < expression.size() && (expression[i] & 0xc0) == 0x80; };
   while (continues(begin)) ++begin;
   std::string line, carets;
-  for (std::size_t i = begin; i < expression.size() && expression[i] != '\n' && i - begin < 100; ++i) {
+  if (begin > 0 && expression[begin - 1] != '\n') {
+    line = "…";
+    carets = " ";
+  }
+  std::size_t end = begin;
+  for (std::size_t& i = end; i < expression.size() && expression[i] != '\n' && i - begin < 100; ++i) {
     const char c = expression[i];
     line += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
     if (continues(i)) continue;
     if (i < at) carets += ' ';
     if (i >= at && i < at + error.length) carets += '^';
   }
+  if (end < expression.size() && expression[end] != '\n') line += "…";
   if (carets.find('^') == std::string::npos) carets += '^';
   return fmt::format("{}\n{}\n{}", line, carets, error.message);
 }

@@ -247,17 +247,18 @@ FrameCoordinates Coordinator::locate(const HeaderStack& stack) {
 }
 
 std::string to_string(const FrameCoordinates& at) {
+  const std::string connection = at.connection == 0 ? "" : fmt::format("connection {}, ", at.connection);
   switch (at.kind) {
     case FrameCoordinates::Kind::other: return "no connection";
     case FrameCoordinates::Kind::request:
     case FrameCoordinates::Kind::answer:
-      return fmt::format("connection {}, {} psn {:+}, try {}, message {} packet {}", at.connection,
+      return fmt::format("{}{} psn {:+}, try {}, message {} packet {}", connection,
                          at.kind == FrameCoordinates::Kind::request ? "request" : "answer", at.psn, at.transmission,
                          at.message, at.packet);
     case FrameCoordinates::Kind::tcp:
-      return at.bytes == 0 ? fmt::format("connection {}, TCP seq {:+} without data", at.connection, at.sequence)
-                           : fmt::format("connection {}, TCP segment {} seq {:+}, {} bytes, try {}", at.connection,
-                                         at.segment, at.sequence, at.bytes, at.transmission);
+      return at.bytes == 0 ? fmt::format("{}TCP seq {:+} without data", connection, at.sequence)
+                           : fmt::format("{}TCP segment {} seq {:+}, {} bytes, try {}", connection, at.segment,
+                                         at.sequence, at.bytes, at.transmission);
   }
   return {};
 }

@@ -359,7 +359,8 @@ FaultEngine::FaultEngine(FaultEngine&&) noexcept = default;
 FaultEngine& FaultEngine::operator=(FaultEngine&&) noexcept = default;
 FaultEngine::~FaultEngine() = default;
 
-const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::uint32_t side) {
+const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::uint32_t side,
+                                         std::optional<std::uint32_t> connection) {
   State& s = *state_;
   s.begin(time);
   time = s.now;
@@ -375,7 +376,10 @@ const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::ui
 
   const HeaderStack stack = decode(bytes);
   out.coordinates = s.coordinator.locate(stack);
-  if (s.options.connection != 0 && out.coordinates.connection != 0) out.coordinates.connection = s.options.connection;
+  if (out.coordinates.connection != 0) {
+    if (s.options.connection != 0) out.coordinates.connection = s.options.connection;
+    if (connection) out.coordinates.connection = *connection;
+  }
   s.last_connection = std::max(s.last_connection, out.coordinates.connection);
   if (s.injects) s.look(stack, side);
   if (s.filters) {
@@ -573,6 +577,7 @@ std::string FaultEngine::why_not(std::size_t rule) const {
   if (s.frames == 0) return "there was no frame";
   if (miss.selector.empty()) return "an earlier rule drops all frames";
   std::string text = fmt::format("no frame matches: the closest ones do not match {}", miss.selector);
+  if (miss.selector == "psn") text += " (PSNs are relative to the first one of the direction)";
   if (miss.selector == "connection") {
     if (s.last_connection == 0)
       text += " (they belong to no connection)";

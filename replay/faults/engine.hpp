@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -75,7 +76,9 @@ class FaultEngine {
   ~FaultEngine();
 
   /// Handles an Ethernet frame from `side`. Times must not decrease. The result is valid until the next call.
-  const FaultOutcome& arrived(Bytes frame, std::int64_t time, std::uint32_t side);
+  /// `connection`: number of the frame's connection, if the caller numbers connections. 0: the frame has none.
+  const FaultOutcome& arrived(Bytes frame, std::int64_t time, std::uint32_t side,
+                              std::optional<std::uint32_t> connection = std::nullopt);
   /// Time limit of the next held frame.
   [[nodiscard]] std::int64_t wakes() const;
   /// Releases the held frames whose time limit is reached at `time`.

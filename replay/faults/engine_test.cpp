@@ -55,6 +55,27 @@ TEST(FaultEngine, DropsFirstTransmissionOfRelativePsn) {
   EXPECT_EQ(engine.counts()[0].done, 1U);
 }
 
+TEST(FaultEngine, CallerMayNumberConnections) {
+  FaultEngine engine = engine_of("drop connection 7");
+  EXPECT_TRUE(engine.arrived(request(100), 1, 0, 7).leaving.empty());
+  EXPECT_EQ(engine.arrived(request(101), 2, 0, 1).coordinates.connection, 1U);
+  EXPECT_FALSE(engine.arrived(request(102), 3, 0, 0).leaving.empty()) << "no connection";
+  ASSERT_EQ(engine.log().size(), 1U);
+  EXPECT_EQ(to_string(engine.log()[0], engine.program()),
+            "frame 1 from a (connection 7, request psn +0, try 1, message 1 packet 1): dropped by rule 1: "
+            "drop connection 7");
+  engine = engine_of("drop");
+  (void)engine.arrived(request(100), 1, 0, 0);
+  EXPECT_EQ(to_string(engine.log()[0], engine.program()),
+            "frame 1 from a (request psn +0, try 1, message 1 packet 1): dropped by rule 1: drop");
+}
+
+TEST(FaultEngine, UnusedRuleWithAbsolutePsnExplainsPsns) {
+  FaultEngine engine = engine_of("drop psn 16212647");
+  (void)engine.arrived(request(16212647), 1, 0);
+  EXPECT_THAT(engine.why_not(0), HasSubstr("psn (PSNs are relative to the first one of the direction)"));
+}
+
 TEST(FaultEngine, AnswersSelectorMatchesOnlyAnswers) {
   FaultEngine engine = engine_of("drop answers psn +1");
   for (std::uint32_t psn = 100; psn < 103; ++psn) EXPECT_EQ(engine.arrived(request(psn), 1, 0).leaving.size(), 1U);
@@ -99,7 +120,7 @@ TEST(FaultEngine, UnusedRulesHaveReason) {
   EXPECT_EQ(engine.why_not(0), "there was no frame");
   for (std::uint32_t psn = 100; psn < 103; ++psn) engine.arrived(request(psn), 1, 0);
   const std::string closest = "no frame matches: the closest ones do not match ";
-  EXPECT_EQ(engine.why_not(0), closest + "psn");
+  EXPECT_EQ(engine.why_not(0), closest + "psn (PSNs are relative to the first one of the direction)");
   EXPECT_EQ(engine.why_not(1), closest + "connection (they belong to connection 1)");
   EXPECT_EQ(engine.why_not(2), closest + "from");
   EXPECT_EQ(engine.why_not(3), "3 frames match, too few for nth or first");

@@ -28,6 +28,14 @@ constexpr std::string_view selectors[] = {
     "from",    "to",  "connection", "qp",     "psn",         "try", "message", "packet", "requests", "answers",
     "segment", "seq", "after",      "before", "probability", "nth", "first",   "every",  "where"};
 constexpr std::string_view blank = " \t\r";
+/// Words of other tools, and the words of this language.
+using OtherWord = std::pair<std::string_view, std::string_view>;
+constexpr OtherWord other_actions[] = {
+    {"loss", "drop probability P"}, {"lose", "drop"},    {"dup", "duplicate"}, {"reorder", "hold N"},
+    {"jitter", "delay TIME"},       {"ecn", "mark ce"},  {"ce", "mark ce"},    {"cnp", "inject cnp"},
+    {"nak", "inject nak CODE"},     {"flip", "corrupt"}, {"cut", "truncate N"}};
+constexpr OtherWord other_selectors[] = {
+    {"flow", "connection N"}, {"responses", "answers"}, {"src", "from ADDRESS"}, {"dst", "to ADDRESS"}};
 
 std::string listed(std::span<const std::string_view> words) {
   std::string list;
@@ -35,7 +43,9 @@ std::string listed(std::span<const std::string_view> words) {
   return list;
 }
 
-std::string nearest(std::string_view word, std::span<const std::string_view> words) {
+std::string nearest(std::string_view word, std::span<const std::string_view> words, std::span<const OtherWord> others) {
+  for (const auto& [other, own] : others)
+    if (word == other) return fmt::format("; did you mean {}?", own);
   const std::string near = output::did_you_mean(word, words);
   return near.empty() ? "; expected " + listed(words) : near;
 }
@@ -204,6 +214,13 @@ class FaultCompiler {
     for (;;) {
       const Word word = next();
       if (word.text.empty()) break;
+      const bool changes =
+          rule.action.kind == FaultAction::Kind::corrupt || rule.action.kind == FaultAction::Kind::truncate;
+      if (word.text == "fix") {
+        if (!changes) return fail(word, "fix requires the action corrupt or truncate");
+        if (!fix(rule.action)) return false;
+        continue;
+      }
       if (!selector(word, rule)) return false;
     }
     // The rule text ends with the last parsed word.
@@ -273,7 +290,8 @@ class FaultCompiler {
       if (what.text == "nak" || what.text == "rnr-nak" || what.text == "ack") return syndrome(what, action);
       return fail(what, "change requires ack, nak CODE or rnr-nak TIMER");
     }
-    return fail(word, fmt::format("unknown action \"{}\"{}", shown(word.text), nearest(word.text, actions)));
+    return fail(word,
+                fmt::format("unknown action \"{}\"{}", shown(word.text), nearest(word.text, actions, other_actions)));
   }
 
   // The code after the kind of acknowledgement. IBTA vol 1, 9.3.5.1 (clause number not verified)
@@ -367,15 +385,19 @@ class FaultCompiler {
     return fixes(action);
   }
   bool fixes(FaultAction& action) {
-    while (accept("fix")) {
-      const Word what = next();
-      const bool all = what.text == "all";
-      if (!all && what.text != "icrc" && what.text != "ip" && what.text != "tcp" && what.text != "udp")
-        return fail(what, "fix requires icrc, ip, tcp, udp or all");
-      action.fix_icrc |= all || what.text == "icrc";
-      action.fix_ip |= all || what.text == "ip";
-      action.fix_transport |= all || what.text == "tcp" || what.text == "udp";
-    }
+    while (accept("fix"))
+      if (!fix(action)) return false;
+    return true;
+  }
+  /// The word after `fix`.
+  bool fix(FaultAction& action) {
+    const Word what = next();
+    const bool all = what.text == "all";
+    if (!all && what.text != "icrc" && what.text != "ip" && what.text != "tcp" && what.text != "udp")
+      return fail(what, "fix requires icrc, ip, tcp, udp or all");
+    action.fix_icrc |= all || what.text == "icrc";
+    action.fix_ip |= all || what.text == "ip";
+    action.fix_transport |= all || what.text == "tcp" || what.text == "udp";
     return true;
   }
 
@@ -446,7 +468,7 @@ class FaultCompiler {
       at_ = begin + expression.size();
       return true;
     }
-    return fail(word, fmt::format("unknown selector \"{}\"{}", shown(name), nearest(name, selectors)));
+    return fail(word, fmt::format("unknown selector \"{}\"{}", shown(name), nearest(name, selectors, other_selectors)));
   }
 
   std::string_view text_, line_;

@@ -11,6 +11,34 @@ std::string error_of(std::string_view text) {
   return compiled ? "it compiled" : to_string(compiled.error(), text);
 }
 
+TEST(FaultProgram, FixIsValidBeforeAndAfterSelectors) {
+  for (const char* text :
+       {"corrupt payload byte 7 fix icrc fix ip nth 1", "corrupt payload byte 7 nth 1 fix ip fix icrc",
+        "corrupt payload byte 7 fix icrc nth 1 fix ip", "truncate 60 nth 1 fix icrc fix ip"}) {
+    const auto program = FaultProgram::compile(text);
+    ASSERT_TRUE(program) << text;
+    EXPECT_TRUE(program->rules()[0].action.fix_icrc && program->rules()[0].action.fix_ip) << text;
+    EXPECT_FALSE(program->rules()[0].action.fix_transport) << text;
+    EXPECT_EQ(program->rules()[0].text, text);
+  }
+  EXPECT_THAT(error_of("drop nth 1 fix icrc"), ::testing::HasSubstr("fix requires the action corrupt or truncate"));
+  EXPECT_THAT(error_of("truncate 60 nth 1 fix crc"), ::testing::HasSubstr("fix requires icrc, ip, tcp, udp or all"));
+}
+
+TEST(FaultProgram, WordsOfOtherToolsAreTranslated) {
+  EXPECT_THAT(error_of("loss 3%"), ::testing::HasSubstr("unknown action \"loss\"; did you mean drop probability P?"));
+  EXPECT_THAT(error_of("drop flow 2"), ::testing::HasSubstr("unknown selector \"flow\"; did you mean connection N?"));
+}
+
+TEST(FaultProgram, ExcerptOfLongLineIsMarked) {
+  const std::string error = error_of("corrupt payload byte 7 mask 0xff from 10.0.0.3 to 10.0.0.2 nth 1 nonsense");
+  EXPECT_THAT(error, ::testing::HasSubstr("line 1:\n…"));
+  // The marker is below the unknown word: a sequence of bytes is one column.
+  const std::string excerpt = error.substr(8, error.find('\n', 8) - 8);
+  const std::string carets = error.substr(8 + excerpt.size() + 1);
+  EXPECT_EQ(carets.find('^'), excerpt.find("nonsense") - 2);
+}
+
 TEST(FaultProgram, ParsesActionsAndSelectors) {
   const auto compiled = FaultProgram::compile(
       "# a comment\n"
