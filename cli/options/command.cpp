@@ -48,7 +48,9 @@ std::string show_size(std::uint64_t value) {
 }
 
 std::string integer(const Option& option, const std::string& text, std::uint64_t most, std::uint64_t& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool hexadecimal = text.starts_with("0x") || text.starts_with("0X");
+  const char* const first = text.data() + (hexadecimal ? 2 : 0);
+  const auto [end, error] = std::from_chars(first, text.data() + text.size(), value, hexadecimal ? 16 : 10);
   if (error == std::errc() && end == text.data() + text.size() && value <= most &&
       static_cast<double>(value) >= option.least && static_cast<double>(value) <= option.most)
     return {};

@@ -169,6 +169,8 @@ struct Command {
   std::vector<Status> statuses;
   std::vector<Section> sections;
   std::vector<Option> options;
+  /// Options of other programs with the same purpose, and hints for them: {"-i", "use --wire packet:IFACE"}.
+  std::vector<std::pair<std::string, std::string>> foreign_options;
   std::vector<Command> subcommands;
   std::function<Exit(const Given&)> run;  ///< with subcommands: without one of them. Empty: one is required
   std::function<std::string()> version;   ///< text of --version. Empty: no such option

@@ -58,7 +58,7 @@ std::string error_of(std::vector<std::string> arguments) {
 TEST(Options, StoresValuesOfEachType) {
   Values v;
   const auto [status, text] =
-      run_with(v, {"a", "-o", "b", "--rows=7", "--buffer", "2G", "--seconds", "0.5", "--seed", "3", "--tag", "x,y",
+      run_with(v, {"a", "-o", "b", "--rows=0x7", "--buffer", "2G", "--seconds", "0.5", "--seed", "3", "--tag", "x,y",
                    "--tag", "z", "--no-known", "--clocks", "synchronized", "c"});
   EXPECT_EQ(status, 0) << text;
   EXPECT_EQ(v.files, (std::vector<std::string>{"a", "c"}));
@@ -74,6 +74,8 @@ TEST(Options, StoresValuesOfEachType) {
 
 TEST(Options, InvalidValuesAreUsageErrors) {
   EXPECT_EQ(error_of({}), "tool: missing argument FILE");
+  EXPECT_EQ(error_of({"a", "--rows", "0x"}), "tool: --rows: expected a whole number from 1 to 100, got \"0x\"");
+  EXPECT_EQ(error_of({"a", "--rows", "0x65"}), "tool: --rows: expected a whole number from 1 to 100, got \"0x65\"");
   EXPECT_EQ(error_of({"a", "--rows", "0"}), "tool: --rows: expected a whole number from 1 to 100, got \"0\"");
   EXPECT_EQ(error_of({"a", "--rows", "-1"}), "tool: --rows: expected a whole number from 1 to 100, got \"-1\"");
   EXPECT_EQ(error_of({"a", "--rows", "1x"}), "tool: --rows: expected a whole number from 1 to 100, got \"1x\"");

@@ -70,6 +70,8 @@ std::string unknown_argument(const Node& node, const std::string& text) {
       if (!option.hidden && !option.is_positional())
         for (const std::string& name : option.all_names()) names.push_back(name);
     const std::string word = text.substr(0, text.find('='));
+    for (const auto& [option, hint] : command.foreign_options)
+      if (option == word) return "unknown option " + word + "; " + hint;
     return "unknown option " + word + output::did_you_mean(word, names);
   }
   if (command.subcommands.empty()) return "unexpected argument \"" + text + "\"";
