@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "captures/io/contents_size.hpp"
 #include "captures/io/reader.hpp"
 #include "cli/command.hpp"
 #include "cli/frames.hpp"
@@ -96,7 +97,7 @@ class Dissect {
       packet.link = record.link;
       dissector.dissect(packet, record.bytes, record.wire_length);
       if (progress_.due(record.number))
-        progress_.at(record.number, reader->position(), reader->file_size(), reader->name());
+        progress_.at(record.number, reader->position(), captures::contents_size(*reader), reader->name());
       if (frames_.has(record.number) && (!filter_ || filter_->matches(packet))) {
         ++shown;
         if (options_.count)

@@ -9,6 +9,7 @@
 #include <memory>
 #include <random>
 
+#include "captures/io/contents_size.hpp"
 #include "captures/io/output_file.hpp"
 #include "cli/command.hpp"
 #include "cli/frames.hpp"
@@ -91,7 +92,9 @@ Exit run(const Options& options) {
     return Exit::error;
   }
   Progress progress;
-  how.progress = [&](const captures::Reader& r) { progress.at(r.records(), r.position(), r.file_size(), r.name()); };
+  how.progress = [&](const captures::Reader& r) {
+    progress.at(r.records(), r.position(), captures::contents_size(r), r.name());
+  };
   auto extracted = captures::extract(*reader, *writer, how);
   progress.clear();
   if (extracted)

@@ -33,7 +33,6 @@ namespace rdmawire::cli {
 namespace replay_play {
 
 using replay::FlowMap;
-using replay::Learnt;
 using replay::MappedConnection;
 using replay::PlayerOptions;
 using replay::Side;
@@ -135,6 +134,7 @@ class Play {
     expand_files();
     check_wires();
     check_outputs();
+    compile_faults();
     infer_mapping();
     if (!options_.write_map.empty()) write_map();
     if (options_.wires.empty() && !options_.dry_run) return output_.finish() ? Exit::success : Exit::error;
@@ -149,11 +149,12 @@ class Play {
     action.sa_handler = stop_running;
     ::sigaction(SIGINT, &action, &before[0]);
     ::sigaction(SIGTERM, &action, &before[1]);
-    const replay::ReplayReport report = replay::play(player_, wire_pointers_);
+    replay::ReplayReport report = replay::play(player_, wire_pointers_);
     for (auto& wire : wires_) wire->close();
     ::sigaction(SIGINT, &before[0], nullptr);
     ::sigaction(SIGTERM, &before[1], nullptr);
     progress_.clear();
+    if (options_.dry_run) end_preview(report);
     if (!options_.dry_run || options_.json)
       output_.text() += options_.json ? replay::to_json(report) : replay::to_text(report);
     else
@@ -167,7 +168,12 @@ class Play {
                       groups.frames, groups.first_frame));
     for (const auto& rule : report.faults)
       if (rule.unused()) report_error(fmt::format("fault \"{}\" was never applied: {}", rule.text, rule.reason));
+    report_options_without_effect(report);
     if (!complete || !report.trouble.empty() || report.unable() != 0) return Exit::error;
+    if (all_without_mapping(report)) {
+      report_error("all frames lack a mapping");
+      return Exit::error;
+    }
     return report.unused_fault() && !report.interrupted ? Exit::findings : Exit::success;
   }
 
@@ -187,6 +193,32 @@ class Play {
   [[nodiscard]] bool needs_connections() const {
     return !options_.map.empty() || !options_.write_map.empty() || options_.split || options_.continue_psns ||
            options_.ip_step || options_.qp_step;
+  }
+  /// True if the captures are read before sending. Faults use the connections, but pipes can be read only once.
+  [[nodiscard]] bool surveys() const {
+    return needs_connections() || (!player_.faults.rules().empty() && replay::FrameSource(files_).repeatable());
+  }
+
+  static void report_option(bool without_effect, std::string_view message) {
+    if (without_effect) report_error(message);
+  }
+  void report_options_without_effect(const replay::ReplayReport& report) const {
+    if (report.read == 0) return;
+    const bool vlan = options_.rewrite.vlan_priority || options_.rewrite.vlan_type;
+    report_option(
+        vlan && report.tagged == 0,
+        "--vlan-priority and --vlan-type have no effect: all frames are untagged (-m vlan:none=ID adds a tag)");
+    report_option(options_.rewrite.flow_label && report.labeled == 0,
+                  "--flow-label has no effect: it requires an IPv6 header or a GRH");
+    report_option(options_.fcs == PlayerOptions::Fcs::remove && report.fcs == 0,
+                  "--fcs remove has no effect: it requires a valid frame check sequence at the end of a frame");
+  }
+
+  [[nodiscard]] bool all_without_mapping(const replay::ReplayReport& report) const {
+    const std::uint64_t unmapped =
+        report.skip(replay::Skip::unmapped).frames + report.skip(replay::Skip::others).frames;
+    return !options_.dry_run && report.sent == 0 && unmapped != 0 &&
+           unmapped + report.skip(replay::Skip::excluded).frames == report.read;
   }
 
   /// Checks the number of the wires, then their kinds, before captures are read and files are created.
@@ -262,8 +294,8 @@ class Play {
 
   /// Reads the captures before sending, if an option depends on their connections.
   void infer_mapping() {
-    if (!needs_connections()) return;
-    auto mapping = replay::make_mapping(files_, options_.map, options_.rewrite.unmapped);
+    if (!surveys()) return refuse_connections_of_faults();
+    auto mapping = replay::make_mapping(files_, options_.map, options_.unmapped);
     if (!mapping) {
       using Kind = replay::MappingError::Kind;
       const auto& [kind, message] = mapping.error();
@@ -271,10 +303,26 @@ class Play {
       if (kind == Kind::assignment) refuse(Exit::usage, "--map " + message);
       refuse(Exit::error, message + (kind == Kind::incomplete ? "; use --unmapped keep or --unmapped drop" : ""));
     }
-    learnt_ = std::move(mapping->learnt);
-    map_ = std::move(mapping->map);
+    if (player_.lanes == PlayerOptions::Lanes::by_end && mapping->map.connections.empty())
+      refuse(Exit::error, "--split requires RDMA connections, which the captures lack (use --split-by EXPR)");
     for (const std::string& warning : mapping->warnings) report_error(warning);
+    player_.numbers = mapping->numbers;
+    if (options_.continue_psns) {
+      player_.changes.psns = mapping->psns();
+      player_.changes.msns = mapping->msns();
+    }
+    map_ = std::move(mapping->map);
     surveyed_ = true;
+  }
+
+  /// Without connections, a rule would select other frames than in a capture file.
+  void refuse_connections_of_faults() const {
+    using Kind = replay::FaultEndpoint::Kind;
+    const auto is_side = [&](const auto& end) { return end && end->kind == Kind::side && options_.wires.size() < 2; };
+    for (const replay::FaultRule& rule : player_.faults.rules())
+      if (rule.connection || is_side(rule.from) || is_side(rule.to))
+        refuse(Exit::usage,
+               fmt::format("fault \"{}\": connections and sides require a capture file instead of a pipe", rule.text));
   }
 
   void write_map() {
@@ -285,8 +333,9 @@ class Play {
     }
     if (const auto written = captures::write_file(options_.write_map, text); !written)
       refuse(Exit::error, written.error());
+    const std::size_t mapped = mapped_connections();
     report_error(fmt::format("{}: {} connection{}; complete the live values and pass the file to --map",
-                             options_.write_map, map_.connections.size(), map_.connections.size() == 1 ? "" : "s"));
+                             options_.write_map, mapped, mapped == 1 ? "" : "s"));
   }
 
   static std::optional<output::Filter> filter(const char* option, const std::string& text) {
@@ -296,7 +345,12 @@ class Play {
     return std::move(*compiled);
   }
 
-  void faults() {
+  [[nodiscard]] std::size_t mapped_connections() const {
+    return static_cast<std::size_t>(std::count_if(map_.connections.begin(), map_.connections.end(),
+                                                  [](const MappedConnection& c) { return !c.unmapped; }));
+  }
+
+  void compile_faults() {
     std::string text;
     if (!options_.faults_file.empty())
       text = file_text(options_.faults_file, replay::FaultProgram::max_length);
@@ -314,6 +368,7 @@ class Play {
     player_.files = files_;
     player_.map = map_;
     player_.rewrite = options_.rewrite;
+    if (options_.unmapped) player_.rewrite.unmapped = *options_.unmapped;
     if (options_.map.empty() && surveyed_) {
       // Without a map, only --split and the loop options need the connections. Other frames are sent unchanged.
       player_.rewrite.unmapped = player_.rewrite.others = replay::Unmapped::keep;
@@ -328,7 +383,6 @@ class Play {
     player_.spin = options_.spin;
     player_.loops = options_.loops;
     player_.pause = options_.pause;
-    if (options_.continue_psns) player_.changes.psns = learnt_.psns;
     player_.changes.ip_step = options_.ip_step;
     player_.changes.ip_loops = options_.ip_step_loops;
     player_.changes.qp_step = options_.qp_step;
@@ -339,14 +393,17 @@ class Play {
     player_.exclude = filter("--exclude", options_.exclude);
     player_.first_wire = filter("--split-by", options_.split_by);
     player_.snapped = options_.snapped;
+    player_.fcs = options_.fcs;
     player_.truncate = options_.truncate;
     player_.preload = options_.preload;
     player_.dry = options_.dry_run;
     player_.stop = &stop;
-    faults();
+    warn_of_equal_addresses();
     if (options_.one_at_a_time) player_.step = [this] { return step(); };
-    if (options_.dry_run && !options_.json)
-      player_.on_frame = [this](const replay::PlayedFrame& frame) { show(frame); };
+    if (options_.dry_run) {
+      player_.on_frame = [this](const replay::PlayedFrame& frame) { preview(frame); };
+      if (!options_.json) player_.on_fault = [this](const replay::FaultHit& hit) { preview(hit); };
+    }
     player_.progress_every = options_.stats > 0 ? static_cast<std::int64_t>(options_.stats * 1e9) : 500'000'000;
     player_.long_gap = [this](std::int64_t nanoseconds, std::uint64_t frame) { warn_of_gap(nanoseconds, frame); };
     player_.progress = [this](const replay::PlayProgress& p) {
@@ -355,6 +412,25 @@ class Play {
                                       p.frames_per_second, p.bits_per_second / 1e6,
                                       p.whole ? fmt::format(", {} %", p.position * 100 / p.whole) : ""));
     };
+  }
+
+  /// With --ip-step, hosts of different loops may get the same address.
+  void warn_of_equal_addresses() const {
+    if (options_.ip_step == 0) return;
+    std::set<std::uint32_t> hosts;  // low 32 bits, which --ip-step changes
+    for (const MappedConnection& c : map_.connections)
+      for (const replay::MappedEnd& end : c.ends)
+        if (end.address.captured)
+          hosts.insert(static_cast<std::uint32_t>(end.address.live.value_or(*end.address.captured).low));
+    const std::uint64_t steps = options_.loops == 0 ? ~std::uint64_t{0} : (options_.loops - 1) / options_.ip_step_loops;
+    for (auto a = hosts.begin(); a != hosts.end(); ++a)
+      for (auto b = std::next(a); b != hosts.end(); ++b)
+        if (const std::uint32_t difference = *b - *a;
+            difference % options_.ip_step == 0 && difference / options_.ip_step <= steps)
+          return report_error(fmt::format(
+              "--ip-step {}: hosts of different loops get the same address, because addresses of hosts differ by {} "
+              "(use --ip-step {})",
+              options_.ip_step, difference, *hosts.rbegin() - *hosts.begin() + 1));
   }
 
   void warn_of_gap(std::int64_t nanoseconds, std::uint64_t frame) {
@@ -419,7 +495,7 @@ class Play {
     std::set<std::string> ends;
     for (const MappedConnection& c : map_.connections)
       for (const replay::MappedEnd& end : c.ends) {
-        if (!end.address.captured) continue;
+        if (!end.address.captured || c.unmapped) continue;
         ends.insert(captures::analysis::to_text(end.address.live.value_or(*end.address.captured)));
       }
     constexpr std::size_t most_shown = 10;
@@ -432,12 +508,15 @@ class Play {
       }
       text += (text.empty() ? "" : ", ") + end;
     }
-    report_error(fmt::format("{} connection{} between {}", map_.connections.size(),
-                             map_.connections.size() == 1 ? "" : "s", text));
+    const std::size_t mapped = mapped_connections();
+    report_error(mapped == 0 ? std::string("no RDMA connection is mapped")
+                             : fmt::format("{} connection{} between {}", mapped, mapped == 1 ? "" : "s", text));
     if (!options_.dry_run) return;
     std::size_t incomplete = 0;
     for (const MappedConnection& c : map_.connections)
-      if (const std::string unknown = missing_values(c); !unknown.empty() && incomplete++ < most_shown)
+      if (c.unmapped)
+        continue;
+      else if (const std::string unknown = missing_values(c); !unknown.empty() && incomplete++ < most_shown)
         report_error(fmt::format("{}: no mapping for {}; keeping captured values", c.name, unknown));
     if (incomplete > most_shown)
       report_error(fmt::format("{} more connections without a mapping for some values", incomplete - most_shown));
@@ -452,33 +531,81 @@ class Play {
     return line[0] != 'q';
   }
 
-  void show(const replay::PlayedFrame& frame) {
+  /// Prepares the text or JSON about a frame. Its faults follow.
+  void preview(const replay::PlayedFrame& frame) {
+    flush_preview();
+    previewed_ = frame.number;
+    replay::FramePreview& now = preview_.emplace();
+    now.frame = frame.number;
+    now.loop = frame.loop;
+    now.sent = !frame.frame.empty();
+    now.not_sent = frame.rewritten.why;
+    if (now.sent && options_.wires.size() > 1) now.wire = options_.wires[frame.lane];
+    if (now.sent) now.changes = replay::differences(frame.captured, decode(frame.frame));
+    unmapped_ = !options_.map.empty() && frame.rewritten.outcome == replay::Rewritten::Outcome::kept;
+  }
+  void preview(const replay::FaultHit& hit) {
+    faults_ += fmt::format("  {} by rule {}: {}\n", hit.entry.what, hit.entry.rule + 1,
+                           player_.faults.rules()[hit.entry.rule].text);
+  }
+  void flush_preview() {
+    if (!preview_) return;
+    const replay::FramePreview now = std::move(*preview_);
+    preview_.reset();
+    const std::string faults = std::move(faults_);
+    faults_.clear();
+    if (options_.json) {
+      if (now.sent && now.changes.empty()) return;
+      constexpr std::size_t most = 65'536;
+      previews_.size() < most ? previews_.push_back(now) : void(++previews_omitted_);
+      return;
+    }
     std::string& out = output_.text();
-    out += fmt::format("frame {}", frame.number);
-    if (frame.loop > 1) out += fmt::format(" (loop {})", frame.loop);
-    if (frame.frame.empty()) {
-      out += "  not sent";
-      if (!frame.rewritten.why.empty()) out += ": " + frame.rewritten.why;
-      out += '\n';
+    out += fmt::format("frame {}", now.frame);
+    if (now.loop > 1) out += fmt::format(" (loop {})", now.loop);
+    if (!now.wire.empty()) out += "  to " + now.wire;
+    if (unmapped_ && now.sent) out += "  no mapping";
+    if (!now.sent)
+      out += "  not sent" + (now.not_sent.empty() ? "" : ": " + now.not_sent);
+    else if (now.changes.empty() && faults.empty())
+      out += "  as captured";
+    if (now.changes.empty() && std::count(faults.begin(), faults.end(), '\n') == 1) {
+      out += faults;
     } else {
-      const auto changes = replay::differences(frame.captured, decode(frame.frame));
-      if (frame.rewritten.outcome == replay::Rewritten::Outcome::kept) out += "  no mapping";
-      out += changes.empty() ? "  as captured\n" : "\n";
-      for (const replay::FieldChange& change : changes) out += "  " + replay::to_string(change) + "\n";
+      out += '\n';
+      for (const replay::FieldChange& change : now.changes) out += "  " + replay::to_string(change) + "\n";
+      out += faults;
     }
     if (!output_.settle()) stop = true;
+  }
+  void end_preview(replay::ReplayReport& report) {
+    // The last frame may be one that exceeds a limit.
+    if (report.ended_before != 0 && report.ended_before == previewed_) {
+      preview_.reset();
+      faults_.clear();
+      --report.read;
+    }
+    flush_preview();
+    report.previews = std::move(previews_);
+    report.previews_omitted = previews_omitted_;
   }
 
   void report_dry_run(const replay::ReplayReport& report) {
     std::uint64_t skipped = 0;
     for (const auto& skip : report.skipped) skipped += skip.frames;
-    report_error(fmt::format("{} frames read, {} would be rewritten, {} would not be sent", report.read,
-                             report.rewritten, skipped));
+    std::string faults;
+    if (!report.faults.empty()) {
+      std::uint64_t done = 0;
+      for (const auto& rule : report.faults) done += rule.count.done;
+      faults = fmt::format(", faults applied {} times", done);
+      if (report.chance) faults += fmt::format(" with --seed {}", report.fault_seed);
+    }
+    report_error(fmt::format("{} frames read, {} would be rewritten, {} would not be sent{}", report.read,
+                             report.rewritten, skipped, faults));
   }
 
   const PlayOptions& options_;
   std::vector<std::string> files_;  ///< captures, without directories
-  Learnt learnt_;
   bool surveyed_ = false, all_safe_ = true;
   FlowMap map_;
   PlayerOptions player_;
@@ -487,6 +614,12 @@ class Play {
   Output output_;
   Progress progress_{true};
   std::uint64_t asked_ = 0;
+  // Dry run: the current frame, and those for JSON.
+  std::optional<replay::FramePreview> preview_;
+  std::string faults_;
+  bool unmapped_ = false;
+  std::uint64_t previewed_ = 0, previews_omitted_ = 0;
+  std::vector<replay::FramePreview> previews_;
 };
 
 /// Parses a number with an optional unit k, M or G. Returns nullopt if `text` is invalid.
@@ -580,12 +713,14 @@ void add_play_options(Command& command, PlayOptions& o) {
   command.group("Loops");
   command.option("-l,--loops", "N", o.loops, "Replay the captures N times. 0 repeats until Ctrl-C.");
   add_duration(command, "--pause", o.pause, "Wait TIME between loops, for example 10ms.");
-  command.flag("--continue-psns", o.continue_psns, "Continue the PSNs of the previous loop.");
-  command.option("--ip-step", "N", o.ip_step, "Add N to all IP addresses in each loop.");
+  command.flag("--continue-psns", o.continue_psns, "Continue the PSNs and MSNs of the previous loop.").needs("--loops");
+  command.option("--ip-step", "N", o.ip_step, "Add N to all IP addresses in each loop.").needs("--loops");
   command.option("--ip-step-loops", "N", o.ip_step_loops, "Apply --ip-step only in every Nth loop.")
       .positive()
       .needs("--ip-step");
-  command.option("--qp-step", "N", o.qp_step, "Add N to all QP numbers in each loop.");
+  command.option("--qp-step", "N", o.qp_step, "Add N to all QP numbers in each loop.")
+      .range(0, 0xffffff)
+      .needs("--loops");
 
   command.group("Selection");
   command.option("--include", "EXPR", o.include, "Send only frames that match EXPR (see docs/reference/filters.md).");
@@ -610,9 +745,14 @@ void add_play_options(Command& command, PlayOptions& o) {
   command.option(
       "--write-map", "FILE", o.write_map,
       "Write a mapping file of the capture, to be completed with live values. \"-\" writes to standard output.");
-  command.choice<Unmapped>("--unmapped", "ACTION", o.rewrite.unmapped,
-                           {{"refuse", Unmapped::refuse}, {"keep", Unmapped::keep}, {"drop", Unmapped::drop}},
-                           "Handle frames of RDMA connections without a mapping.");
+  command
+      .choice<Unmapped>(
+          "--unmapped", "ACTION", o.unmapped,
+          {{"refuse", Unmapped::refuse}, {"keep", Unmapped::keep}, {"drop", Unmapped::drop}},
+          "Handle frames of RDMA connections that the mapping files lack. Without a mapping file: of connections "
+          "that all assignments leave unchanged.")
+      .by_default("refuse with a mapping file, otherwise keep")
+      .needs("--map");
   command.choice<Unmapped>("--others", "ACTION", o.rewrite.others,
                            {{"drop", Unmapped::drop}, {"keep", Unmapped::keep}, {"refuse", Unmapped::refuse}},
                            "Handle frames of other protocols between hosts without a mapping.");
@@ -621,6 +761,12 @@ void add_play_options(Command& command, PlayOptions& o) {
                              {"recompute", CrcPolicy::recompute, "make all valid"},
                              {"keep", CrcPolicy::keep, "as captured"}},
                             "Set how checksums and CRCs are handled.");
+  using Fcs = PlayerOptions::Fcs;
+  command.choice<Fcs>("--fcs", "ACTION", o.fcs,
+                      {{"recompute", Fcs::recompute, "if the frame changes"},
+                       {"remove", Fcs::remove, "because the device adds one"},
+                       {"keep", Fcs::keep, "as captured"}},
+                      "Handle valid Ethernet frame check sequences at the end of captured frames.");
   command.parsed(
       "--icrc-mask", "BITS",
       [&o](const std::string& text) {

@@ -36,6 +36,7 @@ struct PlayOptions {
 
   std::vector<std::string> map;
   std::string write_map;
+  std::optional<replay::Unmapped> unmapped;
   replay::RewriteOptions rewrite;
 
   std::vector<std::string> faults;
@@ -43,6 +44,7 @@ struct PlayOptions {
   std::optional<std::uint64_t> seed;
 
   replay::PlayerOptions::Snapped snapped = replay::PlayerOptions::Snapped::skip;
+  replay::PlayerOptions::Fcs fcs = replay::PlayerOptions::Fcs::recompute;
   bool truncate = false, allow_multicast = false, preload = false;
   std::vector<std::string> allowed;
   std::optional<std::uint64_t> rate_cap;

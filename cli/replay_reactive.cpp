@@ -91,7 +91,9 @@ void add_reactive_options(Command& command, ReactiveOptions& options) {
       .range(1e-9, 1e9);
   command.option("--agent", "FILE", options.agent, "Run this agent program in the lab.")
       .by_default("rdmawire-agent next to rdmawire");
-  command.option("--device-fault", "NAME", target.faults, "Inject a fault into the reference device.")
+  command
+      .option("--device-fault", "NAME", target.faults,
+              "Inject a fault into the reference device. `rdmawire certify --fault list` lists all faults.")
       .completes(fault_names);
   for (std::size_t i = first; i < command.options.size(); ++i) command.options[i].needs("--reactive");
 }

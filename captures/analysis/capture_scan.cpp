@@ -10,6 +10,7 @@
 #include <new>
 
 #include "captures/analysis/workers.hpp"
+#include "captures/io/contents_size.hpp"
 #include "dissectors/protocol/time.hpp"
 
 namespace rdmawire::captures::analysis {
@@ -196,7 +197,7 @@ void CaptureScan::through(FrameConsumer& taker, bool first, Input& input, std::v
           if (taker.gives_up()) return taker.abandon();
           if (options_.stop && options_.stop->load(std::memory_order_relaxed)) return taker.drain();
           if (first && options_.progress)
-            options_.progress(frame, reader->position(), reader->file_size(), reader->name());
+            options_.progress(frame, reader->position(), captures::contents_size(*reader), reader->name());
         }
         next = reader->next(record);
       }

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import zlib
 from pathlib import Path
 
 import pytest
@@ -428,9 +429,10 @@ def test_vlan_assignment_changes_all_frames_and_can_be_undone(tmp_path):
         assert f"vlan:{vlan}: " in replay(tagged, "-m", f"vlan:{vlan}", "--wire", "null", status=2).stderr
 
 
-def test_assignments_without_a_match_are_reported():
+def test_assignments_without_a_match_are_errors():
     for unused in ("ip:99.0.0.1=1.0.0.1", "ip:99.0.0.0/8=1.0.0.0/8", "port:1=2", "mac:99.0.0.1=02:00:00:00:00:01"):
-        assert f"{unused}: matches no packet of the captures" in replay(RPING, "-m", unused, "--dry-run").stderr
+        done = replay(RPING, "-m", unused, "--dry-run", status=2)
+        assert f"{unused}: matches no packet of the captures" in done.stderr
     for used in ("ip:10.0.0.2=1.0.0.1", "ip:10.0.0.0/8=1.0.0.0/8", "port:4000-5000=2"):
         assert "matches no packet" not in replay(RPING, "-m", used, "--dry-run").stderr
 
@@ -441,3 +443,263 @@ def test_rewritten_frames_are_those_that_differ(mapping, count):
     shown = done.stdout.count("\nframe ") + 1 - done.stdout.count("  as captured\n")
     assert f", {shown} would be rewritten" in done.stderr
     assert shown >= count and (count or not shown)
+
+
+PINGPONG = SAMPLES / "rc-pingpong.pcap.gz"  # its TCP text exchange precedes the RDMA connection
+
+
+def log_of(*arguments, status=0):
+    return json.loads(replay(*arguments, "-t", "-w", "null", "--json", status=status).stdout)
+
+
+def test_connections_of_faults_have_the_numbers_of_the_report():
+    report = log_of(PINGPONG, "--fault", "drop connection 1 psn +5 try 1 from a")
+    assert report["faults"][0]["applied"] == 1
+    assert [(c["number"], c["endpoints"]) for c in report["connections"]] == [
+        (1, "10.0.0.3 QP 0x11 ↔ 10.0.0.2 QP 0x11")]
+    hit, = report["fault_log"]
+    frame = next(p for p in packets(PINGPONG) if p["frame"] == hit["frame"])
+    assert fields(frame, "bth") and fields(frame, "ip")["src"] == "10.0.0.3"
+    assert (hit["side"], hit["connection"], hit["effect"]) == ("a", 1, "dropped")
+    assert hit["position"].startswith("request psn +5, try 1, ")
+    # The first frame of connection 1 is an RDMA packet, not one of the text exchange.
+    frame = log_of(PINGPONG, "--fault", "drop connection 1 first 1")["fault_log"][0]["frame"]
+    assert fields(next(p for p in packets(PINGPONG) if p["frame"] == frame), "bth")
+    reason = log_of(PINGPONG, "--fault", "drop connection 2", status=1)["faults"][0]["reason"]
+    assert "they belong to connection 1" in reason
+    text = replay(PINGPONG, "-t", "-w", "null", "--fault", "drop connection 1 first 1").stdout
+    assert "connection 1  10.0.0.3 QP 0x11 ↔ 10.0.0.2 QP 0x11: " in text
+
+
+def test_numbers_of_connections_do_not_depend_on_the_mapping_file(tmp_path):
+    source, mapping = SAMPLES / "srq-pingpong.pcap.gz", tmp_path / "map.json"
+    replay(source, "--write-map", mapping)
+    content = json.loads(mapping.read_text())
+    third = content["connections"][2]
+    content["connections"] = [third]
+    third["name"] = "the third"
+    mapping.write_text(json.dumps(content))
+    report = log_of(source, "-m", mapping, "--unmapped", "drop", "--fault", "drop connection 3 nth 1")
+    assert [(c["name"], c["number"]) for c in report["connections"]] == [("the third", 3)]
+    assert [hit["connection"] for hit in report["fault_log"]] == [3]
+    keeps = log_of(source, "-m", mapping, "--unmapped", "keep", "--fault", "drop connection 1 nth 1")
+    assert [hit["connection"] for hit in keeps["fault_log"]] == [1]
+
+
+def test_connections_of_faults_require_a_capture_that_can_be_read_twice():
+    for rule, status in (("drop connection 1", 2), ("drop from b", 2), ("drop every 100", 0)):
+        done = subprocess.run(["bash", "-c", f"exec {COMMAND} replay <(cat {RPING}) -w null -t --fault '{rule}'"],
+                              timeout=60, capture_output=True, text=True)
+        assert done.returncode == status, done.stderr
+        assert ("require a capture file instead of a pipe" in done.stderr) == bool(status)
+
+
+def test_faults_are_listed_with_frames_in_text_json_and_comments(tmp_path):
+    out = tmp_path / "out.pcapng"
+    arguments = [RPING, "-w", f"file:{out}", "--fault", "drop nth 100", "--fault", "duplicate every 150"]
+    text = replay(*arguments).stdout
+    lines = [line for line in text.splitlines() if ": dropped by rule 1: " in line]
+    assert len(lines) == 1 and lines[0].startswith("frame 100 from ") and lines[0].endswith(": drop nth 100")
+    # The dropped frame does not reach the second rule.
+    report = json.loads(replay(*arguments, "--json").stdout)
+    assert [(hit["frame"], hit["rule"], hit["effect"]) for hit in report["fault_log"]] == [
+        (100, 1, "dropped"), (151, 2, "sent 2 times"), (301, 2, "sent 2 times")]
+    assert report["fault_log_omitted"] == 0
+    comments = {}
+    for file in (out,):
+        data = file.read_bytes()
+        comments = {number: data.count(f"frame {number}: sent 2 times by rule 2".encode()) for number in (151, 301)}
+    assert comments == {151: 2, 301: 2}
+    many = replay(RPING, "-w", "null", "-t", "--fault", "mark ce").stdout
+    assert many.count(" by rule 1: mark ce") == 20 and "more effects of faults (--json lists all)" in many
+
+
+def test_log_of_faults_ends_with_the_last_sent_frame():
+    report = log_of(RPING, "--fault", "mark ce where ip.version == 4", "--limit", "20")
+    assert len(report["fault_log"]) == report["faults"][0]["applied"]
+    assert max(hit["frame"] for hit in report["fault_log"]) <= report["read"] <= 40
+
+
+def test_dry_run_shows_faults():
+    done = replay(RPING, "-n", "--fault", "drop every 100", "--fault", "corrupt payload random bits 1 nth 5", "--seed", 3)
+    assert "frame 100  dropped by rule 1: drop every 100\n" in done.stdout
+    assert done.stdout.count(" by rule 1: ") == 3 and done.stdout.count(" random bits of the payload flipped by rule 2") == 1
+    assert "frame 99  as captured\n" in done.stdout
+    assert "faults applied 4 times with --seed 3" in done.stderr
+    changed = replay(RPING, "-n", "-m", "qp:10.0.0.2/0x11=0x777", "--others", "keep", "--fault", "drop nth 18").stdout
+    assert "\nframe 18\n  bth.dest_qp 0x11 → 0x777\n" in changed and "  dropped by rule 1: drop nth 18\nframe 19" in changed
+
+
+def test_dry_run_json_lists_changed_frames():
+    jsonschema = pytest.importorskip("jsonschema")
+    report = json.loads(replay(RPING, "-n", "--json", "-m", "qp:10.0.0.2/0x11=0x777", "--others", "keep", "--fault", "drop nth 18").stdout)
+    jsonschema.validate(report, json.loads((ROOT / "docs" / "reference" / "schemas" / "replay.schema.json").read_text()))
+    frame = next(f for f in report["frames"] if f["frame"] == 18)
+    assert {"field": "bth.dest_qp", "captured": "0x11", "sent": "0x777"} in frame["changes"]
+    assert [hit["frame"] for hit in report["fault_log"]] == [18]
+    assert "frames" not in log_of(RPING)
+
+
+@pytest.mark.parametrize("limit, frames", [(("--limit", 3), 3), (("--max-bytes", 250), 2)])
+def test_dry_run_ends_at_limits(limit, frames):
+    sent = log_of(RPING, *limit)["sent"]["frames"]
+    done = replay(RPING, "-n", *limit)
+    assert done.stdout.count("frame ") == sent
+    assert f"{sent} frames read" in done.stderr
+
+
+def test_wire_of_reactive_replay_requires_an_agent():
+    for more in ([], ["-n"], ["--device", "lab:rxe"]):
+        done = replay(PINGPONG, "--reactive", "--wire", "packet:doesnotexist", *more, status=2)
+        assert "--wire with --reactive requires --device agent:ADDRESS" in done.stderr
+
+
+def test_unmapped_applies_to_connections_that_no_assignment_changes():
+    source = SAMPLES / "srq-pingpong.pcap.gz"
+    learned = log_of(source, "--split-by", "bth", "-w", "null", "-m", "vlan:none=none")
+    numbers = {c["number"] for c in learned["connections"]}
+    qp = next(c["endpoints"] for c in learned["connections"] if c["number"] == 2).split(" ↔ ")[0]
+    address, number = qp.split(" QP ")
+    mapping = f"qp:{address}/{number}=0x777"
+    assert len(numbers) == 4
+    assert {c["number"] for c in log_of(source, "-m", mapping)["connections"]} == numbers
+    assert {c["number"] for c in log_of(source, "-m", mapping, "--unmapped", "keep")["connections"]} == numbers
+    dropped = log_of(source, "-m", mapping, "--unmapped", "drop")
+    assert {c["number"] for c in dropped["connections"]} == {2}
+    assert dropped["skipped"]["unmapped"]["frames"] > 0
+    refused = replay(source, "-m", mapping, "--unmapped", "refuse", "-w", "null", status=3)
+    assert "connection 1 (" in refused.stderr and "has no mapping" in refused.stderr
+    # Without a changed connection, all are mapped.
+    assert log_of(source, "-m", "vlan:none=7", "--unmapped", "drop")["connections"] == [
+        c | {"number": c["number"]} for c in log_of(source, "-m", "vlan:none=7")["connections"]]
+    assert "--unmapped requires --map" in replay(source, "--unmapped", "drop", "-w", "null", status=2).stderr
+
+
+def test_unsent_frames_without_a_mapping_are_counted_by_kind(tmp_path):
+    mapping = tmp_path / "map.json"
+    replay(SAMPLES / "srq-pingpong.pcap.gz", "--write-map", mapping)
+    content = json.loads(mapping.read_text())
+    content["connections"] = content["connections"][:1]
+    mapping.write_text(json.dumps(content))
+    source = SAMPLES / "srq-pingpong.pcap.gz"
+    skipped = log_of(source, "-m", mapping, "--unmapped", "drop")["skipped"]
+    assert skipped["unmapped"]["frames"] > 0 and skipped["others"]["frames"] > 0
+    text = replay(source, "-m", mapping, "--unmapped", "drop", "-t", "-w", "null").stdout
+    assert "RDMA connection without a mapping" in text and "other protocols between hosts without a mapping" in text
+
+
+def test_split_of_a_capture_without_rdma_names_the_alternative(tmp_path):
+    plain = tmp_path / "plain.pcap"
+    replay(PINGPONG, "--exclude", "bth", "-w", f"file:{plain}")
+    done = replay(plain, "--split", "-w", "null", "-w", "null", status=3)
+    assert "--split requires RDMA connections, which the captures lack (use --split-by EXPR)" in done.stderr
+    done = replay(plain, "-t", "-m", "ip:10.9.9.9=10.0.0.9", "-w", "null", status=2)
+    assert "between" not in done.stderr
+
+
+def test_dry_run_of_split_names_the_wire_of_each_frame():
+    text = replay(RPING, "-n", "--split", "-w", "null", "-w", "file:/dev/null", status=2)
+    text = replay(RPING, "-n", "--split", "-w", "file:/dev/null", "-w", "file:/dev/zero").stdout
+    assert "  to file:/dev/null  as captured\n" in text and "  to file:/dev/zero  as captured\n" in text
+    assert "no mapping" not in text
+
+
+def test_continued_psns_and_msns_show_no_problem(tmp_path):
+    out = tmp_path / "out.pcap"
+    replay(SAMPLES / "rc-atomic.pcap", "-l", 3, "--continue-psns", "--include", "bth", "-t", "-w", f"file:{out}")
+    msns = [fields(p, "aeth")["msn"] for p in packets(out) if fields(p, "aeth")]
+    assert len(msns) > 100 and all((b - a) % (1 << 24) in (0, 1) for a, b in zip(msns, msns[1:]))
+    assert "MSN" not in run("analyze", out).stdout
+
+
+def with_fcs(path, count=50):
+    """Copies the first frames of rping.pcap, with a frame check sequence."""
+    data, at, frames = RPING.read_bytes(), 24, []
+    with path.open("wb") as file:
+        file.write(data[:24])
+        for _ in range(count):
+            length = int.from_bytes(data[at + 8:at + 12], "little")
+            frame = data[at + 16:at + 16 + length].ljust(60, b"\0")
+            frames.append(frame)
+            frame += zlib.crc32(frame).to_bytes(4, "little")
+            file.write(data[at:at + 8] + 2 * len(frame).to_bytes(4, "little") + frame)
+            at += 16 + length
+    return frames
+
+
+def raw_frames(path):
+    data, at, frames = path.read_bytes(), 24, []
+    while at < len(data):
+        length = int.from_bytes(data[at + 8:at + 12], "little")
+        frames.append(data[at + 16:at + 16 + length])
+        at += 16 + length
+    return frames
+
+
+def test_frame_check_sequences_are_recomputed_or_removed(tmp_path):
+    source, out = tmp_path / "fcs.pcap", tmp_path / "out.pcap"
+    frames = with_fcs(source)
+    mapping = ["-m", "ip:10.0.0.2=10.9.0.2", "--others", "keep", "-t", "-w", f"file:{out}"]
+    report = json.loads(replay(source, *mapping, "--json").stdout)
+    sent = raw_frames(out)
+    assert report["fcs"]["frames"] == len(sent) == len(frames) and 20 < report["fcs"]["changed"] <= len(frames)
+    assert all(zlib.crc32(frame[:-4]).to_bytes(4, "little") == frame[-4:] for frame in sent)
+    assert [frame[:-4] for frame in sent] != frames
+    assert "frame check sequence, recomputed in " in replay(source, *mapping).stdout
+
+    stale = json.loads(replay(source, *mapping, "--fcs", "keep", "--json").stdout)
+    assert stale["fcs"] == {"frames": len(frames), "changed": 0}
+    assert any(zlib.crc32(frame[:-4]).to_bytes(4, "little") != frame[-4:] for frame in raw_frames(out))
+
+    replay(source, "--fcs", "remove", "-t", "-w", f"file:{out}")
+    assert raw_frames(out) == frames
+    assert "--fcs remove has no effect" in replay(RPING, "--fcs", "remove", "-t", "-w", "null").stderr
+    assert "fcs" not in replay(RPING, "-t", "-w", "null").stdout
+
+
+def test_progress_of_compressed_captures_has_no_total():
+    done = replay(PINGPONG, "-w", "null", "--pps", "2000", "--stats", "0.1")
+    lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    assert lines and all(line["size"] == 0 for line in lines)
+
+
+def test_requested_rate_is_the_specified_one():
+    for option, key, value in (("--pps", "frames_per_second", 500), ("--bps", "bits_per_second", 2_000_000)):
+        report = json.loads(replay(RPING, "-w", "null", option, value, "--limit", 50, "--json").stdout)
+        assert report["requested"][key] == pytest.approx(value)
+    assert "requested  98 ms (500 frames/s, " in replay(RPING, "-w", "null", "--pps", 500, "--limit", 50).stdout
+    assert "sent 1 frame, " in replay(RPING, "-w", "null", "--limit", 1).stdout
+
+
+def test_options_without_effect_are_reported(tmp_path):
+    run_null = ("-t", "-w", "null")
+    assert "all frames are untagged" in replay(RPING, "--vlan-priority", 3, *run_null).stderr
+    assert "no effect" not in replay(RPING, "--vlan-priority", 3, "-m", "vlan:none=7", *run_null).stderr
+    assert "it requires an IPv6 header" in replay(RPING, "--include", "ip", "--flow-label", "0x12345", *run_null).stderr
+    assert "from 0 to 16777215" in replay(RPING, "--loops", 2, "--qp-step", 99999999, *run_null, status=2).stderr
+    assert "--ip-step requires --loops" in replay(RPING, "--ip-step", 2, *run_null, status=2).stderr
+    same = replay(RPING, "--loops", 2, "--ip-step", 1, *run_null).stderr
+    assert "hosts of different loops get the same address" in same and "use --ip-step 2" in same
+    assert "same address" not in replay(RPING, "--loops", 2, "--ip-step", 2, *run_null).stderr
+
+
+def test_messages_name_the_remedy():
+    null = ("-t", "-w", "null")
+    tagged = replay(RPING, "-n", "-m", "vlan:none=100", "--vlan-priority", 3).stdout
+    assert "  vlan none → 100, priority 3\n" in tagged
+    assert "KIND:CAPTURED=LIVE" in replay(RPING, "-m", "10.0.0.2:10.9.9.9", *null, status=3).stderr
+    for option, hint in (("-i", "--wire packet:IFACE"), ("--multiplier", "--speed N"), ("--ttl", "--hop-limit N"),
+                         ("--unique-ip", "--ip-step N"), ("--efcs", "--fcs remove")):
+        assert f"unknown option {option}; use {hint}" in replay(RPING, option, "x", *null, status=2).stderr
+    for rule, hint in (("loss probability 3%", "drop probability P"), ("dup", "duplicate")):
+        assert f"did you mean {hint}?" in replay(RPING, "--fault", rule, *null, status=2).stderr
+    absolute = replay(RPING, "--fault", "drop psn 8415281", *null, status=1).stderr
+    assert "do not match psn (PSNs are relative to the first one of the direction)" in absolute
+    report = log_of(RPING, "--fault", "corrupt payload byte 0 nth 1 where bth.opcode == \"RC SEND Only\"")
+    assert report["faults"][0]["applied"] == 1
+    log_of(RPING, "--fault", "corrupt payload byte 0 nth 1 fix icrc")
+    long_rule = replay(RPING, "--fault", "corrupt payload byte 7 mask 0xff from 10.0.0.3 to 10.0.0.2 nth 1 nonsense", *null,
+                       status=2).stderr
+    assert "\n…" in long_rule
+    prompts = replay(RPING, "-w", "null", "-o", input="\n\nq\n").stderr
+    assert len([line for line in prompts.splitlines() if "press Enter" in line]) == 3

@@ -301,13 +301,17 @@ class Player {
   }
 
   void learn(const std::vector<std::string>& map, bool sides, bool continue_psns, bool unmapped_given) {
-    if (map.empty() && !sides && !continue_psns && !player_.changes.ip_step && !player_.changes.qp_step) return;
+    // Faults use the numbers and sides of connections. Pipes can be read only once.
+    const bool faults = !player_.faults.rules().empty() && replay::FrameSource(player_.files).repeatable();
+    if (map.empty() && !sides && !continue_psns && !player_.changes.ip_step && !player_.changes.qp_step && !faults)
+      return;
     using Kind = replay::MappingError::Kind;
     InterruptibleRun interruptible{py::none()};
     auto mapping = [&] {
       const py::gil_scoped_release released;
       const captures::InterruptScope scope(interruptible.keep_reading());
-      return replay::make_mapping(player_.files, map, player_.rewrite.unmapped);
+      return replay::make_mapping(player_.files, map,
+                                  unmapped_given ? std::optional(player_.rewrite.unmapped) : std::nullopt);
     }();
     interruptible.rethrow();
     if (!mapping) {
@@ -315,8 +319,12 @@ class Player {
       if (kind == Kind::incomplete) raise(ErrorClass::usage, message + "; use unmapped=\"keep\" or unmapped=\"drop\"");
       raise(kind == Kind::trouble ? ErrorClass::capture : ErrorClass::usage, message);
     }
+    player_.numbers = mapping->numbers;
+    if (continue_psns) {
+      player_.changes.psns = mapping->psns();
+      player_.changes.msns = mapping->msns();
+    }
     player_.map = std::move(mapping->map);
-    if (continue_psns) player_.changes.psns = mapping->learnt.psns;
     if (map.empty() && !unmapped_given)
       // Without a map, frames of unknown connections are sent unchanged.
       player_.rewrite.unmapped = player_.rewrite.others = replay::Unmapped::keep;

@@ -6,6 +6,8 @@
 
 #include "captures/analysis/findings.hpp"
 #include "dissectors/output/json.hpp"
+#include "dissectors/protocol/bits.hpp"
+#include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/ethernet.hpp"
 #include "dissectors/protocol/infiniband.hpp"
@@ -119,6 +121,11 @@ void FramePipeline::tell(ReplayReport& report, const FrameCounters& tally) const
   report.converted = tally.converted;
   report.rewritten = tally.rewritten;
   report.divided_pdus = tally.divided_pdus;
+  report.fcs = tally.fcs;
+  report.fcs_changed = tally.fcs_changed;
+  report.fcs_removed = options_.fcs == PlayerOptions::Fcs::remove && tally.fcs_changed != 0;
+  report.tagged = tally.tagged;
+  report.labeled = tally.labeled;
   for (std::size_t i = 0; i < skips; ++i) {
     if (tally.skipped[i] == 0) continue;
     report.skipped[i] = first_skipped_[i];
@@ -132,6 +139,10 @@ void FramePipeline::tell(ReplayReport& report, const FrameCounters& tally) const
     report.chance |= rules[i].probability < 1 || rules[i].action.bits > 0;
   }
   report.fault_seed = faults_->seed();
+  // A prefetching pipeline is ahead of the last frame that was sent.
+  const auto kept = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(fault_hits_.size(), tally.fault_hits));
+  report.fault_hits.assign(fault_hits_.begin(), fault_hits_.begin() + kept);
+  report.fault_hits_omitted = tally.fault_hits - report.fault_hits.size();
 }
 
 bool FramePipeline::advance() {
@@ -167,6 +178,8 @@ void FramePipeline::change_map() {
       const bool iwarp = map.connections[i].service == tracking::Service::iwarp;
       if (i < changes.psns.size() && end.psn.captured && !iwarp)
         end.psn.live = (end.psn.live.value_or(*end.psn.captured) + changes.psns[i][e]) & Psn::mask;
+      if (i < changes.msns.size() && end.msn.captured && !iwarp)
+        end.msn.live = (end.msn.live.value_or(*end.msn.captured) + changes.msns[i][e]) & Psn::mask;
       if (changes.ip_step && end.address.captured && (tally_.loop - 1) % changes.ip_loops == 0) {
         PortAddress address = end.address.live.value_or(*end.address.captured);
         const auto low = static_cast<std::uint32_t>(address.low) + changes.ip_step;
@@ -182,6 +195,7 @@ std::unique_ptr<Slot> FramePipeline::make_slot() {
   if (free_.empty()) return std::make_unique<Slot>();
   auto slot = std::move(free_.back());
   free_.pop_back();
+  slot->comment.clear();
   return slot;
 }
 
@@ -207,10 +221,18 @@ void FramePipeline::process() {
     bytes = padded_;
     padded = true;
   }
+  std::uint32_t wire_length = padded ? static_cast<std::uint32_t>(bytes.size()) : record_.wire_length;
+  // The length of the frame and its filters are those without a frame check sequence that is removed.
+  fcs_ = false;
+  if (options_.fcs == PlayerOptions::Fcs::remove && !snapped && has_fcs(bytes)) {
+    bytes = bytes.first(bytes.size() - fcs_bytes);
+    wire_length -= fcs_bytes;
+    fcs_ = true;
+  }
   if (dissects_)
-    dissector_->dissect(packet_, bytes, padded ? static_cast<std::uint32_t>(bytes.size()) : record_.wire_length);
+    dissector_->dissect(packet_, bytes, wire_length);
   else
-    decode(packet_.stack, bytes, record_.link, padded ? static_cast<std::uint32_t>(bytes.size()) : record_.wire_length);
+    decode(packet_.stack, bytes, record_.link, wire_length);
 
   // Only selected frames affect the schedule.
   if ((options_.include && !options_.include->matches(packet_)) ||
@@ -269,8 +291,61 @@ void FramePipeline::leave(std::unique_ptr<Slot> slot, bool padded, std::int64_t 
   if (faults_->wakes() <= fault_time_) take(faults_->due(fault_time_));
   engine_slots_[faults_->frames() + 1] = {slot->lane, slot->connection, slot->from, slot->number};
   if (engine_slots_.size() > most_engine_slots) engine_slots_.erase(engine_slots_.begin());
-  take(faults_->arrived(slot->bytes, fault_time_, side_of(*slot)));
+  std::optional<std::uint32_t> connection;
+  if (!options_.numbers.empty())
+    connection = slot->connection < options_.numbers.size() ? options_.numbers[slot->connection] : 0;
+  const FaultOutcome& outcome = faults_->arrived(slot->bytes, fault_time_, side_of(*slot), connection);
+  if (!outcome.faults.empty()) log_faults(outcome);
+  take(outcome);
   recycle(std::move(slot));
+}
+
+void FramePipeline::log_faults(const FaultOutcome& outcome) {
+  const std::deque<FaultLogEntry>& log = faults_->log();
+  std::size_t first = log.size();
+  while (first > 0 && log[first - 1].frame == outcome.frame) --first;
+  for (std::size_t i = first; i < log.size(); ++i) {
+    ++tally_.fault_hits;
+    const bool keeps = fault_hits_.size() < most_fault_hits;
+    if (!keeps && !options_.on_fault) continue;
+    FaultHit hit{log[i], tally_.loop, {}};
+    hit.entry.frame = packet_.number;
+    hit.text = to_string(hit.entry, faults_->program());
+    if (options_.on_fault) options_.on_fault(hit);
+    if (keeps) fault_hits_.push_back(std::move(hit));
+  }
+}
+
+bool FramePipeline::has_fcs(Bytes bytes) const {
+  if (record_.link != LinkType::ethernet || bytes.size() < Ethernet::size + fcs_bytes) return false;
+  const Bytes frame = bytes.first(bytes.size() - fcs_bytes);
+  // IEEE 802.3, 3.2.9: the CRC-32 of the frame, least significant byte first.
+  return load_le(bytes.data() + frame.size(), fcs_bytes) == crc32(frame);
+}
+
+void FramePipeline::finish_fcs(std::vector<std::uint8_t>& bytes) {
+  if (options_.fcs == PlayerOptions::Fcs::remove) {
+    tally_.fcs += fcs_;
+    tally_.fcs_changed += fcs_;
+    return;
+  }
+  // Computes the CRC only of frames with bytes after the packet, frames of an unknown length (ARP and others), or if
+  // other frames have a frame check sequence.
+  const HeaderStack& stack = packet_.stack;
+  if (stack.layers().empty()) return;
+  const Layer& last = stack.layers().back();
+  const std::uint32_t end =
+      std::max({last.offset + last.length, stack.payload.end(), stack.pad.end(), stack.icrc.end(), stack.vcrc.end()});
+  if (!fcs_seen_ && stack.network != HeaderStack::none && end + fcs_bytes > stack.bytes.size()) return;
+  if (!has_fcs(stack.bytes)) return;
+  fcs_seen_ = true;
+  ++tally_.fcs;
+  if (options_.fcs == PlayerOptions::Fcs::keep || bytes.size() < Ethernet::size + fcs_bytes ||
+      std::ranges::equal(bytes, stack.bytes))
+    return;
+  const std::size_t at = bytes.size() - fcs_bytes;
+  store_le(bytes.data() + at, fcs_bytes, crc32(Bytes(bytes).first(at)));
+  ++tally_.fcs_changed;
 }
 
 std::uint32_t FramePipeline::side_of(const Slot& slot) const {
@@ -290,11 +365,20 @@ std::unique_ptr<Slot> FramePipeline::shape(Bytes bytes, bool snapped, const Head
     rewritten.frame = Bytes(slot->bytes).first(bytes.size());
   }
   bool leaves = check(rewritten, *slot, snapped);
+  if (leaves && record_.link == LinkType::ethernet) {
+    if (!snapped) finish_fcs(slot->bytes);
+    constexpr std::size_t type = detail::field_of<Ethernet>("type").bit / 8;
+    const std::uint64_t tag = slot->bytes.size() > type + 2 ? load_be<2>(slot->bytes.data() + type) : 0;
+    tally_.tagged += tag == ethertype::vlan || tag == ethertype::provider_vlan;
+    tally_.labeled += packet_.stack.network != HeaderStack::none &&
+                      packet_.stack.layers()[packet_.stack.network].header != &info<Ipv4>;
+  }
   tally_.rewritten += leaves && rewrites_ && !std::ranges::equal(slot->bytes, captured.bytes);
   if (options_.on_frame)
-    options_.on_frame({packet_.number, tally_.loop, captured, leaves ? Bytes(slot->bytes) : Bytes(), rewritten});
+    options_.on_frame(
+        {packet_.number, tally_.loop, captured, leaves ? Bytes(slot->bytes) : Bytes(), rewritten, slot->lane});
   if (leaves && options_.edit) {
-    auto edited = options_.edit({packet_.number, tally_.loop, captured, slot->bytes, rewritten});
+    auto edited = options_.edit({packet_.number, tally_.loop, captured, slot->bytes, rewritten, slot->lane});
     if (!edited) skip(Skip::excluded);
     leaves = edited.has_value();
     if (edited) slot->bytes = std::move(*edited);
@@ -310,7 +394,8 @@ bool FramePipeline::check(const Rewritten& rewritten, Slot& slot, bool snapped) 
     return false;
   }
   if (rewritten.outcome == Rewritten::Outcome::dropped) {
-    skip(Skip::unmapped, who_sent());
+    const bool rdma = rewritten.connection != Rewritten::none || packet_.stack.find(info<Bth>);
+    skip(rdma ? Skip::unmapped : Skip::others, who_sent());
     return false;
   }
   slot.bytes.resize(rewritten.frame.size());
@@ -334,7 +419,8 @@ bool FramePipeline::check(const Rewritten& rewritten, Slot& slot, bool snapped) 
   const WireCapabilities& wire = wires_[slot.lane]->capabilities();
   if (record_.link != wire.link)
     return skip(Skip::link,
-                fmt::format("{}, but the wire uses {}", output::link_name(record_.link), output::link_name(wire.link))),
+                fmt::format("{}, but the wire uses {}{}", output::link_name(record_.link), output::link_name(wire.link),
+                            wire.virtual_time ? " (file:PATH,link=TYPE sets another)" : "")),
            false;
   if (wire.max_bytes && slot.bytes.size() > wire.max_bytes) {
     if (!options_.truncate)
@@ -370,6 +456,7 @@ void FramePipeline::take(const FaultOutcome& outcome) {
     slot->from = known == engine_slots_.end() ? Side::a : known->second.from;
     slot->number = known == engine_slots_.end() ? 0 : known->second.number;
     slot->loop = tally_.loop;
+    if (!leaving.faults.empty()) slot->comment = fmt::format("frame {}: {}", slot->number, leaving.faults);
     delayed_.push(std::move(slot));
   }
 }

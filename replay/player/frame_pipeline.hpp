@@ -24,12 +24,15 @@ struct Slot {
   std::uint32_t lane = 0;
   std::uint32_t connection = Rewritten::none;
   Side from = Side::a;
+  std::string comment;  ///< faults of the frame. Empty: none
 };
 
 /// Counters of a frame pipeline.
 struct FrameCounters {
   std::uint64_t read = 0, loop = 0;
   std::uint64_t truncated = 0, padded = 0, converted = 0, rewritten = 0, divided_pdus = 0;
+  std::uint64_t fcs = 0, fcs_changed = 0, tagged = 0, labeled = 0;
+  std::uint64_t fault_hits = 0;  ///< including those beyond the limit
   std::array<std::uint64_t, skips> skipped{};
   std::vector<FaultCount> faults;         ///< by rule
   std::uint64_t position = 0, whole = 0;  ///< read and total bytes of the captures, as in PlayProgress
@@ -108,6 +111,11 @@ class FramePipeline {
   [[nodiscard]] std::string who_sent() const;
 
   void take(const FaultOutcome& outcome);
+  void log_faults(const FaultOutcome& outcome);
+
+  /// True if the frame ends with a valid frame check sequence.
+  [[nodiscard]] bool has_fcs(Bytes bytes) const;
+  void finish_fcs(std::vector<std::uint8_t>& bytes);
   std::unique_ptr<Slot> pop_delayed();
 
   struct Later {
@@ -120,6 +128,8 @@ class FramePipeline {
     Side from;
     std::uint64_t number;
   };
+  static constexpr std::size_t most_fault_hits = 65'536;
+  static constexpr std::size_t fcs_bytes = 4;
   static constexpr std::size_t most_engine_slots = 8192;  // more than the fault engine can hold back
 
   const PlayerOptions& options_;
@@ -140,8 +150,12 @@ class FramePipeline {
   std::optional<tracking::Dissector> dissector_;
   std::optional<FaultEngine> faults_;
   std::map<std::uint64_t, Origin> engine_slots_;
+  std::vector<FaultHit> fault_hits_;
   bool finished_ = false;
   std::int64_t fault_time_ = 0;
+
+  bool fcs_seen_ = false;  ///< an earlier frame had a frame check sequence
+  bool fcs_ = false;       ///< the current frame has one
 
   captures::Record record_;
   tracking::Packet packet_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "captures/io/contents_size.hpp"
 #include "dissectors/tracking/dissector.hpp"
 
 namespace rdmawire::replay {
@@ -58,8 +59,8 @@ std::pair<std::uint64_t, std::uint64_t> FrameSource::position() const {
   bool known = true;
   for (const Open& open : open_) {
     done += open.reader.position();
-    all += open.reader.file_size();
-    known &= open.reader.file_size() != 0;
+    all += captures::contents_size(open.reader);
+    known &= captures::contents_size(open.reader) != 0;
   }
   return {done, known ? all : 0};
 }

@@ -17,19 +17,50 @@ namespace {
 
 using Kind = MappingError::Kind;
 
+bool same_captured(const MappedEnd& x, const MappedEnd& y) {
+  return x.address.captured == y.address.captured &&
+         (!x.qp.captured || !y.qp.captured || x.qp.captured == y.qp.captured);
+}
+
+/// True if endpoint a of one entry is endpoint a of the other one.
+bool same_sides(const MappedConnection& a, const MappedConnection& b) {
+  return same_captured(a.at(Side::a), b.at(Side::a)) && same_captured(a.at(Side::b), b.at(Side::b));
+}
+
 /// True if two entries describe the same captured connection.
 bool same_captured(const MappedConnection& a, const MappedConnection& b) {
-  auto same = [](const MappedEnd& x, const MappedEnd& y) {
-    return x.address.captured == y.address.captured &&
-           (!x.qp.captured || !y.qp.captured || x.qp.captured == y.qp.captured);
-  };
-  return (same(a.at(Side::a), b.at(Side::a)) && same(a.at(Side::b), b.at(Side::b))) ||
-         (same(a.at(Side::a), b.at(Side::b)) && same(a.at(Side::b), b.at(Side::a)));
+  return same_sides(a, b) ||
+         (same_captured(a.at(Side::a), b.at(Side::b)) && same_captured(a.at(Side::b), b.at(Side::a)));
 }
 
 bool knows(const FlowMap& map, const MappedConnection& connection) {
   return std::any_of(map.connections.begin(), map.connections.end(),
                      [&](const MappedConnection& known) { return same_captured(connection, known); });
+}
+
+/// Number of a connection in the captures, from 1. 0: not in the captures. If QP numbers were reused, the first frame
+/// decides.
+std::uint32_t number_of(const MappedConnection& connection, const FlowMap& learnt) {
+  std::uint32_t number = 0;
+  for (std::uint32_t i = 0; i < learnt.connections.size(); ++i) {
+    const MappedConnection& known = learnt.connections[i];
+    if (!same_captured(connection, known)) continue;
+    if (known.first_frame == connection.first_frame) return i + 1;
+    if (number == 0) number = i + 1;
+  }
+  return number;
+}
+
+/// True if a live value is set.
+bool has_live_value(const MappedConnection& connection) {
+  const auto in = [](const auto&... values) { return (values.live.has_value() || ...); };
+  return in(connection.vlan.id, connection.pkey, connection.mtu) ||
+         std::any_of(connection.ends.begin(), connection.ends.end(), [&](const MappedEnd& end) {
+           return in(end.address, end.mac, end.qp, end.psn, end.msn, end.qkey, end.xrc_srq, end.source_port,
+                     end.comm_id) ||
+                  std::any_of(end.regions.begin(), end.regions.end(),
+                              [&](const MappedRegion& region) { return in(region.key, region.base); });
+         });
 }
 
 tl::expected<std::string, std::string> text_of_file(const std::string& path) {
@@ -42,7 +73,10 @@ tl::expected<std::string, std::string> text_of_file(const std::string& path) {
     text.resize(static_cast<std::size_t>(in.gcount()));
   }
   if (!in.is_open() || in.bad())
-    return tl::unexpected(fmt::format("{}: cannot read the file: {}", path, std::strerror(errno)));
+    return tl::unexpected(fmt::format("{}: cannot read the file: {}{}", path, std::strerror(errno),
+                                      errno == ENOENT ? " (an assignment has the form KIND:CAPTURED=LIVE, for example "
+                                                        "ip:10.0.0.2=192.168.1.2)"
+                                                      : ""));
   if (text.size() > most_map_bytes)
     return tl::unexpected(fmt::format("{}: the file exceeds {} bytes", path, most_map_bytes));
   return text;
@@ -104,7 +138,8 @@ bool matches_nothing(const Entries& before, const FlowMap& after, const Learnt& 
 }  // namespace
 
 tl::expected<Mapping, MappingError> make_mapping(const std::vector<std::string>& captures,
-                                                 std::span<const std::string> entries, Unmapped unmapped) {
+                                                 std::span<const std::string> entries,
+                                                 std::optional<Unmapped> unmapped) {
   const auto failed = [](Kind kind, std::string message) {
     return tl::unexpected(MappingError{kind, std::move(message)});
   };
@@ -144,18 +179,43 @@ tl::expected<Mapping, MappingError> make_mapping(const std::vector<std::string>&
     const Entries before = entries_of(made.map);
     if (const auto done = assign(made.map, text); !done) return failed(Kind::assignment, done.error());
     if (matches_nothing(before, made.map, made.learnt)) {
-      if (made.map.vlans.size() > before.vlans)
-        return failed(Kind::assignment, text + ": the capture contains no such frame");
-      made.warnings.push_back(text + ": matches no packet of the captures");
+      const bool vlan = made.map.vlans.size() > before.vlans;
+      return failed(Kind::assignment,
+                    text + (vlan ? ": the capture contains no such frame" : ": matches no packet of the captures"));
     }
   }
   made.map.apply_prefixes();
+  for (const MappedConnection& connection : made.map.connections)
+    made.numbers.push_back(number_of(connection, made.learnt.map));
+  if (from_file) {
+    const FlowMap from_files = made.map;
+    for (std::uint32_t i = 0; i < made.learnt.map.connections.size(); ++i) {
+      MappedConnection known = made.learnt.map.connections[i];
+      if (knows(from_files, known)) continue;
+      known.unmapped = true;
+      made.map.connections.push_back(std::move(known));
+      made.numbers.push_back(i + 1);
+    }
+  } else if (unmapped && std::any_of(made.map.connections.begin(), made.map.connections.end(), has_live_value)) {
+    for (MappedConnection& connection : made.map.connections) connection.unmapped = !has_live_value(connection);
+  }
   // Checks all connections before the first frame is sent.
-  if (from_file && unmapped == Unmapped::refuse)
-    for (const MappedConnection& known : made.learnt.map.connections)
-      if (!knows(made.map, known))
-        return failed(Kind::incomplete, fmt::format("{} ({}) has no mapping", known.name, who(known)));
+  if (unmapped.value_or(Unmapped::refuse) == Unmapped::refuse)
+    for (const MappedConnection& connection : made.map.connections)
+      if (connection.unmapped)
+        return failed(Kind::incomplete, fmt::format("{} ({}) has no mapping", connection.name, who(connection)));
   return made;
+}
+
+std::vector<std::array<std::uint32_t, 2>> Mapping::by_index(
+    const std::vector<std::array<std::uint32_t, 2>>& values) const {
+  std::vector<std::array<std::uint32_t, 2>> all(numbers.size());
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (numbers[i] == 0) continue;
+    all[i] = values[numbers[i] - 1];
+    if (!same_sides(map.connections[i], learnt.map.connections[numbers[i] - 1])) std::swap(all[i][0], all[i][1]);
+  }
+  return all;
 }
 
 }  // namespace rdmawire::replay

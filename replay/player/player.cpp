@@ -9,9 +9,19 @@
 
 #include "replay/player/prefetcher.hpp"
 #include "replay/wires/clock.hpp"
+#include "replay/wires/file.hpp"
 
 namespace rdmawire::replay {
 namespace {
+
+/// The connection with its live values as captured ones.
+MappedConnection live_values(MappedConnection connection) {
+  for (MappedEnd& end : connection.ends) {
+    if (end.address.live) end.address.captured = end.address.live;
+    if (end.qp.live) end.qp.captured = end.qp.live;
+  }
+  return connection;
+}
 
 /// Sends the prepared frames to the wires.
 class Player {
@@ -76,7 +86,7 @@ class Player {
       return true;
     }
     // Callbacks run in the caller's thread.
-    const bool looked_at = options_.step || options_.on_frame || options_.edit;
+    const bool looked_at = options_.step || options_.on_frame || options_.on_fault || options_.edit;
     if (options_.ahead && !virtual_ && !options_.dry && !looked_at && runs_ahead()) ahead_.emplace(feeder_);
     return true;
   }
@@ -159,9 +169,8 @@ class Player {
     }
   }
 
-  /// True if a limit is reached.
+  /// True if the frame exceeds a limit.
   [[nodiscard]] bool enough(const Leaving& leaving) const {
-    if (options_.most_frames && taken_ >= options_.most_frames) return true;
     if (options_.max_bytes && taken_bytes_ + leaving.slot->bytes.size() > options_.max_bytes) return true;
     if (!options_.most_time) return false;
     if ((virtual_ || !top()) && taken_ > 0 && leaving.time - first_time_ >= options_.most_time) return true;
@@ -178,9 +187,14 @@ class Player {
       }
       // Send due frames before waiting for the next one.
       if (ahead_ && !batch_.empty() && batch_.back().due != 0 && !ahead_->ready()) hand_over();
+      if (options_.most_frames && taken_ >= options_.most_frames) break;
       Leaving leaving = next();
       if (!leaving.slot && stopped()) report_.interrupted = true;
-      if (!leaving.slot || enough(leaving)) break;
+      if (!leaving.slot) break;
+      if (enough(leaving)) {
+        report_.ended_before = leaving.slot->number;
+        break;
+      }
       if (taken_++ == 0) first_time_ = leaving.time;
       taken_bytes_ += leaving.slot->bytes.size();
       if (options_.dry) {
@@ -286,6 +300,7 @@ class Player {
       const std::size_t most = capped ? wait_for_cap(sent) : outgoing_.size() - sent;
       if (most == 0) break;
       const std::int64_t handed = begun_ ? 0 : wire.now();
+      comment(sent, most);
       const auto taken = wire.send(std::span(outgoing_).subspan(sent, most));
       if (taken && *taken > 0) {
         if (capped) {
@@ -336,6 +351,16 @@ class Player {
     if (const std::int64_t now = options_.progress ? wires_[0]->now() : 0; now >= next_progress_) tell_progress(now);
   }
 
+  /// Passes the faults of the next frames to a wire that stores them.
+  void comment(std::size_t from, std::size_t count) {
+    if (options_.faults.rules().empty()) return;
+    auto* store = dynamic_cast<CommentStore*>(wires_[batch_lane_]);
+    if (!store) return;
+    comments_.clear();
+    for (std::size_t i = from; i < from + count; ++i) comments_.push_back(batch_[i].slot->comment);
+    store->comment(comments_);
+  }
+
   void recycle(Leaving& leaving) {
     if (!leaving.own) return;
     if (ahead_)
@@ -382,6 +407,10 @@ class Player {
         first_sent_ = now;
         first_due_ = leaving.time;
       }
+      // Frames that are sent together have the same time. The achieved time at top speed includes the last frame.
+      if (leaving.time > last_due_) report_.last_frames = report_.last_bytes = 0;
+      report_.last_frames += !top();
+      report_.last_bytes += top() ? 0 : slot.bytes.size();
       last_due_ = std::max(last_due_, leaving.time);
       if (!virtual_ && leaving.due != 0) report_.lateness.add(now - leaving.due);
       if (slot.connection < flows_.size()) {
@@ -432,6 +461,7 @@ class Player {
     }
     report_.waited = !virtual_ && !options_.dry;
     report_.timed = report_.waited && !top();
+    report_.pace = options_.pace;
     if (begun_) {
       report_.requested = last_due_ - first_due_;
       report_.achieved = last_sent_ - first_sent_;
@@ -439,7 +469,10 @@ class Player {
     for (std::size_t i = 0; i < flows_.size(); ++i) {
       if (flows_[i].frames[0] + flows_[i].frames[1] == 0) continue;
       flows_[i].name = options_.map.connections[i].name;
-      flows_[i].who = who(options_.map.connections[i]);
+      const MappedConnection& connection = options_.map.connections[i];
+      flows_[i].who = who(connection);
+      if (std::string live = who(live_values(connection)); live != flows_[i].who) flows_[i].live = std::move(live);
+      if (i < options_.numbers.size()) flows_[i].number = options_.numbers[i];
       report_.flows.push_back(std::move(flows_[i]));
     }
     const std::uint64_t loops = report_.loops;
@@ -471,6 +504,7 @@ class Player {
   std::int64_t first_time_ = 0;
   std::vector<Leaving> batch_;
   std::vector<Outgoing> outgoing_;
+  std::vector<std::string_view> comments_;
   std::uint32_t batch_lane_ = 0;
 };
 

@@ -33,6 +33,7 @@ struct PlayedFrame {
   const HeaderStack& captured;
   Bytes frame;  ///< frame to send, before faults. Empty: not sent
   const Rewritten& rewritten;
+  std::uint32_t lane = 0;  ///< index of its wire
 };
 
 /// Changes from one loop to the next.
@@ -40,6 +41,7 @@ struct LoopChanges {
   /// PSNs continue where the previous loop ended: live values advance by the number of PSNs of the endpoint. Computed
   /// by survey().
   std::vector<std::array<std::uint32_t, 2>> psns;
+  std::vector<std::array<std::uint32_t, 2>> msns;  ///< the same for MSNs
   std::uint32_t ip_step =
       0;  ///< added to the last 32 bits of live addresses (of captured addresses if there is no live one)
   std::uint64_t ip_loops = 1;  ///< number of loops with the same addresses
@@ -60,6 +62,9 @@ struct PlayerOptions {
   Lanes lanes = Lanes::one;
 
   FlowMap map;  ///< empty: only the changes in `rewrite`
+  /// By index in `map.connections`: number of the connection in reports and for the fault selector `connection`. Empty:
+  /// faults number the QPs and TCP connections in order of appearance.
+  std::vector<std::uint32_t> numbers;
   RewriteOptions rewrite;
 
   Pace pace;
@@ -72,6 +77,12 @@ struct PlayerOptions {
   std::int64_t most_time = 0;                    ///< nanoseconds since the first frame. 0: unlimited
 
   enum class Snapped : std::uint8_t { skip, pad, send } snapped = Snapped::skip;
+  /// Handling of the Ethernet frame check sequence of captured frames.
+  enum class Fcs : std::uint8_t {
+    recompute,  ///< recompute it in frames that change
+    remove,     ///< remove it: the device adds one
+    keep,       ///< as captured
+  } fcs = Fcs::recompute;
   bool truncate = false;     ///< truncate frames that are too long for the wire
   bool allow_groups = true;  ///< send frames to group addresses
   bool preload = false;      ///< prepare all frames before the first one is sent
@@ -81,7 +92,7 @@ struct PlayerOptions {
   std::uint64_t fault_seed = 0;
 
   /// Prepares frames in a separate thread if possible: real time, no pipes, and none of `preload`, `dry`, `step`,
-  /// `on_frame` and `edit`. Affects only the speed.
+  /// `on_frame`, `on_fault` and `edit`. Affects only the speed.
   bool ahead = true;
 
   /// Busy-wait for this many nanoseconds before a frame's time. More precise, but uses CPU time.
@@ -97,6 +108,7 @@ struct PlayerOptions {
   /// frame.
   std::function<void(std::int64_t, std::uint64_t)> long_gap{};
   std::function<void(const PlayedFrame&)> on_frame{};
+  std::function<void(const FaultHit&)> on_fault{};  ///< called after on_frame for this frame
   /// Called for each frame to send, before faults. Returns the bytes to send instead. nullopt: the frame is not sent
   /// and counts as excluded.
   std::function<std::optional<std::vector<std::uint8_t>>(const PlayedFrame&)> edit{};

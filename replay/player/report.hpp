@@ -3,11 +3,14 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "captures/analysis/histogram.hpp"
 #include "replay/faults/engine.hpp"
+#include "replay/rewrite/rewriter.hpp"
+#include "replay/schedule/schedule.hpp"
 
 namespace rdmawire::replay {
 
@@ -17,7 +20,8 @@ enum class Skip : std::uint8_t {
   snapped,   ///< truncated by the capture
   too_long,  ///< exceeds the maximum length of the wire
   group,     ///< group address without permission
-  unmapped,  ///< its connection or its hosts have no mapping
+  unmapped,  ///< its RDMA connection has no mapping
+  others,    ///< another protocol, between hosts without a mapping
   link,      ///< link type differs from the wire's
   refused,   ///< the wire rejected the frame
   lane,      ///< unknown wire
@@ -28,6 +32,22 @@ std::string_view to_string(Skip why);
 /// One sentence: the meaning and a hint.
 std::string_view meaning(Skip why);
 
+/// The effect of a fault rule on a frame.
+struct FaultHit {
+  FaultLogEntry entry;     ///< `frame`: number in the captures
+  std::uint64_t loop = 1;  ///< from 1
+  std::string text{};      ///< "frame 214 from a (connection 1, …): dropped by rule 1: drop psn +3"
+};
+
+/// What a dry run would do with a frame.
+struct FramePreview {
+  std::uint64_t frame = 0, loop = 1;  ///< `frame`: number in the captures
+  std::string not_sent{};             ///< reason. Empty: the frame would be sent
+  bool sent = false;
+  std::string wire{};
+  std::vector<FieldChange> changes{};
+};
+
 struct ReplayReport {
   struct Skipped {
     std::uint64_t frames = 0;
@@ -35,8 +55,10 @@ struct ReplayReport {
     std::string example;            ///< details of the first frame. May be empty
   };
   struct Flow {
-    std::string name, who;
+    std::string name, who;                           ///< captured values
     std::array<std::uint64_t, 2> frames{}, bytes{};  ///< sent, by endpoint
+    std::string live{};                              ///< live values, of the first loop. Empty: the captured ones
+    std::uint32_t number = 0;                        ///< number of the connection in the captures. 0: unknown
   };
   struct Lane {
     std::string wire;
@@ -52,25 +74,38 @@ struct ReplayReport {
     [[nodiscard]] bool unused() const { return count.done == 0; }
   };
 
-  std::uint64_t read = 0;                  ///< frames read from the captures, over all loops
-  std::uint64_t sent = 0, bytes = 0;       ///< passed to the wire and reported as sent
-  std::uint64_t loops = 0;                 ///< started loops
-  std::int64_t requested = 0;              ///< scheduled time from the first to the last frame, in nanoseconds
-  std::int64_t achieved = 0;               ///< actual time from the first to the last frame, in nanoseconds
-  captures::analysis::Histogram lateness;  ///< nanoseconds from the scheduled to the actual time
-  bool timed = false;                      ///< there was a real-time schedule
-  bool waited = false;                     ///< `achieved` is elapsed time
+  std::uint64_t read = 0;                         ///< frames read from the captures, over all loops
+  std::uint64_t sent = 0, bytes = 0;              ///< passed to the wire and reported as sent
+  std::uint64_t loops = 0;                        ///< started loops
+  std::uint64_t last_frames = 0, last_bytes = 0;  ///< of `sent` and `bytes`: the last group of frames sent together
+  Pace pace;                                      ///< requested rate
+  std::int64_t requested = 0;                     ///< scheduled time from the first to the last frame, in nanoseconds
+  std::int64_t achieved = 0;                      ///< actual time from the first to the last frame, in nanoseconds
+  captures::analysis::Histogram lateness;         ///< nanoseconds from the scheduled to the actual time
+  bool timed = false;                             ///< there was a real-time schedule
+  bool waited = false;                            ///< `achieved` is elapsed time
   std::array<Skipped, skips> skipped;
   std::uint64_t truncated = 0, padded = 0, rewritten = 0;
   std::uint64_t converted = 0;     ///< frames that got an Ethernet header, see LinkConversion
+  std::uint64_t fcs = 0;           ///< frames with a frame check sequence
+  std::uint64_t fcs_changed = 0;   ///< of these, frames whose frame check sequence was recomputed or removed
+  bool fcs_removed = false;        ///< frame check sequences were removed
+  std::uint64_t tagged = 0;        ///< frames with a VLAN tag, after rewriting
+  std::uint64_t labeled = 0;       ///< frames with an IPv6 or GRH flow label
   std::uint64_t divided_pdus = 0;  ///< iWARP: PDUs in several frames, whose STags were not rewritten
   std::vector<Flow> flows;         ///< connections with sent frames
   std::vector<Lane> lanes;
   std::vector<Rule> faults;
-  bool chance = false;  ///< a fault rule uses random numbers, from fault_seed
+  std::vector<FaultHit> fault_hits;      ///< in order, at most a limit
+  std::uint64_t fault_hits_omitted = 0;  ///< beyond the limit
+  bool chance = false;                   ///< a fault rule uses random numbers, from fault_seed
   std::uint64_t fault_seed = 0;
   bool interrupted = false;
-  std::string trouble;  ///< why the replay ended early. Empty if it did not
+  /// Dry run: frames that would be changed or not sent, at most a limit. nullopt: no dry run.
+  std::optional<std::vector<FramePreview>> previews;
+  std::uint64_t previews_omitted = 0;
+  std::uint64_t ended_before = 0;  ///< the frame of the captures that exceeded a limit. 0: none
+  std::string trouble;             ///< why the replay ended early. Empty if it did not
 
   [[nodiscard]] const Skipped& skip(Skip why) const { return skipped[static_cast<std::size_t>(why)]; }
   [[nodiscard]] Skipped& skip(Skip why) { return skipped[static_cast<std::size_t>(why)]; }

@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include "dissectors/output/value.hpp"
+#include "dissectors/protocol/ethernet.hpp"
 #include "replay/rewrite/rewriter.hpp"
 
 namespace rdmawire::replay {
@@ -41,6 +44,10 @@ void compare(std::vector<FieldChange>& out, const HeaderInfo& header, const std:
 
 void tell_layer(std::vector<FieldChange>& out, const HeaderStack& stack, const Layer& layer, bool gone) {
   std::string bytes = bytes_of(stack.bytes_of(layer));
+  if (layer.header == &info<Vlan>) {
+    const View<Vlan> tag(stack.bytes.data() + layer.offset);
+    bytes = fmt::format("{}, priority {}", tag.get<"id">(), tag.get<"priority">());
+  }
   out.push_back({std::string(layer.header->name), gone ? bytes : "", gone ? "" : bytes});
 }
 
@@ -92,8 +99,8 @@ std::vector<FieldChange> differences(const HeaderStack& before, const HeaderStac
 }
 
 std::string to_string(const FieldChange& change) {
-  return change.field + " " + (change.before.empty() ? "(none)" : change.before) + " → " +
-         (change.after.empty() ? "(none)" : change.after);
+  return change.field + " " + (change.before.empty() ? "none" : change.before) + " → " +
+         (change.after.empty() ? "none" : change.after);
 }
 
 }  // namespace rdmawire::replay

@@ -100,6 +100,8 @@ struct MappedConnection {
   /// First and last captured frame. 0: unknown. If several connections used the same captured QP numbers, a frame
   /// belongs to the latest connection that started before it.
   std::uint64_t first_frame = 0, last_frame = 0;
+  /// The connection is in the captures, but has no mapping: RewriteOptions::unmapped applies to its frames.
+  bool unmapped = false;
 
   [[nodiscard]] const MappedEnd& at(Side end) const { return ends[static_cast<std::size_t>(end)]; }
   [[nodiscard]] MappedEnd& at(Side end) { return ends[static_cast<std::size_t>(end)]; }

@@ -54,7 +54,7 @@ struct SeenRegion {
 struct SeenEnd {
   Span psn;
   std::optional<std::uint32_t> negotiated_psn, msn, qkey, xrc_srq;
-  std::uint64_t last_psn_frame = 0;
+  std::uint32_t messages = 0;  // requested by this endpoint, without retransmissions
   std::optional<std::uint16_t> source_port;
   std::map<std::uint32_t, SeenRegion> regions;  // memory of this endpoint, by key
 
@@ -189,7 +189,13 @@ struct FlowLearner::State final : tracking::Sink {
         if (const auto& psn = agreement->ends[static_cast<std::size_t>(end)].first_psn) s.at(end).negotiated_psn = psn;
     if (t.op->operation == Operation::congestion_notification) return;
     if (!sender.source_port && t.source_port) sender.source_port = t.source_port;
-    if (!t.is_response()) sender.psn.add(t.psn);
+    if (!t.is_response()) {
+      sender.messages += t.op->ends_message() && (!sender.psn.begun || t.psn > sender.psn.last);
+      sender.psn.add(t.psn);
+    } else if (t.op->operation == Operation::rdma_read_response && receiver.psn.begun && t.psn > receiver.psn.last) {
+      // A READ request reserves one PSN for each response packet.
+      receiver.psn.last = t.psn;
+    }
     if (t.has_aeth && !sender.msn) sender.msn = t.msn.value();
     if (t.op->transport == Transport::ud && !receiver.qkey) receiver.qkey = t.qkey;
     if (t.has_reth) receiver.region(t.key, t.address, t.length);
@@ -220,7 +226,10 @@ struct FlowLearner::State final : tracking::Sink {
     Seen& now = seen[c.id];
     for (const Side end : {Side::a, Side::b}) {
       const auto i = static_cast<std::size_t>(end);
-      if (!now.ends[i].psn.begun) now.ends[i].psn = old.ends[i].psn;
+      if (!now.ends[i].psn.begun) {
+        now.ends[i].psn = old.ends[i].psn;
+        now.ends[i].messages = old.ends[i].messages;
+      }
       for (const auto& [key, region] : old.ends[i].regions)
         now.ends[i].region(key, region.from, region.end - region.from);
     }
@@ -287,6 +296,7 @@ struct FlowLearner::State final : tracking::Sink {
         if (const Span& span = f.seen.ends[i].psn; span.begun)
           psns[i] = static_cast<std::uint32_t>(span.last - span.first) + 1;
       learnt.psns.push_back(psns);
+      learnt.msns.push_back({f.seen.ends[1].messages, f.seen.ends[0].messages});
     }
     return std::move(learnt);
   }

@@ -28,8 +28,10 @@ struct Learnt {
   bool all_addresses = true;                            ///< false: there were more than a limit
   std::bitset<0x10000> ports;                           ///< UDP and TCP
   std::bitset<MappedVlan::untagged + 1> vlans;          ///< of outermost tags
-  /// By connection and Side: PSNs from the first to the last request, inclusive.
+  /// By connection and Side: PSNs from the first to the last request, inclusive, with the PSNs of READ responses.
   std::vector<std::array<std::uint32_t, 2>> psns;
+  /// Messages that the peer requested, which this endpoint counts in its MSN, by connection and Side.
+  std::vector<std::array<std::uint32_t, 2>> msns;
 };
 
 /// Reads the dissected packets of a capture in order. Memory usage depends on the number of connections, not on the

@@ -318,12 +318,15 @@ class MapWriter {
  public:
   std::string write(const FlowMap& map) {
     out_ = fmt::format("{{\n  \"rdmawire\": \"{} {}\",\n  \"connections\": [", format_name, version_text);
-    for (std::size_t i = 0; i < map.connections.size(); ++i) {
-      out_ += i ? ",\n    {" : "\n    {";
-      connection(map.connections[i]);
+    bool any = false;
+    for (const MappedConnection& c : map.connections) {
+      if (c.unmapped) continue;
+      out_ += any ? ",\n    {" : "\n    {";
+      connection(c);
       out_ += "\n    }";
+      any = true;
     }
-    out_ += map.connections.empty() ? "],\n" : "\n  ],\n";
+    out_ += any ? "\n  ],\n" : "],\n";
     out_ += "  \"hosts\": [";
     for (std::size_t i = 0; i < map.hosts.size(); ++i) {
       out_ += i ? ",\n    {" : "\n    {";

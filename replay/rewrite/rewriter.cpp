@@ -197,7 +197,7 @@ struct Rewriter::Index {
       const MappedConnection& c = map.connections[i];
       for (const Side from : {Side::a, Side::b}) {
         const MappedEnd &sender = c.at(from), &receiver = c.at(other(from));
-        if (sender.address.captured) hosts.try_emplace(*sender.address.captured, Host{i, from});
+        if (sender.address.captured && !c.unmapped) hosts.try_emplace(*sender.address.captured, Host{i, from});
         if (!sender.address.captured || !receiver.address.captured) continue;
         const FlowKey ports{*sender.address.captured, *receiver.address.captured, 0};
         auto add = [&](std::uint64_t key) { flows[ports.with(key)].push_back({i, from}); };
@@ -654,8 +654,10 @@ Rewritten Rewriter::Index::rewrite(const HeaderStack& stack, MutableBytes buffer
     result.connection = found->connection;
     result.from = found->from;
   }
-  const bool managed = bth && patch.get<Bth, "dest_qp">(*bth) <= 1;
-  if (c && !managed) {
+  const bool managed = bth && patch.get<Bth, "dest_qp">(*bth) <= 1, unmapped = c && c->unmapped;
+  if (unmapped) {
+    known = false;
+  } else if (c && !managed) {
     known = true;
     const MappedEnd &sender = c->at(found->from), &receiver = c->at(other(found->from));
     if (const char* why =
@@ -714,15 +716,15 @@ Rewritten Rewriter::Index::rewrite(const HeaderStack& stack, MutableBytes buffer
     known |= patch.end() != 0;
   }
 
-  known |= rewrite_ports(patch, stack);
+  known |= rewrite_ports(patch, stack) && !unmapped;
   const MappedVlan* vlan = vlan_of_all(stack);
-  known |= vlan && (!bth || map.connections.empty());
+  known |= vlan && !unmapped && (!bth || map.connections.empty());
 
   if (!known) {
-    const Unmapped choice = bth ? options.unmapped : options.others;
+    const Unmapped choice = bth || unmapped ? options.unmapped : options.others;
     if (choice != Unmapped::keep) {
       result.outcome = choice == Unmapped::drop ? Rewritten::Outcome::dropped : Rewritten::Outcome::refused;
-      result.why = bth ? "the connection has no mapping" : "the hosts have no mapping";
+      result.why = bth || unmapped ? "the connection has no mapping" : "the hosts have no mapping";
       return result;
     }
     result.outcome = Rewritten::Outcome::kept;

@@ -56,7 +56,7 @@ class FileWire : public Wire {
   bool closed_ = false;
 };
 
-class WrittenFile final : public FileWire {
+class WrittenFile final : public FileWire, public CommentStore {
  public:
   WrittenFile(const FileWireOptions& options, captures::Writer writer)
       : FileWire(options), writer_(std::move(writer)) {}
@@ -67,13 +67,18 @@ class WrittenFile final : public FileWire {
     if (closed_) return tl::unexpected(closed_error(name_));
     for (std::size_t sent = 0; sent < frames.size(); ++sent) {
       const Outgoing& frame = frames[sent];
-      if (auto written = write(frame); !written) {
+      const std::string_view comment = sent < comments_.size() ? comments_[sent] : std::string_view();
+      if (auto written = write(frame, comment); !written) {
+        comments_ = {};
         if (sent > 0) return sent;
         return tl::unexpected(written.error());
       }
     }
+    comments_ = {};
     return frames.size();
   }
+
+  void comment(std::span<const std::string_view> comments) override { comments_ = comments; }
 
   WireResult<std::optional<Received>> receive(std::int64_t deadline) override {
     if (closed_) return tl::unexpected(closed_error(name_));
@@ -94,7 +99,7 @@ class WrittenFile final : public FileWire {
   }
 
  private:
-  WireResult<void> write(const Outgoing& frame) {
+  WireResult<void> write(const Outgoing& frame, std::string_view comment) {
     const std::int64_t time = frame.time == 0 ? now_ : frame.time;
     if (frame.frame.size() > max_bytes || time < 0)
       return tl::unexpected(wire_error(
@@ -105,7 +110,8 @@ class WrittenFile final : public FileWire {
     record.time = time;
     record.wire_length = static_cast<std::uint32_t>(frame.frame.size());
     record.link = capabilities_.link;
-    if (auto written = writer_.write(record); !written) return fail(written.error());
+    const auto written = comment.empty() ? writer_.write(record) : writer_.write(record, std::span(&comment, 1));
+    if (!written) return fail(written.error());
     now_ = std::max(now_, time);
     ++counters_.sent;
     counters_.sent_bytes += frame.frame.size();
@@ -125,7 +131,8 @@ class WrittenFile final : public FileWire {
   }
 
   captures::Writer writer_;
-  std::deque<std::uint32_t> lately_;  // lengths of the most recently written frames
+  std::span<const std::string_view> comments_;  // of the next frames
+  std::deque<std::uint32_t> lately_;            // lengths of the most recently written frames
   std::uint64_t lately_bytes_ = 0;
 };
 

@@ -2,7 +2,9 @@
 /// A capture file as a wire, in virtual time. Sent frames are written with their requested times. Frames that are read
 /// arrive at their captured times. Calls never block.
 
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "replay/wires/spec.hpp"
 #include "replay/wires/wire.hpp"
@@ -14,6 +16,14 @@ struct FileWireOptions {
   bool read = false;  ///< true: frames arrive from the capture. false: the file is created
   LinkType link = LinkType::ethernet;  ///< link type when writing. A capture specifies its own
   std::string name = {};               ///< name of the wire. Empty: "file:" + path
+};
+
+/// A wire that can store comments with frames: a written file. pcap omits them.
+class CommentStore {
+ public:
+  virtual ~CommentStore() = default;
+  /// Comments for the frames of the next send() call, by index. Empty: none.
+  virtual void comment(std::span<const std::string_view> comments) = 0;
 };
 
 /// Writing: frames keep their bytes and times, which may decrease. Time 0 is replaced by the latest time so far. now()
