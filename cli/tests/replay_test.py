@@ -588,6 +588,13 @@ def test_unsent_frames_without_a_mapping_are_counted_by_kind(tmp_path):
     assert "RDMA connection without a mapping" in text and "other protocols between hosts without a mapping" in text
 
 
+def test_replay_without_any_mapped_frame_is_an_error():
+    source, mapping = SAMPLES / "srq-pingpong.pcap.gz", ("-m", "qp:0x11=0x777", "--unmapped", "drop")
+    done = replay(source, *mapping, "--include", "bth.dest_qp == 0x12", "-t", "-w", "null", status=3)
+    assert "all frames lack a mapping" in done.stderr and done.stdout.startswith("sent 0 frames, ")
+    replay(source, *mapping, "--include", "bth.dest_qp == 0x11", "-t", "-w", "null")
+
+
 def test_split_of_a_capture_without_rdma_names_the_alternative(tmp_path):
     plain = tmp_path / "plain.pcap"
     replay(PINGPONG, "--exclude", "bth", "-w", f"file:{plain}")
