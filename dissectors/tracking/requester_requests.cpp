@@ -103,7 +103,8 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
   }
   if (mtu_ != to.connection.mtu) adopt_mtu(to.connection);
   const std::uint32_t psns = psns_of(packet, to.connection);
-  if (started_ && expected_ && !near(packet.psn)) started_ = false;
+  // A first packet before the PSN of the CM exchange is no retransmission: the requester uses another PSN.
+  if (started_ && expected_ && (!near(packet.psn) || packet.psn - window_.next < 0)) started_ = false;
   expected_ = false;
   if (!started_) {
     started_ = true;

@@ -22,6 +22,25 @@ RdmaFrame response(std::uint8_t opcode, std::uint32_t psn, std::uint32_t payload
   return {.opcode = opcode, .psn = psn, .payload = payload};
 }
 
+// ---- First PSN
+
+TEST(Requester, FirstPacketBeforeNegotiatedPsnIsNoRetransmission) {
+  Link link({.first_a = 5000});
+  link.sends(1000, 3);
+  link.wait(5 * microsecond);
+  link.acks(1002, 3);
+  link.sends(1003);
+  link.acks(1003, 4);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), IsEmpty());
+  ASSERT_EQ(recorded.messages.size(), 4U);
+  EXPECT_EQ(recorded.messages[0].first_psn, 1000U);
+  for (const Message& message : recorded.messages) {
+    EXPECT_EQ(message.outcome, Outcome::completed);
+    EXPECT_EQ(message.repeated_packets, 0U);
+  }
+}
+
 // ---- Messages
 
 TEST(Requester, MessageOfThreePackets) {
