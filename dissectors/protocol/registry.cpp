@@ -1,6 +1,8 @@
 #include "dissectors/protocol/registry.hpp"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <map>
 #include <vector>
 
@@ -27,6 +29,7 @@
 #include "dissectors/protocol/srp.hpp"
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/protocol/tunnel.hpp"
+#include "dissectors/protocol/user_headers.hpp"
 
 namespace rdmawire {
 namespace {
@@ -162,7 +165,7 @@ std::string_view type_name(const HeaderInfo& header) {
     return all;
   }();
   const auto found = std::find(headers.begin(), headers.end(), &header);
-  if (found == headers.end()) return {};
+  if (found == headers.end()) return user_type_name(header);
   return names[static_cast<std::size_t>(found - headers.begin())];
 }
 
@@ -197,10 +200,35 @@ std::string constant_name(const Names& names, const Name& entry) {
   return name;
 }
 
-std::span<const HeaderInfo* const> all_headers() { return headers; }
+namespace {
+
+/// The headers of the table, then those defined at run time. Readers need no lock.
+struct AllHeaders {
+  std::array<const HeaderInfo*, header_rows.size() + max_user_headers> headers{};
+  std::atomic<std::size_t> count{header_rows.size()};
+  AllHeaders() { std::copy(rdmawire::headers.begin(), rdmawire::headers.end(), headers.begin()); }
+};
+AllHeaders& known_headers() {
+  static auto* const all = new AllHeaders;
+  return *all;
+}
+
+}  // namespace
+
+std::span<const HeaderInfo* const> all_headers() {
+  const AllHeaders& all = known_headers();
+  return {all.headers.data(), all.count.load(std::memory_order_acquire)};
+}
+
+void detail::register_header(const HeaderInfo& header) {
+  AllHeaders& all = known_headers();
+  const std::size_t count = all.count.load(std::memory_order_relaxed);
+  all.headers[count] = &header;
+  all.count.store(count + 1, std::memory_order_release);
+}
 
 const HeaderInfo* find_header(std::string_view name) {
-  for (const HeaderInfo* header : headers)
+  for (const HeaderInfo* header : all_headers())
     if (header->name == name) return header;
   return nullptr;
 }
