@@ -140,6 +140,7 @@ class ReadFile final : public FileWire {
  public:
   ReadFile(const FileWireOptions& options, captures::Reader reader) : FileWire(options), reader_(std::move(reader)) {
     look_ahead();
+    now_ = state_ == captures::Next::record ? record_.time : 0;  // a timeout is relative to the first frame
     if (state_ == captures::Next::record)
       capabilities_.link = record_.link;
     else if (!reader_.interfaces().empty())

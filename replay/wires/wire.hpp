@@ -77,7 +77,7 @@ struct WireCounters {
 /// One end of a medium that carries frames. Must be used by one thread at a time.
 ///
 /// Times are nanoseconds since 1970 on the wire's own clock, which starts at the system time and never jumps. A
-/// virtual clock starts at 0.
+/// virtual clock starts at 0, that of a capture that is read at its first frame.
 class Wire {
  public:
   Wire() = default;
