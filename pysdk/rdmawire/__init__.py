@@ -50,6 +50,7 @@ from rdmawire.replaying import (
     replay,
     replay_reactive,
 )
+from rdmawire.user_headers import HeaderField, define_header, undefine_header
 from rdmawire.wires import Wire, WireCapabilities, WireCounters, open_wire, wire_pair
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "Device",
     "DeviceError",
     "Error",
+    "HeaderField",
     "LiveAnalysis",
     "LiveCapture",
     "MemoryRegion",
@@ -92,6 +94,7 @@ __all__ = [
     "compare",
     "conformance",
     "create_capture",
+    "define_header",
     "explain",
     "follow",
     "iwarp",
@@ -106,6 +109,7 @@ __all__ = [
     "reference",
     "replay",
     "replay_reactive",
+    "undefine_header",
     "wire_pair",
     # Names of the extension module, written by scripts/python-stubs:
     "Header", "Frame", "parse", "segment", "HEADERS", "ENUMERATIONS", "Ether", "VLAN", "LinuxSLL", "LinuxSLL2",

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import operator
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, Union, overload
 
 from rdmawire import _core
 from rdmawire._core import CaptureError, UsageError
 from rdmawire.closing import Closes, made_by
 from rdmawire.outputs import refuse_inputs
+from rdmawire.sendables import listed, without_scapy
 from rdmawire.sources import BytesLike, Source, is_url, native, read_source
 from rdmawire.tables import Table
 
@@ -54,7 +57,7 @@ class Facts(NamedTuple):
 
 
 class Capture(Closes):
-    """An open capture; made by :func:`open_capture`.
+    """An open capture, made by :func:`open_capture`.
 
     Each iteration starts at the first packet with its own reader. A capture can be read several times, also by several
     threads at once. A stream (standard input, a pipe) can be read once.
@@ -93,13 +96,53 @@ class Capture(Closes):
         """Return an iterator over the frames. Each frame owns its bytes and is decoded when needed."""
         return self.frames()
 
-    def frames(self, *, filter: str = "", roce_port: int = 0) -> Iterator[_core.Frame]:
-        """Return an iterator over the frames that match `filter` (docs/reference/filters.md).
+    def __len__(self) -> int:
+        """Return the number of packets. Reads the complete file. A stream has no length, since it can be read once."""
+        if not self._core.rereadable:
+            raise TypeError(f"{self.name} is a stream, which has no length: use list()")
+        packets: int = self._core.facts()["packets"]
+        return packets
 
+    def __bool__(self) -> bool:
+        """Return True, also for a capture without packets."""
+        return True
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> _core.Frame: ...
+    @overload
+    def __getitem__(self, key: slice[Any, Any, Any]) -> list[_core.Frame]: ...
+    def __getitem__(self, key: SupportsIndex | slice[Any, Any, Any]) -> _core.Frame | list[_core.Frame]:
+        """Return a frame by its index from 0, or the list of a slice. Reads the capture from its start.
+
+        For several indices, read the frames once: ``frames = list(capture)``.
+        """
+        if isinstance(key, slice):
+            indices = range(*key.indices(len(self)))
+            wanted = indices if indices.step > 0 else indices[::-1]
+            frames = list(itertools.islice(self.frames(), wanted.start, wanted.stop, wanted.step)) if wanted else []
+            return frames if indices.step > 0 else frames[::-1]
+        index = operator.index(key)
+        at = index if index >= 0 else len(self) + index
+        frame = None if at < 0 else next(itertools.islice(self.frames(), at, None), None)
+        if frame is None:
+            raise IndexError(f"index {index}: {self.name} has {len(self)} packets")
+        return frame
+
+    def frames(
+        self, *, filter: str | Callable[[_core.Frame], object] = "", roce_port: int = 0
+    ) -> Iterator[_core.Frame]:
+        """Return an iterator over the frames that match `filter`.
+
+        `filter` is an expression (docs/reference/filters.md) or a function of the frame. Expressions are faster.
         Frames have ``number``, ``time_ns``, ``interface`` and ``comments``, and stay valid after the capture is closed.
         If the capture cannot be read completely, CaptureError follows the last readable frame. `roce_port` is a UDP
         port that the filter decodes as RoCEv2, in addition to 4791.
         """
+        if callable(filter):
+            matches = filter
+            return (frame for frame in _core.captured_frames(self._core, "", roce_port) if matches(frame))
+        if not isinstance(filter, str):
+            raise TypeError(f"frames(): filter: expected an expression or a function, got {type(filter).__name__}")
         return _core.captured_frames(self._core, filter, roce_port)
 
     def packets(
@@ -117,7 +160,7 @@ class Capture(Closes):
         """Return counters of the capture: packets and bytes by protocol and operation, CRC status, findings.
 
         The keys are those of ``rdmawire dissect --count --json``: packets, bytes, first, last, protocols, units, icrc,
-        vcrc, mpa_crc, findings, cut, lost.
+        vcrc, mpa_crc, findings, truncated_packets, lost.
         """
         counts: dict[str, Any] = json.loads(self._core.counts(filter, roce_port, verify_crcs))
         return counts
@@ -190,21 +233,27 @@ def open_live(
     filter: str = "",
     snap_length: int = 262144,
     promiscuous: bool = True,
-    immediate: bool = True,
+    immediate: bool = False,
+    buffer_size: int = 16 << 20,
 ) -> _core.LiveCapture:
     """Capture from a device with libpcap. Returns an iterator of frames that is also a context manager.
 
     - `filter`: libpcap filter expression.
     - `snap_length`: maximum captured bytes of a packet.
     - `promiscuous`: also capture packets for other hosts.
-    - `immediate`: deliver each packet immediately instead of in batches.
+    - `immediate`: deliver each packet immediately instead of after up to 0.1 seconds. The buffer then often contains
+      fewer packets: one per 64 KiB.
+    - `buffer_size`: bytes of the kernel's buffer, from 1 MiB to 1 GiB. Packets that arrive while it is full are lost.
 
-    ``receive(timeout)`` waits for one frame. ``close()`` ends the iteration from any thread. :func:`live_devices`
-    returns the names of devices.
+    ``receive(timeout)`` waits for one frame. ``close()`` ends the iteration from any thread, and issues a
+    RuntimeWarning if packets were lost. ``statistics()`` returns their number. :func:`live_devices` returns the names
+    of devices.
 
     Raises CaptureError if the device does not exist or is not permitted, or if the filter is invalid.
     """
-    return _core.LiveCapture(device, filter, snap_length, promiscuous, immediate)
+    if not 1 << 20 <= buffer_size <= 1 << 30:
+        raise UsageError(f"buffer_size={buffer_size}: expected bytes from 1 MiB (1048576) to 1 GiB (1073741824)")
+    return _core.LiveCapture(device, filter, snap_length, promiscuous, immediate, buffer_size)
 
 
 def live_devices() -> list[str]:
@@ -213,7 +262,7 @@ def live_devices() -> list[str]:
 
 
 class CaptureWriter(Closes):
-    """A capture file that is written; made by :func:`create_capture`."""
+    """A capture file that is written, made by :func:`create_capture`."""
 
     def __init__(self, core: _core.CaptureWriter) -> None:
         self._core: _core.CaptureWriter = core
@@ -244,16 +293,22 @@ class CaptureWriter(Closes):
         wire_length: int | None = None,
         comments: Iterable[str] | None = None,
     ) -> None:
-        """Write one packet: a Frame, or bytes.
+        """Write one packet: a Frame, bytes, or a scapy packet. An iterable of them is written in order.
 
         The defaults are the attributes of the frame: time (otherwise now), link type (otherwise Ethernet), wire length,
         and comments. `interface` is an index returned by :meth:`add_interface`. Default: the first interface with the
         link type, which is added if necessary. pcap files have no comments. Times are nanoseconds since 1970.
         """
+        if isinstance(comments, str):
+            comments = [comments]
+        several = listed(frame)
+        if several is not None:
+            for one in several:
+                self.write(one, time_ns=time_ns, interface=interface, link=link, wire_length=wire_length, comments=comments)
+            return
+        frame = without_scapy(frame)
         if comments is None:
             comments = getattr(frame, "comments", ())
-        elif isinstance(comments, str):
-            comments = [comments]
         if time_ns is None:
             time_ns = getattr(frame, "time_ns", None)
         if link is None:

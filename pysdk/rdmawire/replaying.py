@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -80,6 +81,14 @@ class ReactiveReport:
         return f"<ReactiveReport {'as captured' if self.ok else self.failure or 'differs from the capture'}>"
 
 
+def _is_interface(name: str) -> bool:
+    try:
+        socket.if_nametoindex(name)
+    except OSError:
+        return False
+    return True
+
+
 class _Prepared:
     """A prepared replay. Closes the wires that it opened."""
 
@@ -144,6 +153,8 @@ class _Prepared:
             if isinstance(one, str) or name.startswith(("packet:", "xdp:", "verbs:")):
                 target = _core._classify_target(name)
                 if not self._dry and not target["safe"] and target["name"] not in allowed:
+                    if name.startswith(("packet:", "xdp:")) and not _is_interface(target["name"]):
+                        open_wire(name).close()  # raises WireError
                     raise _core.UsageError(
                         f"refusing to send captured frames to {name} ({target['about']}); use "
                         f"allow_target=\"{target['name']}\" to permit it"

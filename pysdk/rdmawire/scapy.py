@@ -47,7 +47,8 @@ def to_scapy(frame: _core.Frame) -> Packet:
 def from_scapy(packet: Packet) -> _core.Frame:
     """Return a frame of the bytes that scapy builds. All fields of the frame are set.
 
-    Raises TypeError for other objects, ImportError if scapy is not installed.
+    Raises TypeError for other objects and for packets whose first header is no link layer, IP or BTH. Raises
+    ImportError if scapy is not installed.
     """
     try:
         from scapy.config import conf
@@ -61,6 +62,13 @@ def from_scapy(packet: Packet) -> _core.Frame:
     link: str | int
     if outermost.__module__ == "scapy.contrib.roce" and outermost.__name__ == "BTH":
         link = "bth"
+    elif outermost in conf.l2types.layer2num:
+        link = conf.l2types.layer2num[outermost]
+    elif outermost.__module__ == "scapy.packet" and outermost.__name__ in ("Raw", "NoPayload"):
+        link = "ethernet"
     else:
-        link = conf.l2types.layer2num.get(outermost, "ethernet")
+        raise TypeError(
+            f"from_scapy(): {outermost.__name__} is no first header of a frame: expected a packet that starts with Ether, "
+            "IP, IPv6, BTH or another link layer"
+        )
     return _core.parse(bytes(packet), link, wire_length=packet.wirelen or 0, time_ns=int(packet.time * 10**9))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import re
 import tempfile
@@ -58,6 +59,8 @@ def read_source(source: Source) -> tuple[str, BytesLike]:
             return read_source(file)
     if not hasattr(source, "read"):
         raise TypeError(f"source: expected a path, bytes or a file object, got {type(source).__name__}")
+    if isinstance(source, io.TextIOBase):
+        raise UsageError("the file object is open in text mode: open it with mode 'rb'")
     data: Any = source.read()
     if not isinstance(data, (bytes, bytearray)):
         raise UsageError("the file object returns str; open it with mode 'rb'")

@@ -23,9 +23,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from rdmawire import _core
-from rdmawire._core import Header
+from rdmawire._core import Header, header_table
 from rdmawire.closing import Closes, made_by
 from rdmawire.outputs import refuse_inputs
+from rdmawire.sendables import listed, without_scapy
 from rdmawire.sources import native
 
 if TYPE_CHECKING:
@@ -114,17 +115,19 @@ class Wire(Closes):
     # Frames.
 
     def send(self, frames: Sendable | Iterable[Sendable], *, at: int = 0, timeout: float | None = 5.0) -> int:
-        """Send a frame, bytes, or several of them in order, and return their number.
+        """Send a frame, bytes, a scapy packet, or several of them in order, and return their number.
 
         ``at``: earliest send time on the wire's clock. If the wire's queue is full, waits for up to ``timeout``
-        seconds, then raises WireError with kind "full". The message contains the number of frames sent before.
+        seconds, then raises WireError with kind "full". The message contains the number of frames sent before. Raises
+        UsageError for a frame with another link type than the wire, for example one that starts with IPv4.
         """
         return self._core.send(_listed(frames), at, timeout)
 
     def receive(self, timeout: float | None = 1.0, *, own: bool = False) -> Frame | None:
         """Return the next frame, or None if no frame arrives for ``timeout`` seconds. See also :meth:`expect`.
 
-        ``timeout`` 0 does not wait, None waits without limit. In virtual time, ``timeout=None`` returns None if no
+        ``timeout`` 0 does not wait, None waits without limit. The clock of ``file:PATH,read`` starts at the first frame
+        and advances to the time of each returned frame. In virtual time, ``timeout=None`` returns None if no
         frame will arrive. At the end of a file, raises WireError with kind "down". ``own``: also return frames sent by
         this host.
         """
@@ -165,6 +168,10 @@ class Wire(Closes):
             return (lambda frame: header in frame), f"a frame with {header.__name__}"
         if what is None:
             return (lambda frame: True), "a frame"
+        if not isinstance(what, str) and not callable(what):
+            hint = f": use {type(what).__name__}, or \"{header_table(type(what)).name}.…\"" if isinstance(what, Header) else ""
+            kinds = "a class of headers, an expression or a function"
+            raise TypeError(f"what: expected {kinds}, got {type(what).__name__}{hint}")
         return self._matcher(what), f"a frame that matches {what if isinstance(what, str) else 'the function'}"
 
     def sniff(
@@ -334,7 +341,11 @@ class Wire(Closes):
     # Recording.
 
     def record(self, max_frames: int = 65536) -> None:
-        """Record sent and received frames and keep the newest ones. 0: stop recording and discard the frames."""
+        """Record sent and received frames and keep the newest ones. 0: stop recording and discard the frames.
+
+        The time of a sent frame is taken before it is sent, so that a response has a later time. :meth:`save` orders
+        the frames by time.
+        """
         self._core.record(max_frames)
 
     def save(self, path: str | os.PathLike[str], comments: Iterable[str] = ()) -> int:
@@ -375,19 +386,8 @@ def _settle(future: asyncio.Future[None]) -> None:
 
 
 def _listed(frames: Any) -> list[Any]:
-    # An object with __bytes__ is one frame, even if it is iterable. The extension module rejects invalid objects.
-    if isinstance(frames, str) or hasattr(frames, "__bytes__"):
-        return [frames]
-    try:
-        memoryview(frames)
-    except TypeError:
-        pass
-    else:
-        return [frames]
-    try:
-        return list(frames)
-    except TypeError:
-        return [frames]
+    several = listed(frames)
+    return [without_scapy(frame) for frame in ([frames] if several is None else several)]
 
 
 def open_wire(name: str) -> Wire:

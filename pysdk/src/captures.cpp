@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <regex>
 #include <set>
 
 #include "dissectors/output/json.hpp"
 #include "dissectors/output/printable.hpp"
+#include "dissectors/protocol/user_headers.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/bytes.hpp"
 #include "pysdk/src/columns_packets.hpp"
@@ -84,6 +86,7 @@ class PacketRows final : public Rows {
       packet_.time_ns = record_.time;
       packet_.link = record_.link;
       dissector_.dissect(packet_, record_.bytes, record_.wire_length);
+      decode_user_headers(packet_.stack);
       if (!filter_ || filter_->matches(packet_)) columns_->add(batch, packet_);
     }
     return {};
@@ -205,10 +208,20 @@ ReadingScope::ReadingScope(const CaptureSource& source)
         return !interrupted_;
       }) {}
 
+std::string filter_error(const output::FilterError& error, const std::string& expression) {
+  std::string text = "filter:\n" + output::to_string(error, expression);
+  // Words with which expressions of libpcap start. No header or field has these names and is followed by a word.
+  static const std::regex of_libpcap(
+      R"(^\s*(((udp|tcp|ip|ip6|ether|src|dst)\s+)*(host|port|portrange|net|proto)|less|greater)\s+[\w.:]+)");
+  if (std::regex_search(expression, of_libpcap))
+    text += "\nThis is a filter of libpcap, which only open_live() accepts. Use, for example, udp.dst_port == 4791";
+  return text;
+}
+
 std::shared_ptr<const output::Filter> compile_filter(const std::string& expression) {
   if (expression.empty()) return nullptr;
   auto filter = output::Filter::compile(expression);
-  if (!filter) raise(ErrorClass::usage, "filter:\n" + output::to_string(filter.error(), expression));
+  if (!filter) raise(ErrorClass::usage, filter_error(filter.error(), expression));
   return std::make_shared<const output::Filter>(std::move(*filter));
 }
 

@@ -79,6 +79,9 @@ struct ReadOptions {
   tracking::DissectorOptions dissector;
 };
 
+/// Returns the message for an invalid filter.
+std::string filter_error(const output::FilterError& error, const std::string& expression);
+
 /// Compiles `expression`. Returns null if it is empty. Raises UsageError with the position of the error.
 std::shared_ptr<const output::Filter> compile_filter(const std::string& expression);
 

@@ -11,6 +11,7 @@
 #include "dissectors/output/json.hpp"
 #include "dissectors/output/line.hpp"
 #include "dissectors/output/tree.hpp"
+#include "dissectors/protocol/user_headers.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/captures.hpp"
 #include "pysdk/src/captures_origin.hpp"
@@ -18,6 +19,7 @@
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/frame.hpp"
 #include "pysdk/src/frame_data.hpp"
+#include "pysdk/src/objects.hpp"
 
 namespace rdmawire::python {
 namespace {
@@ -28,8 +30,9 @@ using captures::Record;
 /// A dissected packet that owns its bytes.
 class Packet {
  public:
-  Packet(const tracking::Packet& packet, Bytes bytes, RecordOrigin origin)
-      : packet_(packet), bytes_(bytes.begin(), bytes.end()), record_origin_(std::move(origin)) {
+  /// `start`: time of the first packet of the capture.
+  Packet(const tracking::Packet& packet, Bytes bytes, RecordOrigin origin, std::int64_t start)
+      : packet_(packet), bytes_(bytes.begin(), bytes.end()), record_origin_(std::move(origin)), start_(start) {
     packet_.stack.bytes = bytes_;
     packet_.tcp.connection = nullptr;
     for (tracking::Pdu& pdu : packet_.pdus) {
@@ -67,7 +70,10 @@ class Packet {
     return out;
   }
   [[nodiscard]] std::string line() const {
-    std::string out = output::one_line(packet_);
+    std::string out;
+    output::LinePrinter printer;
+    printer.set_origin(start_);
+    printer.append(out, packet_);
     if (out.ends_with('\n')) out.pop_back();
     return out;
   }
@@ -87,6 +93,7 @@ class Packet {
   std::vector<std::uint8_t> bytes_;
   std::vector<std::vector<std::uint8_t>> pdus_;
   RecordOrigin record_origin_;
+  std::int64_t start_;
   py::object origin_;
   mutable std::vector<std::string_view> views_;
 };
@@ -130,11 +137,13 @@ class Frames {
         if (result == Next::error) error = captures::to_string(reader_->error());
         if (result == Next::error && source_->closed()) error = source_->closed_sentence();
         if (result != Next::record) return;
+        if (!start_) start_ = record_.time;
         if (dissects_ || filter_) {
           packet_.number = record_.number;
           packet_.time_ns = record_.time;
           packet_.link = record_.link;
           dissector_.dissect(packet_, record_.bytes, record_.wire_length);
+          decode_user_headers(packet_.stack);
         }
         if (!filter_ || filter_->matches(packet_)) return take(*reader_, record_, packet_);
         if (examined % 65536 == 0 && (interrupted = !signals_are_quiet())) return;
@@ -154,11 +163,15 @@ class Frames {
     if (result != Next::record) throw py::stop_iteration();
   }
 
+  /// Time of the first packet of the capture.
+  [[nodiscard]] std::int64_t start() const { return start_.value_or(0); }
+
  private:
   std::shared_ptr<CaptureSource> source_;
   std::shared_ptr<const output::Filter> filter_;
   tracking::Dissector dissector_;
   bool dissects_;
+  std::optional<std::int64_t> start_;
   std::unique_ptr<captures::Reader> reader_;
   std::mutex mutex_;
   Record record_;
@@ -197,7 +210,7 @@ class PacketIterator : public Frames {
   std::unique_ptr<Packet> next() {
     std::unique_ptr<Packet> made;
     Frames::next([&](const captures::Reader& reader, const Record& record, const tracking::Packet& packet) {
-      made = std::make_unique<Packet>(packet, record.bytes, seen_.of(reader, record));
+      made = std::make_unique<Packet>(packet, record.bytes, seen_.of(reader, record), start());
     });
     made->keep_origin(origins_);
     return made;
@@ -221,13 +234,14 @@ ReadOptions read_options(const CaptureSource& source, const std::string& filter,
 class Live {
  public:
   Live(const std::string& device, const std::string& filter, std::uint32_t snap_length, bool promiscuous,
-       bool immediate)
+       bool immediate, std::uint32_t buffer_size)
       : name_(device) {
     captures::LiveCapture::Options options;
     options.filter = filter;
     options.snap_length = snap_length;
     options.promiscuous = promiscuous;
     options.immediate = immediate;
+    options.buffer_size = buffer_size;
     auto opened = [&] {
       const py::gil_scoped_release unlocked;
       return captures::LiveCapture::open(device, options);
@@ -271,33 +285,45 @@ class Live {
     if (frame.is_none()) throw py::stop_iteration();
     return frame;
   }
+  /// Ends the capture. The first call issues a RuntimeWarning if packets were lost.
   void close() {
-    closed_ = true;
+    if (closed_.exchange(true)) return;
     live_->stop();
+    last_ = counted();
+    const auto lost = last_ ? last_->drops().value_or(0) : 0;
+    if (lost == 0) return;
+    const std::string text = fmt::format(
+        "{}: {} packet{} lost, because the buffer was full; use a larger buffer_size, a filter, or read "
+        "packets faster",
+        name_, lost, lost == 1 ? " was" : "s were");
+    if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 1) != 0) throw py::error_already_set();
   }
   [[nodiscard]] bool closed() const { return closed_; }
   [[nodiscard]] const std::string& name() const { return name_; }
   py::dict statistics() {
-    if (closed_) raise(ErrorClass::closed, name_ + " was closed");
-    auto counted = [&] {
-      const py::gil_scoped_release unlocked;
-      const std::scoped_lock lock(mutex_);
-      return live_->statistics();
-    }();
-    if (!counted) raise(ErrorClass::capture, captures::to_string(counted.error()));
+    const auto counters = closed_ ? last_ : counted();
+    if (!counters) raise(ErrorClass::capture, captures::to_string(counters.error()));
     py::dict out;
     const auto number = [](const std::optional<std::uint64_t>& value) -> py::object {
       return value ? py::object(py::int_(*value)) : py::object(py::none());
     };
-    out["received"] = number(counted->received);
-    out["delivered"] = number(counted->delivered);
-    out["lost_by_capture"] = number(counted->drops());
+    out["received"] = number(counters->received);
+    out["delivered"] = number(counters->delivered);
+    out["lost_by_capture"] = number(counters->drops());
     return out;
   }
 
  private:
+  using Counters = tl::expected<captures::InterfaceStatistics, captures::CaptureError>;
+  Counters counted() {
+    const py::gil_scoped_release unlocked;
+    const std::scoped_lock lock(mutex_);
+    return live_->statistics();
+  }
+
   std::string name_;
   std::unique_ptr<captures::LiveCapture> live_;
+  Counters last_;  ///< at close()
   std::mutex mutex_;
   std::atomic<bool> closed_{false};
   std::uint64_t number_ = 0;
@@ -348,7 +374,10 @@ void bind_captured_frames(py::module_& module) {
       .def(
           "to_dict", [](const Packet& p) { return py::module_::import("json").attr("loads")(p.json()); },
           "Return the output of `dissect --json` as a dict.")
-      .def("show", &Packet::tree, "Return all fields of all layers with their meaning, as `dissect -V` prints them.")
+      .def(
+          "show", [](const Packet& p, bool dump) { return print_or_return(p.tree(), dump); }, py::kw_only(),
+          py::arg("dump") = false,
+          "Print all fields of all layers with their meaning, as `dissect -V` does, or return the text with dump=True.")
       .def("__str__", &Packet::line)
       .def("__repr__", [](const Packet& p) { return fmt::format("<rdmawire.Packet {}>", p.line()); });
   py::class_<FrameIterator>(module, "FrameIterator", "Iterator over the frames of a capture.")
@@ -378,15 +407,19 @@ void bind_captured_frames(py::module_& module) {
       "Return an iterator over the packets that match.");
   py::class_<Live>(module, "LiveCapture",
                    "Frames captured from a device: an iterator that ends with close(), and a context manager.")
-      .def(py::init<const std::string&, const std::string&, std::uint32_t, bool, bool>(), py::arg("device"),
-           py::arg("filter") = "", py::arg("snap_length") = 262144, py::arg("promiscuous") = true,
-           py::arg("immediate") = true, "Start a capture. `filter` is a libpcap filter expression.")
+      .def(py::init<const std::string&, const std::string&, std::uint32_t, bool, bool, std::uint32_t>(),
+           py::arg("device"), py::arg("filter") = "", py::arg("snap_length") = 262144, py::arg("promiscuous") = true,
+           py::arg("immediate") = false, py::arg("buffer_size") = 16 << 20,
+           "Start a capture. `filter` is a libpcap filter expression.")
       .def_property_readonly("name", &Live::name, "Name of the device.")
       .def_property_readonly("closed", &Live::closed, "Whether the capture was closed.")
       .def("receive", &Live::receive, py::arg("timeout") = py::none(),
            "Return the next frame, or None if no frame arrives for `timeout` seconds. Ctrl-C ends the wait.")
-      .def("statistics", &Live::statistics, "Return libpcap's counters: received, delivered, lost_by_capture.")
-      .def("close", &Live::close, "End the capture and all waiting calls. May be called from any thread.")
+      .def("statistics", &Live::statistics,
+           "Return libpcap's counters: received, delivered, lost_by_capture. After close(): the final ones.")
+      .def("close", &Live::close,
+           "End the capture and all waiting calls. May be called from any thread. Issues a RuntimeWarning if packets "
+           "were lost.")
       .def("__iter__", [](Live& self) -> Live& { return self; })
       .def("__next__", &Live::next)
       .def("__enter__", [](Live& self) -> Live& { return self; })

@@ -10,6 +10,7 @@
 #include "captures/io/writer.hpp"
 #include "dissectors/output/count.hpp"
 #include "dissectors/output/printable.hpp"
+#include "dissectors/protocol/user_headers.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/bytes.hpp"
 #include "pysdk/src/captures.hpp"
@@ -192,6 +193,7 @@ std::string counts_of(CaptureSource& source, const std::string& filter_text, std
         packet.time_ns = record.time;
         packet.link = record.link;
         dissector.dissect(packet, record.bytes, record.wire_length);
+        decode_user_headers(packet.stack);
         if (!filter || filter->matches(packet)) count.add(packet);
         if (examined % 65536 != 0) continue;
         if (source.closed()) error = source.closed_sentence();

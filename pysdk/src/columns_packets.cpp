@@ -75,7 +75,15 @@ tl::expected<PacketColumns::Plan, std::string> PacketColumns::plan(const std::st
     by_name = static_cast<bool>(found);
   }
   if (!found) {
-    const std::vector<std::string> near = output::nearest_names(name);
+    std::vector<std::string> near = output::nearest_names(name);
+    constexpr std::size_t most_shown = 4;
+    if (name.find('.') == std::string::npos) {  // the name of a field without its header
+      std::vector<std::string> with_header;
+      for (const HeaderInfo* header : all_headers())
+        if (header->find(name)) with_header.push_back(fmt::format("{}.{}", header->name, name));
+      if (!with_header.empty()) near = std::move(with_header);
+      if (near.size() > most_shown) near.resize(most_shown);
+    }
     return tl::unexpected(fmt::format("unknown field {}{}", name,
                                       near.empty() ? std::string("; see docs/reference/headers.md")
                                                    : fmt::format("; did you mean: {}?", fmt::join(near, ", "))));

@@ -21,8 +21,7 @@ std::unordered_map<const void*, const Enumeration*>& enumerations() {
   return *all;
 }
 
-const Enumeration* make(py::module_& module, const std::string& name, const std::string& doc,
-                        const std::vector<Member>& members) {
+const Enumeration* make(const std::string& name, const std::string& doc, const std::vector<Member>& members) {
   static const py::handle int_enum = py::object(py::module_::import("enum").attr("IntEnum")).release();
   py::list pairs;
   for (const Member& member : members) pairs.append(py::make_tuple(member.name, member.value));
@@ -34,9 +33,15 @@ const Enumeration* make(py::module_& module, const std::string& name, const std:
     if (!member.meaning.empty()) object.attr("__doc__") = member.meaning;
     by_value.emplace(member.value, object.release().ptr());
   }
-  module.attr(name.c_str()) = type;
-  py::list(module.attr("ENUMERATIONS")).append(type);
   return new Enumeration(std::move(type), std::move(by_value));
+}
+
+const Enumeration* make(py::module_& module, const std::string& name, const std::string& doc,
+                        const std::vector<Member>& members) {
+  const Enumeration* const made = make(name, doc, members);
+  module.attr(name.c_str()) = made->type();
+  py::list(module.attr("ENUMERATIONS")).append(made->type());
+  return made;
 }
 
 std::vector<Member> members_of(const Names& names) {
@@ -95,6 +100,10 @@ const Enumeration* enumeration_of(const HeaderInfo&, const Field& f) {
   const auto& all = enumerations();
   const auto found = all.find(f.names ? static_cast<const void*>(f.names) : &f);
   return found == all.end() ? nullptr : found->second;
+}
+
+void define_enumeration(const Names& names, const std::string& type_name) {
+  enumerations()[&names] = make(type_name, std::string(names.title) + ".", members_of(names));
 }
 
 void bind_enumerations(py::module_& module) {

@@ -30,6 +30,9 @@ class Enumeration {
   std::unordered_map<std::uint64_t, PyObject*> members_;
 };
 
+/// Creates the enumeration of a field of a header that is defined at run time.
+void define_enumeration(const Names& names, const std::string& type_name);
+
 /// Returns the enumeration of field `f` of `header`, or nullptr. A field with enumerated parts (AETH's syndrome has a
 /// kind and a NAK code) has its own enumeration of all values with named parts, whose other bits are 0.
 const Enumeration* enumeration_of(const HeaderInfo& header, const Field& f);

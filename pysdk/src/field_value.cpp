@@ -6,8 +6,10 @@
 #include <charconv>
 #include <vector>
 
+#include "dissectors/output/edit_distance.hpp"
 #include "dissectors/output/value.hpp"
 #include "pysdk/src/bytes.hpp"
+#include "pysdk/src/enumerations.hpp"
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/guard.hpp"
 
@@ -72,6 +74,21 @@ void set_number(HeaderValue& value, const Field& f, PyObject* from) {
     does_not_fit(value, f, from);
   }
   value.set(f, BytesView(bytes).bytes());
+}
+
+/// Sets a field to the value with this name in its enumeration.
+void set_named(HeaderValue& value, const Field& f, PyObject* from) {
+  const Enumeration* enumeration = f.is_number() ? enumeration_of(value.header(), f) : nullptr;
+  if (!enumeration) wrong_type(value, f, from);
+  const py::dict members = py::dict(enumeration->type().attr("__members__"));
+  const py::object name = py::handle(from).attr("upper")();
+  if (members.contains(name)) return value.set(f, py::int_(members[name]).cast<std::uint64_t>());
+  std::vector<std::string> names;
+  for (const auto& [known, member] : members) names.push_back(known.cast<std::string>());
+  raise(ErrorClass::usage, fmt::format("{}: {} has no name '{}'{}", name_of(value, f),
+                                       enumeration->type().attr("__name__").cast<std::string>(),
+                                       py::str(py::handle(from)).cast<std::string>(),
+                                       output::did_you_mean(name.cast<std::string>(), names)));
 }
 
 void set_bytes(HeaderValue& value, const Field& f, Bytes bytes) {
@@ -173,7 +190,7 @@ void set_from_python(HeaderValue& value, const Field& f, PyObject* from) {
     if (form == Form::text || form == Form::bytes) wrong_type(value, f, from);
     return set_number(value, f, from);
   }
-  if (form == Form::number) return set_number(value, f, from);
+  if (form == Form::number) return PyUnicode_Check(from) ? set_named(value, f, from) : set_number(value, f, from);
   if (PyUnicode_Check(from)) {
     if (form == Form::bytes) wrong_type(value, f, from);
     return set_text(value, f, from);

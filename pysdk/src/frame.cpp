@@ -67,7 +67,29 @@ void append(Frame& frame, const Frame& inner) {
   frame.trailer.insert(frame.trailer.end(), inner.trailer.begin(), inner.trailer.end());
 }
 
-/// Appends a header, frame, bytes, or text as UTF-8. Returns false for other objects.
+/// Returns whether an object is a packet of scapy. `headers`: whether its class is a header that also this package has.
+bool is_scapy(PyObject* object, bool& headers) {
+  for (const py::handle base : py::reinterpret_borrow<py::tuple>(Py_TYPE(object)->tp_mro)) {
+    const auto module_of = [](py::handle of) {
+      return py::str(py::getattr(of, "__module__", py::str())).cast<std::string>();
+    };
+    if (base.attr("__name__").cast<std::string>() != "Packet" || module_of(base) != "scapy.packet") continue;
+    const std::string own = module_of(reinterpret_cast<PyObject*>(Py_TYPE(object)));
+    headers = own.starts_with("scapy.layers.") || own == "scapy.contrib.roce";
+    return true;
+  }
+  return false;
+}
+
+[[noreturn]] void refuse_scapy_header(PyObject* packet) {
+  throw py::type_error(
+      fmt::format("{} is a header of scapy; convert the complete scapy packet with rdmawire.scapy.from_scapy(), or use "
+                  "the header of rdmawire",
+                  Py_TYPE(packet)->tp_name));
+}
+
+/// Appends a header, frame, bytes, text as UTF-8, or a packet of scapy that is payload. Returns false for other
+/// objects.
 bool append(Frame& frame, PyObject* part) {
   if (is_header(part)) {
     append(frame, value_of(as_header(part)));
@@ -78,6 +100,10 @@ bool append(Frame& frame, PyObject* part) {
         py::reinterpret_steal<py::object>(checked(PyUnicode_AsEncodedString(part, "utf-8", "surrogateescape")));
     return append(frame, encoded.ptr());
   } else if (PyObject_CheckBuffer(part)) {
+    const BytesView bytes(part);
+    frame.payload.insert(frame.payload.end(), bytes.bytes().begin(), bytes.bytes().end());
+  } else if (bool headers = false; is_scapy(part, headers)) {
+    if (headers) refuse_scapy_header(part);
     const BytesView bytes(part);
     frame.payload.insert(frame.payload.end(), bytes.bytes().begin(), bytes.bytes().end());
   } else {
@@ -441,51 +467,42 @@ PyObject* recompute(PyObject* self, PyObject*) {
   });
 }
 
-// Returns the text, or prints it and returns None.
-PyObject* print_or_give(const std::string& text, PyObject* arguments, PyObject* keywords) {
-  static const char* names[] = {"dump", nullptr};
-  int dump = 0;
-  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|$p", const_cast<char**>(names), &dump)) return nullptr;
-  py::object object = py::reinterpret_steal<py::object>(
-      checked(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace")));
-  if (dump) return object.release().ptr();
-  PyObject* out = PySys_GetObject("stdout");
-  if (out && out != Py_None && PyFile_WriteObject(object.ptr(), out, Py_PRINT_RAW) != 0) return nullptr;
-  Py_RETURN_NONE;
-}
-
 // Frames that were not captured lack number and time. Their columns are removed.
-bool is_made(const FrameData& data) { return data.number == 0 && !data.time_ns; }
-
 std::string tree_of(FrameData& data) {
   std::string text;
   output::append_tree(text, data.packet());
-  constexpr std::string_view last = " UTC  ";
-  if (is_made(data)) text = "Frame  " + text.substr(text.find(last) + last.size());
+  constexpr std::string_view number = "Frame 0", last = " UTC  ";
+  if (data.number == 0 && data.time_ns) text.erase(number.size() - 2, 2);
+  if (data.number == 0 && !data.time_ns) text = "Frame  " + text.substr(text.find(last) + last.size());
   return text;
 }
 
 std::string summary_of(FrameData& data) {
-  std::string line = output::one_line(data.packet());
+  // The first packet of the capture is unknown here, so that times are absolute.
+  const output::LineOptions options{data.time_ns ? output::TimeStyle::absolute : output::TimeStyle::relative};
+  std::string line = output::one_line(data.packet(), options);
   while (!line.empty() && line.back() == '\n') line.pop_back();
-  if (is_made(data))
-    for (int column = 0; column < 2; ++column) {
-      line.erase(0, line.find_first_not_of(' '));
-      line.erase(0, line.find(' '));
-    }
+  const auto cut_word = [&] {
+    line.erase(0, line.find_first_not_of(' '));
+    std::string word = line.substr(0, line.find(' '));
+    line.erase(0, word.size());
+    return word;
+  };
+  const std::string number = cut_word();
+  if (!data.time_ns) cut_word();
   line.erase(0, line.find_first_not_of(' '));
-  return line;
+  return data.number == 0 ? line : number + "  " + line;
 }
 
 PyObject* show(PyObject* self, PyObject* arguments, PyObject* keywords) {
-  return guard([&] { return print_or_give(tree_of(data_of(self)), arguments, keywords); });
+  return guard([&] { return print_or_return(tree_of(data_of(self)), arguments, keywords); });
 }
 
 PyObject* hexdump(PyObject* self, PyObject* arguments, PyObject* keywords) {
   return guard([&] {
     std::string text;
     output::append_hexdump(text, data_of(self).packet());
-    return print_or_give(text, arguments, keywords);
+    return print_or_return(text, arguments, keywords);
   });
 }
 
@@ -703,11 +720,14 @@ PyMethodDef methods[] = {
      "dump=True."},
     {"hexdump", method(hexdump), METH_VARARGS | METH_KEYWORDS,
      "hexdump($self, /, *, dump=False)\n--\n\nPrint the bytes with marked layers, or return the text with dump=True."},
-    {"summary", summary, METH_NOARGS, "summary($self, /)\n--\n\nReturn one line, as `rdmawire dissect` prints it."},
+    {"summary", summary, METH_NOARGS,
+     "summary($self, /)\n--\n\nReturn one line, as `rdmawire dissect --time absolute` prints it. Frames\n"
+     "that were not captured have no number and no time."},
     {"to_dict", to_dict, METH_NOARGS,
      "to_dict($self, /)\n--\n\nReturn the frame with the keys of `rdmawire dissect --json`. Unknown keys are omitted."},
     {"command", command, METH_NOARGS,
      "command($self, /)\n--\n\nReturn a Python expression that creates a frame with the same bytes."},
+    {"__rdiv__", refuse_scapy, METH_O, nullptr},
     {"_repr_html_", html, METH_NOARGS, "Return HTML for notebooks: the text of show()."},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -784,6 +804,26 @@ py::object frame_before(PyObject* left, PyObject* right) {
 }
 
 }  // namespace
+
+py::object print_or_return(const std::string& text, bool dump) {
+  py::object object = py::reinterpret_steal<py::object>(
+      checked(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace")));
+  if (dump) return object;
+  PyObject* out = PySys_GetObject("stdout");
+  if (out && out != Py_None && PyFile_WriteObject(object.ptr(), out, Py_PRINT_RAW) != 0) throw py::error_already_set();
+  return py::none();
+}
+
+PyObject* print_or_return(const std::string& text, PyObject* arguments, PyObject* keywords) {
+  static const char* names[] = {"dump", nullptr};
+  int dump = 0;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|$p", const_cast<char**>(names), &dump)) return nullptr;
+  return print_or_return(text, dump != 0).release().ptr();
+}
+
+PyObject* refuse_scapy(PyObject*, PyObject* left) {
+  return guard([&]() -> PyObject* { refuse_scapy_header(left); });
+}
 
 PyTypeObject* frame_type() { return type; }
 bool is_frame(PyObject* object) { return Py_IS_TYPE(object, type); }

@@ -4,6 +4,7 @@
 
 #include "dissectors/protocol/layer_bytes.hpp"
 #include "dissectors/protocol/registry.hpp"
+#include "dissectors/protocol/user_headers.hpp"
 #include "pysdk/src/bytes.hpp"
 #include "pysdk/src/field_value.hpp"
 #include "pysdk/src/guard.hpp"
@@ -22,9 +23,12 @@ std::string literal(const HeaderValue& value, const Attribute& attribute) {
   const Form form = form_of(f);
   if (form == Form::number && f.is_number()) {
     if (attribute.enumeration)
-      if (PyObject* member = attribute.enumeration->find(f.load(value.bytes().data())))
+      if (PyObject* member = attribute.enumeration->find(f.load(value.bytes().data()))) {
+        // The classes of headers defined at run time have no name in the package.
+        if (!user_type_name(value.header()).empty()) return py::repr(py::handle(member).attr("name"));
         return fmt::format("{}.{}", attribute.enumeration->type().attr("__name__").cast<std::string>(),
                            py::handle(member).attr("name").cast<std::string>());
+      }
     const std::uint64_t number = f.load(value.bytes().data());
     return f.display == Display::hexadecimal ? fmt::format("{:#x}", number) : fmt::format("{}", number);
   }

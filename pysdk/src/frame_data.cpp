@@ -11,6 +11,7 @@
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/layer_bytes.hpp"
 #include "dissectors/protocol/mpa.hpp"
+#include "dissectors/protocol/user_headers.hpp"
 #include "pysdk/src/bytes.hpp"
 #include "pysdk/src/errors.hpp"
 
@@ -119,9 +120,10 @@ void FrameData::decode_into(HeaderStack& stack, Bytes bytes) const {
   if (link == begins::mpa) return decode_mpa_frame(stack, bytes, wire_length);
   if (link == begins::bth) {
     stack = decode_transport(bytes, true);
-    return;
+  } else {
+    decode(stack, bytes, link, wire_length);
   }
-  decode(stack, bytes, link, wire_length);
+  decode_user_headers(stack);
 }
 
 const HeaderStack& FrameData::stack() {

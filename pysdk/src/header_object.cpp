@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "dissectors/output/edit_distance.hpp"
+#include "dissectors/output/tree.hpp"
 #include "dissectors/protocol/layer_bytes.hpp"
 #include "dissectors/protocol/registry.hpp"
 #include "pysdk/src/bytes.hpp"
@@ -134,7 +135,11 @@ std::string unknown_field(const HeaderClass& of, PyObject* name) {
   const auto given = py::str(py::handle(name)).cast<std::string>();
   std::vector<std::string> names;
   for (const Attribute& one : of.attributes) names.push_back(one.name);
-  return fmt::format("{} has no field '{}'{}", of.type->tp_name, given, output::did_you_mean(given, names));
+  std::string hint = output::did_you_mean(given, names);
+  constexpr std::size_t most_listed = 30;
+  if (hint.empty() && names.size() > most_listed) hint = fmt::format("; help({}) lists the fields", of.type->tp_name);
+  if (hint.empty()) hint = fmt::format("; its fields are {}", fmt::join(names, ", "));
+  return fmt::format("{} has no field '{}'{}", of.type->tp_name, given, hint);
 }
 
 /// Add the similar name of a field to the AttributeError of an unknown attribute.
@@ -267,7 +272,33 @@ PyObject* restore(PyObject* type, PyObject* state) {
   });
 }
 
+PyObject* show(PyObject* self, PyObject* arguments, PyObject* keywords) {
+  return guard([&] {
+    const std::vector<std::uint8_t> bytes = bytes_of(as_header(self));
+    tracking::Packet packet;
+    packet.stack.reset(bytes, static_cast<std::uint32_t>(bytes.size()));
+    packet.stack.push(*as_header(self)->header, 0, static_cast<std::uint32_t>(bytes.size()));
+    std::string text;
+    output::append_tree(text, packet);
+    text.erase(0, text.find('\n') + 1);  // the line of the frame
+    return print_or_return(text, arguments, keywords);
+  });
+}
+
+PyObject* refuse_subclass(PyObject*, PyObject*, PyObject*) {
+  PyErr_SetString(
+      PyExc_TypeError,
+      "Header cannot have subclasses: the header tables are compiled. docs/reference/scapy.md describes how "
+      "to treat the bytes of your own headers");
+  return nullptr;
+}
+
 PyMethodDef header_methods[] = {
+    {"__init_subclass__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(refuse_subclass)),
+     METH_VARARGS | METH_KEYWORDS | METH_CLASS, nullptr},
+    {"__rdiv__", refuse_scapy, METH_O, nullptr},
+    {"show", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(show)), METH_VARARGS | METH_KEYWORDS,
+     "show($self, /, *, dump=False)\n--\n\nPrint all fields of the encoded header, or return the text with dump=True."},
     {"__bytes__", dunder_bytes, METH_NOARGS, "Return the encoded header."},
     {"__copy__", copy, METH_NOARGS, "Return a copy that belongs to no frame."},
     {"__deepcopy__", copy, METH_O, "Return a copy that belongs to no frame."},
@@ -303,18 +334,33 @@ std::string attribute_name(std::string_view field) {
   return name;
 }
 
-std::string describe(const HeaderInfo& header, const Field& f, const Enumeration* enumeration) {
+/// Returns the default of a field that is not computed. Empty: 0, or the field does not exist by default.
+std::string default_text(const Field& f, const Enumeration* enumeration, const std::uint8_t* defaults) {
+  if (form_of(f) != Form::number || f.is_decoded() || !f.present_in(defaults) || f.load(defaults) == 0) return {};
+  const std::uint64_t number = f.load(defaults);
+  if (PyObject* member = enumeration ? enumeration->find(number) : nullptr)
+    return py::handle(member).attr("name").cast<std::string>();
+  return f.display == Display::hexadecimal ? fmt::format("{:#x}", number) : fmt::format("{}", number);
+}
+
+/// `defaults`: the encoded header without set fields.
+std::string describe(const HeaderInfo& header, const Field& f, const Enumeration* enumeration,
+                     const std::uint8_t* defaults) {
   std::string doc(f.meaning);
   if (!doc.empty()) doc += ". ";
   doc += fmt::format("{} bit{} at {}.{}", f.width, f.width == 1 ? "" : "s", f.bit / 8, f.bit % 8);
   if (f.little_endian) doc += ", little endian";
   if (enumeration) doc += fmt::format("; {}", enumeration->type().attr("__name__").cast<std::string>());
-  if (f.is_computed) doc += "; computed if not set";
+  if (f.is_computed)
+    doc += "; computed if not set";
+  else if (const std::string usual = default_text(f, enumeration, defaults); !usual.empty())
+    doc += "; default " + usual;
   if (f.is_decoded()) doc += "; read only";
   return doc + fmt::format(". {}.", f.section.empty() ? header.section : f.section);
 }
 
-void make_class(py::module_& module, const HeaderInfo& header) {
+void make_class(const HeaderInfo& header) {
+  const std::vector<std::uint8_t> defaults = encoded(HeaderValue(header));
   HeaderClass& made = classes()[&header];
   const std::string name(type_name(header));
   made.qualified = "rdmawire." + name;
@@ -326,7 +372,7 @@ void make_class(py::module_& module, const HeaderInfo& header) {
     const Enumeration* enumeration = f ? enumeration_of(header, *f) : nullptr;
     made.attributes.push_back({&header, f, enumeration, attribute, interned, std::move(doc)});
   };
-  for (const Field& f : header.fields) add(&f, f.name, describe(header, f, enumeration_of(header, f)));
+  for (const Field& f : header.fields) add(&f, f.name, describe(header, f, enumeration_of(header, f), defaults.data()));
   if (!header.tail.empty()) add(nullptr, header.tail, "The variable part: bytes after the header's fixed part.");
   for (Attribute& attribute : made.attributes)
     made.getset.push_back({attribute.name.c_str(), get_field, set_field, attribute.doc.c_str(), &attribute});
@@ -344,7 +390,6 @@ void make_class(py::module_& module, const HeaderInfo& header) {
   made.type = reinterpret_cast<PyTypeObject*>(type);
   made.type->tp_vectorcall = call;
   infos()[made.type] = &header;
-  module.add_object(name.c_str(), py::reinterpret_borrow<py::object>(type));
 }
 
 }  // namespace
@@ -356,10 +401,16 @@ void make_header_types(py::module_& module) {
   module.add_object("Header", py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(base)));
   py::list all;
   for (const HeaderInfo* header : all_headers()) {
-    make_class(module, *header);
-    all.append(py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(type_of_header(*header))));
+    const py::object type = make_header_type(*header);
+    module.add_object(type_name(*header).data(), type);
+    all.append(type);
   }
   module.attr("HEADERS") = py::tuple(all);
+}
+
+py::object make_header_type(const HeaderInfo& header) {
+  make_class(header);
+  return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(type_of_header(header)));
 }
 
 bool is_header(PyObject* object) { return PyObject_TypeCheck(object, base); }
@@ -372,6 +423,13 @@ const HeaderInfo* header_of_type(PyObject* type) {
 }
 
 const std::vector<Attribute>& attributes_of(const HeaderInfo& header) { return classes().at(&header).attributes; }
+
+py::object default_of(const Attribute& attribute) {
+  const Field& f = *attribute.field;
+  if (f.is_computed) return py::none();
+  const std::vector<std::uint8_t> defaults = encoded(HeaderValue(*attribute.header));
+  return py::reinterpret_steal<py::object>(checked(to_python(f, defaults.data(), attribute.enumeration)));
+}
 
 PyObject* new_header(HeaderValue value) {
   PyObject* object = allocate(type_of_header(value.header()), value.header());

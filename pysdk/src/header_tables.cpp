@@ -80,6 +80,9 @@ void bind_field(py::module_& module) {
       .def_property_readonly(
           "computed", [](const Attribute& a) { return a.field->is_computed; }, "Whether encoding computes the field.")
       .def_property_readonly(
+          "default", &default_of,
+          "The value if the field is not set. None: computed, or the field does not exist by default.")
+      .def_property_readonly(
           "constant", [](const Attribute& a) { return a.field->is_constant; }, "Whether the protocol fixes the value.")
       .def_property_readonly(
           "reserved", [](const Attribute& a) { return a.field->is_reserved(); }, "Whether the field is reserved.")

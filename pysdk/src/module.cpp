@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 
 #include "pysdk/src/bindings.hpp"
+#include "pysdk/src/objects.hpp"
 
 PYBIND11_MODULE(_core, module) {
   module.doc() = "The C++ part of the package rdmawire.";
@@ -11,6 +12,7 @@ PYBIND11_MODULE(_core, module) {
   rdmawire::python::bind_enumerations(module);
   rdmawire::python::bind_frames(module);
   rdmawire::python::bind_header_tables(module);
+  rdmawire::python::bind_user_headers(module);
   rdmawire::python::bind_columns(module);
   rdmawire::python::bind_captures(module);
   rdmawire::python::bind_captured_frames(module);

@@ -41,6 +41,9 @@ struct Attribute {
 
 /// Creates Header and the header classes.
 void make_header_types(py::module_& module);
+/// Creates the class of a header.
+py::object make_header_type(const HeaderInfo& header);
+void bind_user_headers(py::module_& module);
 /// Creates Frame.
 void make_frame_type(py::module_& module);
 
@@ -51,6 +54,8 @@ bool is_header(PyObject* object);
 PyTypeObject* type_of_header(const HeaderInfo& header);
 /// Returns the header of a class, or nullptr for other objects.
 const HeaderInfo* header_of_type(PyObject* type);
+/// Returns the value of a field that is not set. None: the field is computed, or does not exist by default.
+py::object default_of(const Attribute& attribute);
 const std::vector<Attribute>& attributes_of(const HeaderInfo& header);
 
 inline FrameObject* as_frame(PyObject* object) { return reinterpret_cast<FrameObject*>(object); }
@@ -68,6 +73,14 @@ std::vector<std::uint8_t> bytes_of(HeaderObject* header);
 
 /// Implements a / b for frames, headers and bytes. Returns a new frame, or NotImplemented for other objects.
 PyObject* divide(PyObject* left, PyObject* right);
+
+/// Prints the text and returns None, or returns the text.
+py::object print_or_return(const std::string& text, bool dump);
+/// The same for the arguments of a method: dump=False.
+PyObject* print_or_return(const std::string& text, PyObject* arguments, PyObject* keywords);
+
+/// scapy's operator `/` calls this method of its right operand. Raises TypeError with the remedy.
+PyObject* refuse_scapy(PyObject* self, PyObject* left);
 
 /// Returns a Python expression that creates a frame with the same bytes.
 std::string command_of(FrameData& data);

@@ -122,10 +122,12 @@ WireResult<std::size_t> SharedWire::send(std::span<const replay::Outgoing> frame
   const auto wire = lease();
   if (!wire) return tl::unexpected(closed_error());
   const std::lock_guard lock(mutex_);
-  auto sent = wire->send(frames);
   // Wires with sees_own report sent frames in receive().
-  if (sent && most_recorded_ > 0 && !wire->capabilities().sees_own)
-    for (std::size_t i = 0; i < *sent; ++i) note(std::max(frames[i].time, wire->now()), true, frames[i].frame);
+  const bool records = most_recorded_ > 0 && !wire->capabilities().sees_own;
+  const std::int64_t before = records ? wire->now() : 0;  // a response can arrive before send() returns
+  auto sent = wire->send(frames);
+  if (sent && records)
+    for (std::size_t i = 0; i < *sent; ++i) note(std::max(frames[i].time, before), true, frames[i].frame);
   return sent;
 }
 

@@ -1,5 +1,6 @@
 #include "pysdk/src/wires_bindings.hpp"
 
+#include <fmt/format.h>
 #include <pybind11/stl.h>
 
 #include <cmath>
@@ -7,11 +8,14 @@
 #include "captures/io/writer.hpp"
 #include "dissectors/output/filter.hpp"
 #include "dissectors/output/json.hpp"
+#include "dissectors/protocol/user_headers.hpp"
 #include "dissectors/tracking/dissector.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/bytes.hpp"
+#include "pysdk/src/captures.hpp"
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/frame.hpp"
+#include "pysdk/src/frame_data.hpp"
 #include "replay/wires/pair.hpp"
 
 namespace rdmawire::python {
@@ -80,7 +84,9 @@ struct WireObject {
   [[nodiscard]] std::size_t send(const py::list& frames, std::int64_t at, const py::object& timeout) const {
     std::vector<std::unique_ptr<BytesView>> bytes;
     std::vector<replay::Outgoing> outgoing;
+    const LinkType of_wire = link();
     for (const py::handle frame : frames) {
+      if (is_frame(frame)) refuse_other_link(frame_link(frame), of_wire);
       bytes.push_back(std::make_unique<BytesView>(frame));
       outgoing.push_back({bytes.back()->bytes(), at});
     }
@@ -100,6 +106,17 @@ struct WireObject {
       if (now() >= deadline) raise_after({WireError::Kind::full, 0, name() + ": the send queue stayed full"}, sent);
     }
     return sent;
+  }
+
+  /// Raises UsageError for a frame that starts with another header than the frames of the wire.
+  void refuse_other_link(LinkType link, LinkType of_wire) const {
+    const auto is_ip = [](LinkType one) {
+      return one == LinkType::raw_ip || one == LinkType::ipv4 || one == LinkType::ipv6;
+    };
+    if (link == of_wire || (is_ip(link) && is_ip(of_wire))) return;
+    const char* const hint = is_ip(link) && of_wire == LinkType::ethernet ? "; start the frame with Ether() /" : "";
+    python::raise(ErrorClass::usage, fmt::format("{}: send: the frame has link type {}, the wire sends {}{}", name(),
+                                                 link_word(link), link_word(of_wire), hint));
   }
 
   [[nodiscard]] bool flush(const py::object& timeout) const {
@@ -162,13 +179,14 @@ class FrameFilter {
     packet_.number = ++number_;
     packet_.link = link_;
     dissector_.dissect(packet_, bytes.bytes(), static_cast<std::uint32_t>(bytes.bytes().size()));
+    decode_user_headers(packet_.stack);
     return filter_.matches(packet_);
   }
 
  private:
   static output::Filter compile(const std::string& text) {
     auto compiled = output::Filter::compile(text);
-    if (!compiled) python::raise(ErrorClass::usage, "filter:\n" + output::to_string(compiled.error(), text));
+    if (!compiled) python::raise(ErrorClass::usage, filter_error(compiled.error(), text));
     return std::move(*compiled);
   }
   output::Filter filter_;

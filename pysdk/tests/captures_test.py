@@ -367,6 +367,59 @@ def test_live_capture_on_loopback():
         live.receive()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces require root")
+def test_lost_packets_of_a_live_capture_are_reported():
+    # Runs in a separate namespace, without other traffic.
+    program = f"""
+import sys
+sys.path[:0] = {sys.path!r}
+import socket, warnings
+import rdmawire
+from rdmawire import BTH, Ether, IPv4, UDP
+sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+sender.bind(("left", 0))
+frame = bytes(Ether(dst="02:00:00:00:00:02") / IPv4(dst="10.0.0.2") / UDP() / BTH() / bytes(1000))
+
+def burst(count, **options):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with rdmawire.open_live("right", filter="udp port 4791", **options) as live:
+            for _ in range(count):
+                sender.send(frame)
+            received = 0
+            while live.receive(timeout=0.3) is not None:
+                received += 1
+        live.close()
+    counters = live.statistics()
+    print(received, counters["lost_by_capture"], [str(one.message) for one in caught])
+
+burst(2000)
+burst(5000, buffer_size=1 << 20)
+"""
+    links = "ip link add left type veth peer name right && ip link set left up && ip link set right up"
+    done = subprocess.run(
+        ["unshare", "-n", "sh", "-c", f'{links} && exec "$0" -c "$PROGRAM"', sys.executable],
+        env=os.environ | {"PROGRAM": program},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    if "Operation not permitted" in done.stderr:
+        pytest.skip(done.stderr.strip())
+    assert done.returncode == 0, done.stderr
+    complete, lossy = done.stdout.splitlines()
+    assert complete == "2000 0 []"
+    received, lost = (int(word) for word in lossy.split()[:2])
+    assert received + lost == 5000 and lost > 0
+    assert f"['right: {lost} packets were lost, because the buffer was full; use a larger buffer_size" in lossy
+
+
+def test_buffer_size_is_checked():
+    for wrong in (0, (1 << 20) - 1, (1 << 30) + 1):
+        with pytest.raises(rdmawire.UsageError, match="buffer_size=.*expected bytes from 1 MiB"):
+            rdmawire.open_live("lo", buffer_size=wrong)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="live capture requires root")
 def test_missing_device_and_invalid_filter_are_errors():
     assert "lo" in rdmawire.live_devices()
@@ -398,4 +451,4 @@ def test_ctrl_c_interrupts_reading(tmp_path, statement):
 
 def test_to_json_equals_the_dissect_line():
     packet = next(rdmawire.open_capture(RPING).packets())
-    assert json.loads(packet.to_json()) == packet.to_dict() and "ethernet" in packet.show().lower()
+    assert json.loads(packet.to_json()) == packet.to_dict() and "ethernet" in packet.show(dump=True).lower()

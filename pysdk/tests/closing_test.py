@@ -66,7 +66,7 @@ AVAILABLE_AFTER_CLOSE = {
     "CompletionQueue": set(),
     "Device": {"gone", "name", "record", "save", "wire"},  # recorded frames remain
     "LiveAnalysis": {"name", "stop", "read_errors"},
-    "LiveCapture": {"name"},
+    "LiveCapture": {"name", "statistics"},
     "ProtectionDomain": {"device"},
     "QueuePair": {"cq", "device", "frame", "inbox", "mr", "psn", "service", "wire"},
     "StreamQueuePair": {"cq", "device", "frame", "inbox", "mr", "stream"},

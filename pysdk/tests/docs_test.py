@@ -1,4 +1,4 @@
-"""Runs every example of docs/python*.md and README.md.
+"""Runs every example of docs/python*.md, docs/reference/scapy.md and README.md.
 
 Blocks marked ```pycon are interpreter sessions whose output is compared, and blocks marked ```python are programs.
 The blocks of a section (## …) share their variables. Each section starts without imports, in a directory that
@@ -11,13 +11,14 @@ import traceback
 from pathlib import Path
 
 import pytest
+from rdmawire import undefine_header, user_headers
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 
 
 def sections():
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("python*.md"))]:
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("python*.md")), ROOT / "docs/reference/scapy.md"]:
         text = path.read_text()
         starts = [0, *(match.start() for match in re.finditer(r"^## ", text, re.M)), len(text)]
         for start, end in zip(starts, starts[1:], strict=False):
@@ -32,8 +33,15 @@ def sections():
                 yield pytest.param(path, blocks, id=f"{path.name}: {title}")
 
 
+@pytest.fixture
+def own_headers():
+    yield
+    for _, header in user_headers._defined.values():
+        undefine_header(header)
+
+
 @pytest.mark.parametrize(("path", "blocks"), sections())
-def test_examples_of_the_pages_run(path, blocks, tmp_path, monkeypatch):
+def test_examples_of_the_pages_run(path, blocks, tmp_path, monkeypatch, own_headers):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "captures").symlink_to(ROOT / "captures")
     names = {"__name__": "__main__"}

@@ -251,7 +251,7 @@ def test_unknown_field_error_suggests_a_similar_name():
         header.pns  # noqa: B018
     with pytest.raises(AttributeError, match=r"rdmawire.BTH has no field 'pns'; did you mean psn\?"):
         header.pns = 5
-    with pytest.raises(AttributeError, match="rdmawire.BTH has no field 'nothing_like_it'$"):
+    with pytest.raises(AttributeError, match="rdmawire.BTH has no field 'nothing_like_it'; its fields are opcode, se"):
         del header.nothing_like_it
     with pytest.raises(AttributeError, match="read-only"):
         header.copy = 5

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import rdmawire
-from rdmawire import AETH, BTH, RETH, UDP, Ether, IPv4, Opcode, fuzz, parse, wire_pair
+from rdmawire import AETH, BTH, RETH, UDP, Ether, IPv4, Opcode, UsageError, fuzz, parse, wire_pair
 from rdmawire.fuzz.mutations import mutate, mutated
 
 ENVIRONMENT = dict(os.environ, PYTHONPATH=str(Path(rdmawire.__file__).parents[1]))
@@ -463,3 +463,43 @@ def test_error_of_a_function_of_the_user_is_raised():
             session.run(executions=5, progress=False)
     with pytest.raises(ZeroDivisionError):
         fuzz.MessageSession(Echo(), [wrong], timeout=0).run(executions=5, progress=False)
+
+
+def test_mutated_frames_are_distinct_and_reproducible():
+    base = Ether() / IPv4(src="192.0.2.1", dst="192.0.2.2") / UDP() / BTH(opcode="RC_RDMA_WRITE_ONLY", dest_qp=17, psn=9)
+    base = base / RETH(va=4096, rkey=7, length=5) / b"hello"
+    frames = list(fuzz.mutated_frames(base, 300, seed=7, max_mutations=3))
+    assert len(frames) == 300 == len({bytes(frame) for frame in frames} - {bytes(base)})
+    assert frames == list(fuzz.mutated_frames(base, 300, seed=7, max_mutations=3))
+    assert frames != list(fuzz.mutated_frames(base, 300, seed=8, max_mutations=3))
+    assert all(frame[IPv4].dst == "192.0.2.2" for frame in frames if IPv4 in frame)
+    assert 0 < sum(frame.icrc_status == "bad" for frame in frames) < 100
+
+
+def test_mutated_frames_keep_fields():
+    base = Ether() / IPv4() / UDP() / BTH(opcode="RC_RDMA_WRITE_ONLY", dest_qp=17, psn=9) / RETH(va=4096, rkey=7) / b"hello"
+    for only in ([RETH.va, BTH.psn], ["reth.va", "bth.psn"]):
+        frames = list(fuzz.mutated_frames(base, 100, only=only))
+        assert len({bytes(frame) for frame in frames}) == 100
+        assert {(f[BTH].opcode, f[BTH].dest_qp, f[RETH].rkey, f.payload, f.icrc_status) for f in frames} == {
+            (Opcode.RC_RDMA_WRITE_ONLY, 17, 7, b"hello", "good")
+        }
+        assert len({f[RETH].va for f in frames}) > 10 and len({f[BTH].psn for f in frames}) > 10
+    frames = list(fuzz.mutated_frames(base, 200, only=BTH, keep=[BTH.dest_qp, "bth.opcode"]))
+    assert {(frame[BTH].dest_qp, frame[BTH].opcode) for frame in frames} == {(17, Opcode.RC_RDMA_WRITE_ONLY)}
+    assert len(list(fuzz.mutated_frames(base, only="bth.se"))) == 1  # one bit has one other value
+
+
+def test_mutated_frames_report_wrong_names_before_the_iteration():
+    base = Ether() / IPv4() / UDP() / BTH()
+    with pytest.raises(UsageError, match="only: unknown header 'bht'; did you mean bth"):
+        fuzz.mutated_frames(base, only="bht.psn")
+    with pytest.raises(UsageError, match="only: the frame has none of reth.va"):
+        fuzz.mutated_frames(base, only=RETH.va)
+    with pytest.raises(TypeError, match="expected a Frame"):
+        fuzz.mutated_frames(b"bytes")
+
+
+def test_only_accepts_a_single_field_and_attributes():
+    for only in ("bth.psn", BTH.psn, BTH, ["bth.psn"]):
+        assert fuzz.MessageSession(Echo(), [fuzz.Message(Ether() / IPv4() / UDP() / BTH(), only=only)], timeout=0)

@@ -229,6 +229,55 @@ def test_conversion_to_scapy_round_trips():
             wrong()
 
 
+class Storage(scapy.Packet):
+    fields_desc = [scapy.ByteField("op", 1), scapy.ShortField("id", 7)]
+
+
+def test_payload_of_scapy_is_appended():
+    start = Ether() / IPv4() / UDP() / BTH(opcode="RC_SEND_ONLY")
+    assert (start / scapy.Raw(b"data")).payload == b"data"
+    assert (BTH(opcode="RC_SEND_ONLY") / Storage(id=9)).payload == b"\x01\0\x09"
+    assert rdmawire.Frame(start, Storage() / scapy.Raw(b"x")).payload == b"\x01\0\x07x"
+
+
+@pytest.mark.parametrize(
+    "combine",
+    [
+        lambda: Ether() / scapy.IP(),
+        lambda: Ether() / IPv4() / scapy.UDP(),
+        lambda: Ether() / IPv4() / UDP() / roce.BTH(),
+        lambda: scapy.IP() / BTH(),
+        lambda: scapy.Ether() / (IPv4() / UDP()),
+    ],
+)
+def test_headers_of_scapy_are_refused_with_the_remedy(combine):
+    with pytest.raises(TypeError, match="is a header of scapy.* convert the complete scapy packet with rdmawire.scapy"):
+        combine()
+
+
+def test_scapy_packets_are_written_and_sent_with_their_link_type(tmp_path):
+    packet = scapy.Ether() / scapy.IP(dst="10.0.0.2") / scapy.UDP() / roce.BTH(opcode=4, dqpn=17) / b"data"
+    packet.time = 1.5
+    with rdmawire.create_capture(tmp_path / "x.pcapng") as out:
+        out.write([packet, packet[scapy.IP], bytes(packet)])
+    with rdmawire.open_capture(tmp_path / "x.pcapng") as written:
+        ethernet, ip, _ = written
+    assert bytes(ethernet) == bytes(packet) and ethernet.time_ns == 1_500_000_000
+    assert ip.link == "ipv4" and ip[BTH].dest_qp == 17
+    a, b = rdmawire.wire_pair()
+    with a, b:
+        a.send([packet, packet])
+        assert bytes(b.receive()) == bytes(b.receive()) == bytes(packet)
+        with pytest.raises(rdmawire.UsageError, match="the frame has link type ipv4, the wire sends ethernet.* start"):
+            a.send(packet[scapy.IP])
+
+
+def test_packet_without_a_link_layer_is_refused():
+    with pytest.raises(TypeError, match="UDP is no first header of a frame: expected a packet that starts with Ether"):
+        from_scapy(scapy.UDP())
+    assert from_scapy(scapy.Raw(bytes(64))).link == "ethernet"
+
+
 def test_scapy_is_imported_lazily():
     code = "import rdmawire.scapy, sys; sys.exit('scapy' in sys.modules)"
     path = str(sample_frames.Path(rdmawire.__file__).parents[1])

@@ -1,8 +1,11 @@
 """Expectations of users of scapy, pandas and notebooks."""
 
+import contextlib
+import datetime
 import io
 import os
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -171,3 +174,145 @@ def test_module_runs_the_command():
     ran = subprocess.run([sys.executable, "-m", "rdmawire", "--version"], capture_output=True, text=True,
                          env={**os.environ, "PYTHONPATH": str(root)})  # fmt: skip
     assert ran.returncode == 0 and ran.stdout.startswith("rdmawire ")
+
+
+def made(psn=100):
+    return Ether() / IPv4() / UDP() / BTH(opcode=Opcode.RC_SEND_ONLY, psn=psn) / b"data"
+
+
+HINTS = {
+    lambda: UDP(dport=4791): r"UDP has no field 'dport'.* its fields are src_port, dst_port, length",
+    lambda: rdmawire.CMReq(xyzxyz=5): r"CMReq has no field 'xyzxyz'.* help\(rdmawire.CMReq\) lists the fields",
+    lambda: BTH(opcode="RC_SEND_ONYL"): "Opcode has no name 'RC_SEND_ONYL'.* did you mean RC_SEND_ONLY",
+    lambda: BTH(psn="7"): "bth.psn: expected an int, got str",
+    lambda: rdmawire.open_capture(RPING).frames(filter=5): r"frames\(\): filter: expected an expression or a function",
+    lambda: rdmawire.open_capture(RPING).frames(filter="udp port 4791"): "a filter of libpcap.*open_live.*udp.dst_port",
+    lambda: rdmawire.open_capture(RPING).frames(filter="src host 10.0.0.2"): "a filter of libpcap",
+    lambda: rdmawire.wire_pair()[0].sniff(filter="udp port 4791"): "a filter of libpcap",
+    lambda: rdmawire.open_capture(RPING).columns(["psn"]): r"unknown field psn; did you mean: bth\.psn",
+    lambda: rdmawire.open_capture(RPING.open(encoding="latin-1")): "text mode: open it with mode 'rb'",
+    lambda: rdmawire.wire_pair()[0].expect(BTH(psn=1)): r'what: expected a class of headers.*got BTH: use BTH, or "bth',
+    lambda: type("Own", (rdmawire.Header,), {}): "Header cannot have subclasses.*docs/reference/scapy.md",
+}
+
+
+@pytest.mark.parametrize("call", HINTS)
+def test_messages_name_the_remedy(call):
+    with pytest.raises((rdmawire.UsageError, TypeError), match="(?s)" + HINTS[call]):
+        call()
+
+
+def test_libpcap_hint_is_absent_for_other_errors():
+    with pytest.raises(rdmawire.UsageError) as wrong:
+        rdmawire.open_capture(RPING).frames(filter="bth.psnn == 1")
+    assert "libpcap" not in str(wrong.value)
+
+
+def test_missing_interface_is_reported_before_allow_target():
+    with pytest.raises(rdmawire.WireError) as missing:
+        rdmawire.replay(RPING, "packet:nope0")
+    assert missing.value.kind == "missing" and "allow_target" not in str(missing.value)
+
+
+def test_enumerated_fields_accept_names():
+    frame = Ether() / IPv4() / UDP() / BTH(opcode="RC_ACKNOWLEDGE") / AETH()
+    assert frame[BTH].opcode is Opcode.RC_ACKNOWLEDGE
+    frame[BTH].opcode = "rc_send_only"
+    assert frame[BTH].opcode is Opcode.RC_SEND_ONLY
+
+
+def test_defaults_are_in_help_and_in_the_table():
+    fields = {field.attribute: field for field in rdmawire.header_table(BTH).fields}
+    assert fields["pkey"].default == 0xFFFF and fields["psn"].default == 0 and fields["pad"].default is None
+    assert "default 0xffff" in BTH.pkey.__doc__ and "default" not in BTH.psn.__doc__
+    assert "computed if not set" in BTH.pad.__doc__
+
+
+def test_header_is_shown():
+    frame = made()
+    assert "psn" in frame[BTH].show(dump=True) and "udp" not in frame[BTH].show(dump=True)
+    assert BTH(psn=77).show(dump=True).count("77") >= 1
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        assert frame[BTH].show() is None
+    assert output.getvalue() == frame[BTH].show(dump=True)
+
+
+def test_packets_are_shown_as_frames():
+    packet = next(rdmawire.open_capture(RPING).packets())
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        assert packet.show() is None
+    assert output.getvalue() == packet.show(dump=True) and "eth" in output.getvalue()
+
+
+def test_packets_have_relative_times_and_frames_absolute_ones():
+    capture = rdmawire.open_capture(RPING)
+    first = next(iter(capture))
+    packet = next(capture.packets(filter="frame.number == 18"))
+    frame = packet.frame
+    seconds, nanoseconds = divmod(frame.time_ns - first.time_ns, 10**9)
+    assert seconds > 0 and f" {seconds}.{nanoseconds:09} " in str(packet)
+    moment = datetime.datetime.fromtimestamp(frame.time_ns // 10**9, datetime.timezone.utc)
+    assert frame.summary().startswith(f"18  {moment:%Y-%m-%d %H:%M:%S}.{frame.time_ns % 10**9:09}  ")
+
+
+def test_frames_of_wires_have_no_number():
+    a, b = rdmawire.wire_pair()
+    with a, b:
+        a.send(made())
+        received = b.receive()
+    year = str(datetime.datetime.now(datetime.timezone.utc).year)
+    assert received.summary().startswith(f"{year}-") and received.show(dump=True).startswith(f"Frame  {year}-")
+    received.time_ns = None
+    assert received.summary() == made().summary()
+    assert rdmawire.Frame(made(), number=7).summary() == f"7  {made().summary()}"
+
+
+def test_capture_has_a_length_indices_and_slices():
+    capture = rdmawire.open_capture(RPING)
+    frames = list(capture)
+    assert len(capture) == len(frames) == 379
+    assert capture[10].number == 11 and capture[-1].number == 379 and capture[10] == frames[10]
+    for part in (slice(10, 20), slice(5), slice(-3, None), slice(None, None, 100), slice(9, 0, -4), slice(5, 5)):
+        assert [frame.number for frame in capture[part]] == [frame.number for frame in frames[part]]
+    for outside in (379, -380):
+        with pytest.raises(IndexError, match="has 379 packets"):
+            capture[outside]
+
+
+def test_stream_has_no_length():
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "wb") as out:
+        out.write(RPING.read_bytes()[:4000])
+    capture = rdmawire.open_capture(f"/dev/fd/{reader}")
+    with pytest.raises(TypeError, match="is a stream, which has no length"):
+        len(capture)
+    with pytest.raises(rdmawire.CaptureError, match="truncated|cut|ends"):
+        list(capture)
+    os.close(reader)
+
+
+def test_frames_are_selected_by_a_function():
+    capture = rdmawire.open_capture(RPING)
+    selected = [frame.number for frame in capture.frames(filter=lambda frame: BTH in frame and frame[BTH].psn == 0)]
+    assert selected == [frame.number for frame in capture.frames(filter="bth.psn == 0")] and selected
+
+
+def test_several_frames_are_written_by_one_call(tmp_path):
+    path = tmp_path / "x.pcapng"
+    with rdmawire.open_capture(RPING) as capture, rdmawire.create_capture(path) as out:
+        out.write(capture[:10])
+        out.write(capture.frames(filter="frame.number > 370"), comments="late")
+        out.write(made(), time_ns=5)
+        assert out.records == 20
+        expected = [*capture[:10], *capture[370:]]
+    with rdmawire.open_capture(path) as written:
+        frames = list(written)
+        assert frames[:19] == expected and [f.time_ns for f in frames[:19]] == [f.time_ns for f in expected]
+        assert frames[12].comments == ("late",) and frames[19].time_ns == 5
+
+
+def test_keys_of_counts_are_documented():
+    documented = set(re.search(r"--json``: ([^.]*)\.", rdmawire.Capture.counts.__doc__)[1].replace(",", "").split())
+    assert set(rdmawire.open_capture(RPING).counts()) <= documented and "truncated_packets" in documented

@@ -266,6 +266,68 @@ def test_unclosed_wires_do_not_leak_descriptors():
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+def test_frame_with_another_link_type_is_refused(tmp_path):
+    ip = IPv4(src="192.0.2.1", dst="192.0.2.2") / UDP() / BTH() / b"data"
+    a, b = wire_pair()
+    with a, b, pytest.raises(UsageError, match=r"pair:a: send: the frame has link type raw_ip, the wire sends ethernet; "
+                             r"start the frame with Ether\(\) /"):  # fmt: skip
+        a.send([Ether() / ip, ip])
+    with a, b, pytest.raises(rdmawire.ClosedError):
+        b.receive(0)
+    for link in ("raw_ip", "ipv4"):
+        with open_wire(f"file:{tmp_path}/{link}.pcap,link={link}") as out:
+            out.send(ip)
+            with pytest.raises(UsageError, match=f"has link type ethernet, the wire sends {link}"):
+                out.send(Ether() / ip)
+
+
+def test_recorded_time_of_a_sent_frame_precedes_its_arrival(tmp_path):
+    a, b = wire_pair()
+    with a, b:
+        a.record()
+        for number in range(50):
+            a.send(frame(number))
+            received = b.receive()
+            sent = a._core.recorded()[-1][0]
+            assert sent <= received.time_ns
+
+
+def test_saved_response_follows_its_request(tmp_path):
+    a, b = wire_pair()
+
+    def respond():
+        for received in b.sniff(timeout=5, count=500):
+            b.send(frame(received[BTH].psn + 1_000_000))
+
+    with a, b:
+        a.record()
+        responder = threading.Thread(target=respond)
+        responder.start()
+        for number in range(500):
+            a.send(frame(number))
+            a.expect(f"bth.psn == {number + 1_000_000}", timeout=5)
+        responder.join()
+        assert a.save(tmp_path / "x.pcapng") == 1000
+    frames = list(rdmawire.open_capture(tmp_path / "x.pcapng"))
+    assert [f.comments[0] for f in frames] == ["sent", "received"] * 500
+    assert [f[BTH].psn for f in frames] == [n for pair in ((i, i + 1_000_000) for i in range(500)) for n in pair]
+
+
+def test_timeout_of_a_read_file_starts_at_its_first_frame(tmp_path):
+    path = tmp_path / "x.pcapng"
+    start = 1_700_000_000_000_000_000
+    with rdmawire.create_capture(path) as out:
+        for number in range(10):
+            out.write(frame(number), time_ns=start + number * 10**9)
+    with open_wire(f"file:{path},read") as wire:
+        assert wire.now() == start
+        assert [f[BTH].psn for f in wire.sniff(timeout=4.5)] == [0, 1, 2, 3, 4]
+        assert wire.receive(timeout=0.1) is None
+        assert wire.receive()[BTH].psn == 5
+        assert wire.expect(BTH, timeout=1)[BTH].psn == 6
+        assert len(list(wire.sniff())) == 3
+
+
 # asyncio
 
 

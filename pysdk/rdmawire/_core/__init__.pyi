@@ -339,6 +339,11 @@ class Header:
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, memo: Any, /) -> Self: ...
     def copy(self) -> Self: ...
+    @overload
+    def show(self, *, dump: Literal[False] = False) -> None: ...
+    @overload
+    def show(self, *, dump: Literal[True]) -> str: ...
+    def __rdiv__(self, packet: Any, /) -> Never: ...  # called by scapy
 
 @final
 class Frame:
@@ -425,6 +430,7 @@ class Frame:
     def to_dict(self) -> dict[str, Any]: ...
     def command(self) -> str: ...
     def _repr_html_(self) -> str: ...
+    def __rdiv__(self, packet: Any, /) -> Never: ...  # called by scapy
 
 class _Bytes:
     def __get__(self, frame: Frame, owner: Any) -> bytes: ...
@@ -443,100 +449,100 @@ class _Link:
 HEADERS: Final[tuple[type[Header], ...]]
 ENUMERATIONS: Final[tuple[type[IntEnum], ...]]
 
-_AETHSyndromeAny = _Field[AETHSyndrome | Any, SupportsIndex]
-_ARPHardwareTypeAny = _Field[ARPHardwareType | Any, SupportsIndex]
-_ARPOperationAny = _Field[ARPOperation | Any, SupportsIndex]
-_CMAPRStatusAny = _Field[CMAPRStatus | Any, SupportsIndex]
-_CMExtendedTransportTypeAny = _Field[CMExtendedTransportType | Any, SupportsIndex]
-_CMFailoverAcceptedAny = _Field[CMFailoverAccepted | Any, SupportsIndex]
-_CMMessageMRAedAny = _Field[CMMessageMRAed | Any, SupportsIndex]
-_CMMessageRejectedAny = _Field[CMMessageRejected | Any, SupportsIndex]
-_CMREJReasonAny = _Field[CMREJReason | Any, SupportsIndex]
-_CMSIDRREPStatusAny = _Field[CMSIDRREPStatus | Any, SupportsIndex]
-_CMTransportServiceTypeAny = _Field[CMTransportServiceType | Any, SupportsIndex]
-_CommunicationManagementAttributeAnyNone = _Field[CommunicationManagementAttribute | Any | None, SupportsIndex]
-_CongestionControlAttributeAnyNone = _Field[CongestionControlAttribute | Any | None, SupportsIndex]
-_DDPQueueNumberAny = _Field[DDPQueueNumber | Any, SupportsIndex]
-_DeviceManagementAttributeAnyNone = _Field[DeviceManagementAttribute | Any | None, SupportsIndex]
-_ECNAny = _Field[ECN | Any, SupportsIndex]
-_ERFRecordTypeAny = _Field[ERFRecordType | Any, SupportsIndex]
-_EtherTypeAny = _Field[EtherType | Any, SupportsIndex]
-_ExtendedLinkSpeedOfALaneAny = _Field[ExtendedLinkSpeedOfALane | Any, SupportsIndex]
-_FLUSHSelectivityAny = _Field[FLUSHSelectivity | Any, SupportsIndex]
-_ICMPTypeAny = _Field[ICMPType | Any, SupportsIndex]
-_ICMPv6TypeAny = _Field[ICMPv6Type | Any, SupportsIndex]
-_IPProtocolAnyNone = _Field[IPProtocol | Any | None, SupportsIndex]
-_IPProtocolAny = _Field[IPProtocol | Any, SupportsIndex]
-_IPv4OptionCodeAny = _Field[IPv4OptionCode | Any, SupportsIndex]
-_ISCSIOpcodeAny = _Field[ISCSIOpcode | Any, SupportsIndex]
-_ISEROpcodeAny = _Field[ISEROpcode | Any, SupportsIndex]
-_LRHLNHAny = _Field[LRHLNH | Any, SupportsIndex]
-_LinkDownDefaultStateAny = _Field[LinkDownDefaultState | Any, SupportsIndex]
-_LinkSpeedOfALaneAny = _Field[LinkSpeedOfALane | Any, SupportsIndex]
-_LinkWidthAny = _Field[LinkWidth | Any, SupportsIndex]
-_MACControlOpcodeAny = _Field[MACControlOpcode | Any, SupportsIndex]
-_MADMethodAnyNone = _Field[MADMethod | Any | None, SupportsIndex]
-_MADMethodAny = _Field[MADMethod | Any, SupportsIndex]
-_MADStatusInvalidFieldsAny = _Field[MADStatusInvalidFields | Any, SupportsIndex]
-_MRCEndpointOperationAny = _Field[MRCEndpointOperation | Any, SupportsIndex]
-_MRCNACKReasonAny = _Field[MRCNACKReason | Any, SupportsIndex]
-_MRCOpcodeAny = _Field[MRCOpcode | Any, SupportsIndex]
-_MRCPathStateAny = _Field[MRCPathState | Any, SupportsIndex]
-_MTUCodeAny = _Field[MTUCode | Any, SupportsIndex]
-_ManagementClassAny = _Field[ManagementClass | Any, SupportsIndex]
-_NAKCodeAnyNone = _Field[NAKCode | Any | None, SupportsIndex]
-_NVMeAdminOpcodeAny = _Field[NVMeAdminOpcode | Any, SupportsIndex]
-_NVMeFabricsCommandTypeAny = _Field[NVMeFabricsCommandType | Any, SupportsIndex]
-_NVMeIOOpcodeAny = _Field[NVMeIOOpcode | Any, SupportsIndex]
-_NVMePropertyAny = _Field[NVMeProperty | Any, SupportsIndex]
-_NVMeRDMARejectStatusAny = _Field[NVMeRDMARejectStatus | Any, SupportsIndex]
-_NVMeSGLDescriptorSubtypeAnyNone = _Field[NVMeSGLDescriptorSubtype | Any | None, SupportsIndex]
-_NVMeSGLDescriptorSubtypeAny = _Field[NVMeSGLDescriptorSubtype | Any, SupportsIndex]
-_NVMeSGLDescriptorTypeAnyNone = _Field[NVMeSGLDescriptorType | Any | None, SupportsIndex]
-_NVMeSGLDescriptorTypeAny = _Field[NVMeSGLDescriptorType | Any, SupportsIndex]
-_NVMeStatusCodeTypeAny = _Field[NVMeStatusCodeType | Any, SupportsIndex]
-_NeighborDiscoveryOptionAny = _Field[NeighborDiscoveryOption | Any, SupportsIndex]
-_NodeTypeAny = _Field[NodeType | Any, SupportsIndex]
-_NoticeTypeAny = _Field[NoticeType | Any, SupportsIndex]
-_OpcodeAny = _Field[Opcode | Any, SupportsIndex]
-_PathRateAny = _Field[PathRate | Any, SupportsIndex]
-_PerformanceManagementAttributeAnyNone = _Field[PerformanceManagementAttribute | Any | None, SupportsIndex]
-_PortPhysicalStateAny = _Field[PortPhysicalState | Any, SupportsIndex]
-_PortStateAny = _Field[PortState | Any, SupportsIndex]
-_ProducerTypeAnyNone = _Field[ProducerType | Any | None, SupportsIndex]
-_RDMAPAtomicOperationAny = _Field[RDMAPAtomicOperation | Any, SupportsIndex]
-_RDMAPOpcodeAny = _Field[RDMAPOpcode | Any, SupportsIndex]
-_RMPPStatusAny = _Field[RMPPStatus | Any, SupportsIndex]
-_RMPPTypeAny = _Field[RMPPType | Any, SupportsIndex]
-_RNRRetryCountAny = _Field[RNRRetryCount | Any, SupportsIndex]
-_RPCMessageTypeAny = _Field[RPCMessageType | Any, SupportsIndex]
-_RPCOverRDMAErrorAny = _Field[RPCOverRDMAError | Any, SupportsIndex]
-_RPCOverRDMAProcedureAny = _Field[RPCOverRDMAProcedure | Any, SupportsIndex]
-_RPCProgramAny = _Field[RPCProgram | Any, SupportsIndex]
-_RPCReplyStatusAny = _Field[RPCReplyStatus | Any, SupportsIndex]
-_SAStatusAnyNone = _Field[SAStatus | Any | None, SupportsIndex]
-_SMStateAny = _Field[SMState | Any, SupportsIndex]
-_SRPInformationUnitTypeAny = _Field[SRPInformationUnitType | Any, SupportsIndex]
-_SRPLOGINREJReasonAny = _Field[SRPLOGINREJReason | Any, SupportsIndex]
-_SRPTaskManagementFunctionAny = _Field[SRPTaskManagementFunction | Any, SupportsIndex]
-_SelectorAny = _Field[Selector | Any, SupportsIndex]
-_SubnetAdministrationAttributeAnyNone = _Field[SubnetAdministrationAttribute | Any | None, SupportsIndex]
-_SubnetManagementAttributeAnyNone = _Field[SubnetManagementAttribute | Any | None, SupportsIndex]
-_SyndromeAny = _Field[Syndrome | Any, SupportsIndex]
-_TCPOptionCodeAny = _Field[TCPOptionCode | Any, SupportsIndex]
-_TerminateDDPErrorTypeAnyNone = _Field[TerminateDDPErrorType | Any | None, SupportsIndex]
-_TerminateDDPLocalErrorAnyNone = _Field[TerminateDDPLocalError | Any | None, SupportsIndex]
-_TerminateDDPTaggedBufferErrorAnyNone = _Field[TerminateDDPTaggedBufferError | Any | None, SupportsIndex]
-_TerminateDDPUntaggedBufferErrorAnyNone = _Field[TerminateDDPUntaggedBufferError | Any | None, SupportsIndex]
-_TerminateLLPErrorTypeAnyNone = _Field[TerminateLLPErrorType | Any | None, SupportsIndex]
-_TerminateLayerAny = _Field[TerminateLayer | Any, SupportsIndex]
-_TerminateMPAErrorAnyNone = _Field[TerminateMPAError | Any | None, SupportsIndex]
-_TerminateRDMAErrorTypeAnyNone = _Field[TerminateRDMAErrorType | Any | None, SupportsIndex]
-_TerminateRemoteOperationErrorAnyNone = _Field[TerminateRemoteOperationError | Any | None, SupportsIndex]
-_TerminateRemoteProtectionErrorAnyNone = _Field[TerminateRemoteProtectionError | Any | None, SupportsIndex]
-_TrapNumberAnyNone = _Field[TrapNumber | Any | None, SupportsIndex]
-_TrapNumberAny = _Field[TrapNumber | Any, SupportsIndex]
-_VirtualLanesAny = _Field[VirtualLanes | Any, SupportsIndex]
+_AETHSyndromeAnystr = _Field[AETHSyndrome | Any, SupportsIndex | str]
+_ARPHardwareTypeAnystr = _Field[ARPHardwareType | Any, SupportsIndex | str]
+_ARPOperationAnystr = _Field[ARPOperation | Any, SupportsIndex | str]
+_CMAPRStatusAnystr = _Field[CMAPRStatus | Any, SupportsIndex | str]
+_CMExtendedTransportTypeAnystr = _Field[CMExtendedTransportType | Any, SupportsIndex | str]
+_CMFailoverAcceptedAnystr = _Field[CMFailoverAccepted | Any, SupportsIndex | str]
+_CMMessageMRAedAnystr = _Field[CMMessageMRAed | Any, SupportsIndex | str]
+_CMMessageRejectedAnystr = _Field[CMMessageRejected | Any, SupportsIndex | str]
+_CMREJReasonAnystr = _Field[CMREJReason | Any, SupportsIndex | str]
+_CMSIDRREPStatusAnystr = _Field[CMSIDRREPStatus | Any, SupportsIndex | str]
+_CMTransportServiceTypeAnystr = _Field[CMTransportServiceType | Any, SupportsIndex | str]
+_CommunicationManagementAttributeAnyNonestr = _Field[CommunicationManagementAttribute | Any | None, SupportsIndex | str]
+_CongestionControlAttributeAnyNonestr = _Field[CongestionControlAttribute | Any | None, SupportsIndex | str]
+_DDPQueueNumberAnystr = _Field[DDPQueueNumber | Any, SupportsIndex | str]
+_DeviceManagementAttributeAnyNonestr = _Field[DeviceManagementAttribute | Any | None, SupportsIndex | str]
+_ECNAnystr = _Field[ECN | Any, SupportsIndex | str]
+_ERFRecordTypeAnystr = _Field[ERFRecordType | Any, SupportsIndex | str]
+_EtherTypeAnystr = _Field[EtherType | Any, SupportsIndex | str]
+_ExtendedLinkSpeedOfALaneAnystr = _Field[ExtendedLinkSpeedOfALane | Any, SupportsIndex | str]
+_FLUSHSelectivityAnystr = _Field[FLUSHSelectivity | Any, SupportsIndex | str]
+_ICMPTypeAnystr = _Field[ICMPType | Any, SupportsIndex | str]
+_ICMPv6TypeAnystr = _Field[ICMPv6Type | Any, SupportsIndex | str]
+_IPProtocolAnyNonestr = _Field[IPProtocol | Any | None, SupportsIndex | str]
+_IPProtocolAnystr = _Field[IPProtocol | Any, SupportsIndex | str]
+_IPv4OptionCodeAnystr = _Field[IPv4OptionCode | Any, SupportsIndex | str]
+_ISCSIOpcodeAnystr = _Field[ISCSIOpcode | Any, SupportsIndex | str]
+_ISEROpcodeAnystr = _Field[ISEROpcode | Any, SupportsIndex | str]
+_LRHLNHAnystr = _Field[LRHLNH | Any, SupportsIndex | str]
+_LinkDownDefaultStateAnystr = _Field[LinkDownDefaultState | Any, SupportsIndex | str]
+_LinkSpeedOfALaneAnystr = _Field[LinkSpeedOfALane | Any, SupportsIndex | str]
+_LinkWidthAnystr = _Field[LinkWidth | Any, SupportsIndex | str]
+_MACControlOpcodeAnystr = _Field[MACControlOpcode | Any, SupportsIndex | str]
+_MADMethodAnyNonestr = _Field[MADMethod | Any | None, SupportsIndex | str]
+_MADMethodAnystr = _Field[MADMethod | Any, SupportsIndex | str]
+_MADStatusInvalidFieldsAnystr = _Field[MADStatusInvalidFields | Any, SupportsIndex | str]
+_MRCEndpointOperationAnystr = _Field[MRCEndpointOperation | Any, SupportsIndex | str]
+_MRCNACKReasonAnystr = _Field[MRCNACKReason | Any, SupportsIndex | str]
+_MRCOpcodeAnystr = _Field[MRCOpcode | Any, SupportsIndex | str]
+_MRCPathStateAnystr = _Field[MRCPathState | Any, SupportsIndex | str]
+_MTUCodeAnystr = _Field[MTUCode | Any, SupportsIndex | str]
+_ManagementClassAnystr = _Field[ManagementClass | Any, SupportsIndex | str]
+_NAKCodeAnyNonestr = _Field[NAKCode | Any | None, SupportsIndex | str]
+_NVMeAdminOpcodeAnystr = _Field[NVMeAdminOpcode | Any, SupportsIndex | str]
+_NVMeFabricsCommandTypeAnystr = _Field[NVMeFabricsCommandType | Any, SupportsIndex | str]
+_NVMeIOOpcodeAnystr = _Field[NVMeIOOpcode | Any, SupportsIndex | str]
+_NVMePropertyAnystr = _Field[NVMeProperty | Any, SupportsIndex | str]
+_NVMeRDMARejectStatusAnystr = _Field[NVMeRDMARejectStatus | Any, SupportsIndex | str]
+_NVMeSGLDescriptorSubtypeAnyNonestr = _Field[NVMeSGLDescriptorSubtype | Any | None, SupportsIndex | str]
+_NVMeSGLDescriptorSubtypeAnystr = _Field[NVMeSGLDescriptorSubtype | Any, SupportsIndex | str]
+_NVMeSGLDescriptorTypeAnyNonestr = _Field[NVMeSGLDescriptorType | Any | None, SupportsIndex | str]
+_NVMeSGLDescriptorTypeAnystr = _Field[NVMeSGLDescriptorType | Any, SupportsIndex | str]
+_NVMeStatusCodeTypeAnystr = _Field[NVMeStatusCodeType | Any, SupportsIndex | str]
+_NeighborDiscoveryOptionAnystr = _Field[NeighborDiscoveryOption | Any, SupportsIndex | str]
+_NodeTypeAnystr = _Field[NodeType | Any, SupportsIndex | str]
+_NoticeTypeAnystr = _Field[NoticeType | Any, SupportsIndex | str]
+_OpcodeAnystr = _Field[Opcode | Any, SupportsIndex | str]
+_PathRateAnystr = _Field[PathRate | Any, SupportsIndex | str]
+_PerformanceManagementAttributeAnyNonestr = _Field[PerformanceManagementAttribute | Any | None, SupportsIndex | str]
+_PortPhysicalStateAnystr = _Field[PortPhysicalState | Any, SupportsIndex | str]
+_PortStateAnystr = _Field[PortState | Any, SupportsIndex | str]
+_ProducerTypeAnyNonestr = _Field[ProducerType | Any | None, SupportsIndex | str]
+_RDMAPAtomicOperationAnystr = _Field[RDMAPAtomicOperation | Any, SupportsIndex | str]
+_RDMAPOpcodeAnystr = _Field[RDMAPOpcode | Any, SupportsIndex | str]
+_RMPPStatusAnystr = _Field[RMPPStatus | Any, SupportsIndex | str]
+_RMPPTypeAnystr = _Field[RMPPType | Any, SupportsIndex | str]
+_RNRRetryCountAnystr = _Field[RNRRetryCount | Any, SupportsIndex | str]
+_RPCMessageTypeAnystr = _Field[RPCMessageType | Any, SupportsIndex | str]
+_RPCOverRDMAErrorAnystr = _Field[RPCOverRDMAError | Any, SupportsIndex | str]
+_RPCOverRDMAProcedureAnystr = _Field[RPCOverRDMAProcedure | Any, SupportsIndex | str]
+_RPCProgramAnystr = _Field[RPCProgram | Any, SupportsIndex | str]
+_RPCReplyStatusAnystr = _Field[RPCReplyStatus | Any, SupportsIndex | str]
+_SAStatusAnyNonestr = _Field[SAStatus | Any | None, SupportsIndex | str]
+_SMStateAnystr = _Field[SMState | Any, SupportsIndex | str]
+_SRPInformationUnitTypeAnystr = _Field[SRPInformationUnitType | Any, SupportsIndex | str]
+_SRPLOGINREJReasonAnystr = _Field[SRPLOGINREJReason | Any, SupportsIndex | str]
+_SRPTaskManagementFunctionAnystr = _Field[SRPTaskManagementFunction | Any, SupportsIndex | str]
+_SelectorAnystr = _Field[Selector | Any, SupportsIndex | str]
+_SubnetAdministrationAttributeAnyNonestr = _Field[SubnetAdministrationAttribute | Any | None, SupportsIndex | str]
+_SubnetManagementAttributeAnyNonestr = _Field[SubnetManagementAttribute | Any | None, SupportsIndex | str]
+_SyndromeAnystr = _Field[Syndrome | Any, SupportsIndex | str]
+_TCPOptionCodeAnystr = _Field[TCPOptionCode | Any, SupportsIndex | str]
+_TerminateDDPErrorTypeAnyNonestr = _Field[TerminateDDPErrorType | Any | None, SupportsIndex | str]
+_TerminateDDPLocalErrorAnyNonestr = _Field[TerminateDDPLocalError | Any | None, SupportsIndex | str]
+_TerminateDDPTaggedBufferErrorAnyNonestr = _Field[TerminateDDPTaggedBufferError | Any | None, SupportsIndex | str]
+_TerminateDDPUntaggedBufferErrorAnyNonestr = _Field[TerminateDDPUntaggedBufferError | Any | None, SupportsIndex | str]
+_TerminateLLPErrorTypeAnyNonestr = _Field[TerminateLLPErrorType | Any | None, SupportsIndex | str]
+_TerminateLayerAnystr = _Field[TerminateLayer | Any, SupportsIndex | str]
+_TerminateMPAErrorAnyNonestr = _Field[TerminateMPAError | Any | None, SupportsIndex | str]
+_TerminateRDMAErrorTypeAnyNonestr = _Field[TerminateRDMAErrorType | Any | None, SupportsIndex | str]
+_TerminateRemoteOperationErrorAnyNonestr = _Field[TerminateRemoteOperationError | Any | None, SupportsIndex | str]
+_TerminateRemoteProtectionErrorAnyNonestr = _Field[TerminateRemoteProtectionError | Any | None, SupportsIndex | str]
+_TrapNumberAnyNonestr = _Field[TrapNumber | Any | None, SupportsIndex | str]
+_TrapNumberAnystr = _Field[TrapNumber | Any, SupportsIndex | str]
+_VirtualLanesAnystr = _Field[VirtualLanes | Any, SupportsIndex | str]
 _bytesNoneBuffer = _Field[bytes | None, Buffer]
 _bytesBuffer = _Field[bytes, Buffer]
 _intNone = _Field[int | None, SupportsIndex]
@@ -559,8 +565,8 @@ class Ether(Header):
 
     dst: _strstrBufferint
     src: _strstrBufferint
-    type: _EtherTypeAny
-    def __new__(cls, *, dst: str | Buffer | int = ..., src: str | Buffer | int = ..., type: SupportsIndex = ...) -> Self: ...
+    type: _EtherTypeAnystr
+    def __new__(cls, *, dst: str | Buffer | int = ..., src: str | Buffer | int = ..., type: SupportsIndex | str = ...) -> Self: ...
 
 @final
 class VLAN(Header):
@@ -569,8 +575,8 @@ class VLAN(Header):
     priority: _int
     dei: _int
     id: _int
-    type: _EtherTypeAny
-    def __new__(cls, *, priority: SupportsIndex = ..., dei: SupportsIndex = ..., id: SupportsIndex = ..., type: SupportsIndex = ...) -> Self: ...
+    type: _EtherTypeAnystr
+    def __new__(cls, *, priority: SupportsIndex = ..., dei: SupportsIndex = ..., id: SupportsIndex = ..., type: SupportsIndex | str = ...) -> Self: ...
 
 @final
 class LinuxSLL(Header):
@@ -580,21 +586,21 @@ class LinuxSLL(Header):
     arphrd: _int
     address_length: _int
     address: _bytesBuffer
-    protocol: _EtherTypeAny
-    def __new__(cls, *, packet_type: SupportsIndex = ..., arphrd: SupportsIndex = ..., address_length: SupportsIndex = ..., address: Buffer = ..., protocol: SupportsIndex = ...) -> Self: ...
+    protocol: _EtherTypeAnystr
+    def __new__(cls, *, packet_type: SupportsIndex = ..., arphrd: SupportsIndex = ..., address_length: SupportsIndex = ..., address: Buffer = ..., protocol: SupportsIndex | str = ...) -> Self: ...
 
 @final
 class LinuxSLL2(Header):
     """Linux cooked capture v2. tcpdump.org, LINKTYPE_LINUX_SLL2."""
 
-    protocol: _EtherTypeAny
+    protocol: _EtherTypeAnystr
     reserved: _int
     interface: _int
     arphrd: _int
     packet_type: _int
     address_length: _int
     address: _bytesBuffer
-    def __new__(cls, *, protocol: SupportsIndex = ..., reserved: SupportsIndex = ..., interface: SupportsIndex = ..., arphrd: SupportsIndex = ..., packet_type: SupportsIndex = ..., address_length: SupportsIndex = ..., address: Buffer = ...) -> Self: ...
+    def __new__(cls, *, protocol: SupportsIndex | str = ..., reserved: SupportsIndex = ..., interface: SupportsIndex = ..., arphrd: SupportsIndex = ..., packet_type: SupportsIndex = ..., address_length: SupportsIndex = ..., address: Buffer = ...) -> Self: ...
 
 @final
 class NullLoopback(Header):
@@ -610,7 +616,7 @@ class ERF(Header):
     timestamp: _int
     type: _int
     type_extended: _int
-    type_kind: _ERFRecordTypeAny
+    type_kind: _ERFRecordTypeAnystr
     flags: _int
     flags_card_error: _int
     flags_receive_error: _int
@@ -621,14 +627,14 @@ class ERF(Header):
     loss: _int
     wire_length: _int
     extensions: _bytesBuffer
-    def __new__(cls, *, timestamp: SupportsIndex = ..., type: SupportsIndex = ..., type_extended: SupportsIndex = ..., type_kind: SupportsIndex = ..., flags: SupportsIndex = ..., flags_card_error: SupportsIndex = ..., flags_receive_error: SupportsIndex = ..., flags_truncated: SupportsIndex = ..., flags_varying_length: SupportsIndex = ..., flags_interface: SupportsIndex = ..., record_length: SupportsIndex = ..., loss: SupportsIndex = ..., wire_length: SupportsIndex = ..., extensions: Buffer = ...) -> Self: ...
+    def __new__(cls, *, timestamp: SupportsIndex = ..., type: SupportsIndex = ..., type_extended: SupportsIndex = ..., type_kind: SupportsIndex | str = ..., flags: SupportsIndex = ..., flags_card_error: SupportsIndex = ..., flags_receive_error: SupportsIndex = ..., flags_truncated: SupportsIndex = ..., flags_varying_length: SupportsIndex = ..., flags_interface: SupportsIndex = ..., record_length: SupportsIndex = ..., loss: SupportsIndex = ..., wire_length: SupportsIndex = ..., extensions: Buffer = ...) -> Self: ...
 
 @final
 class MacControl(Header):
     """MAC control. IEEE 802.3, 31.4."""
 
-    opcode: _MACControlOpcodeAny
-    def __new__(cls, *, opcode: SupportsIndex = ...) -> Self: ...
+    opcode: _MACControlOpcodeAnystr
+    def __new__(cls, *, opcode: SupportsIndex | str = ...) -> Self: ...
 
 @final
 class Pause(Header):
@@ -662,7 +668,7 @@ class IPv4(Header):
     header_length_bytes: _ReadOnlyint
     tos: _int
     tos_dscp: _int
-    tos_ecn: _ECNAny
+    tos_ecn: _ECNAnystr
     total_length: _int
     identification: _int
     reserved: _int
@@ -670,28 +676,28 @@ class IPv4(Header):
     mf: _int
     fragment_offset: _int
     ttl: _int
-    protocol: _IPProtocolAny
+    protocol: _IPProtocolAnystr
     checksum: _int
     src: _strstrBufferintIPv4Address
     dst: _strstrBufferintIPv4Address
     options: _bytesBuffer
-    def __new__(cls, *, version: SupportsIndex = ..., header_length: SupportsIndex = ..., tos: SupportsIndex = ..., tos_dscp: SupportsIndex = ..., tos_ecn: SupportsIndex = ..., total_length: SupportsIndex = ..., identification: SupportsIndex = ..., reserved: SupportsIndex = ..., df: SupportsIndex = ..., mf: SupportsIndex = ..., fragment_offset: SupportsIndex = ..., ttl: SupportsIndex = ..., protocol: SupportsIndex = ..., checksum: SupportsIndex = ..., src: str | Buffer | int | IPv4Address = ..., dst: str | Buffer | int | IPv4Address = ..., options: Buffer = ...) -> Self: ...
+    def __new__(cls, *, version: SupportsIndex = ..., header_length: SupportsIndex = ..., tos: SupportsIndex = ..., tos_dscp: SupportsIndex = ..., tos_ecn: SupportsIndex | str = ..., total_length: SupportsIndex = ..., identification: SupportsIndex = ..., reserved: SupportsIndex = ..., df: SupportsIndex = ..., mf: SupportsIndex = ..., fragment_offset: SupportsIndex = ..., ttl: SupportsIndex = ..., protocol: SupportsIndex | str = ..., checksum: SupportsIndex = ..., src: str | Buffer | int | IPv4Address = ..., dst: str | Buffer | int | IPv4Address = ..., options: Buffer = ...) -> Self: ...
 
 @final
 class IPv4Option(Header):
     """IPv4 option. RFC 791, 3.1."""
 
-    type: _IPv4OptionCodeAny
+    type: _IPv4OptionCodeAnystr
     length: _int
     data: _bytesBuffer
-    def __new__(cls, *, type: SupportsIndex = ..., length: SupportsIndex = ..., data: Buffer = ...) -> Self: ...
+    def __new__(cls, *, type: SupportsIndex | str = ..., length: SupportsIndex = ..., data: Buffer = ...) -> Self: ...
 
 @final
 class IPv4OptionByte(Header):
     """IPv4 option of one byte. RFC 791, 3.1."""
 
-    type: _IPv4OptionCodeAny
-    def __new__(cls, *, type: SupportsIndex = ...) -> Self: ...
+    type: _IPv4OptionCodeAnystr
+    def __new__(cls, *, type: SupportsIndex | str = ...) -> Self: ...
 
 @final
 class IPv6(Header):
@@ -700,59 +706,59 @@ class IPv6(Header):
     version: _int
     traffic_class: _int
     traffic_class_dscp: _int
-    traffic_class_ecn: _ECNAny
+    traffic_class_ecn: _ECNAnystr
     flow_label: _int
     payload_length: _int
-    next_header: _IPProtocolAny
+    next_header: _IPProtocolAnystr
     hop_limit: _int
     src: _strstrBufferintIPv6Address
     dst: _strstrBufferintIPv6Address
-    def __new__(cls, *, version: SupportsIndex = ..., traffic_class: SupportsIndex = ..., traffic_class_dscp: SupportsIndex = ..., traffic_class_ecn: SupportsIndex = ..., flow_label: SupportsIndex = ..., payload_length: SupportsIndex = ..., next_header: SupportsIndex = ..., hop_limit: SupportsIndex = ..., src: str | Buffer | int | IPv6Address = ..., dst: str | Buffer | int | IPv6Address = ...) -> Self: ...
+    def __new__(cls, *, version: SupportsIndex = ..., traffic_class: SupportsIndex = ..., traffic_class_dscp: SupportsIndex = ..., traffic_class_ecn: SupportsIndex | str = ..., flow_label: SupportsIndex = ..., payload_length: SupportsIndex = ..., next_header: SupportsIndex | str = ..., hop_limit: SupportsIndex = ..., src: str | Buffer | int | IPv6Address = ..., dst: str | Buffer | int | IPv6Address = ...) -> Self: ...
 
 @final
 class IPv6Extension(Header):
     """IPv6 extension header. RFC 8200, 4."""
 
-    next_header: _IPProtocolAny
+    next_header: _IPProtocolAnystr
     length: _int
     data: _bytesBuffer
     more_data: _bytesBuffer
-    def __new__(cls, *, next_header: SupportsIndex = ..., length: SupportsIndex = ..., data: Buffer = ..., more_data: Buffer = ...) -> Self: ...
+    def __new__(cls, *, next_header: SupportsIndex | str = ..., length: SupportsIndex = ..., data: Buffer = ..., more_data: Buffer = ...) -> Self: ...
 
 @final
 class IPv6Fragment(Header):
     """IPv6 fragment header. RFC 8200, 4.5."""
 
-    next_header: _IPProtocolAny
+    next_header: _IPProtocolAnystr
     reserved: _int
     offset: _int
     reserved2: _int
     more: _int
     identification: _int
-    def __new__(cls, *, next_header: SupportsIndex = ..., reserved: SupportsIndex = ..., offset: SupportsIndex = ..., reserved2: SupportsIndex = ..., more: SupportsIndex = ..., identification: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, next_header: SupportsIndex | str = ..., reserved: SupportsIndex = ..., offset: SupportsIndex = ..., reserved2: SupportsIndex = ..., more: SupportsIndex = ..., identification: SupportsIndex = ...) -> Self: ...
 
 @final
 class IPv6Authentication(Header):
     """Authentication Header. RFC 4302, 2."""
 
-    next_header: _IPProtocolAny
+    next_header: _IPProtocolAnystr
     length: _int
     reserved: _int
     spi: _int
     sequence: _int
     icv: _bytesBuffer
-    def __new__(cls, *, next_header: SupportsIndex = ..., length: SupportsIndex = ..., reserved: SupportsIndex = ..., spi: SupportsIndex = ..., sequence: SupportsIndex = ..., icv: Buffer = ...) -> Self: ...
+    def __new__(cls, *, next_header: SupportsIndex | str = ..., length: SupportsIndex = ..., reserved: SupportsIndex = ..., spi: SupportsIndex = ..., sequence: SupportsIndex = ..., icv: Buffer = ...) -> Self: ...
 
 @final
 class ARP(Header):
     """Address Resolution Protocol. RFC 826."""
 
-    hardware: _ARPHardwareTypeAny
-    protocol: _EtherTypeAny
+    hardware: _ARPHardwareTypeAnystr
+    protocol: _EtherTypeAnystr
     hardware_length: _int
     protocol_length: _int
-    operation: _ARPOperationAny
-    def __new__(cls, *, hardware: SupportsIndex = ..., protocol: SupportsIndex = ..., hardware_length: SupportsIndex = ..., protocol_length: SupportsIndex = ..., operation: SupportsIndex = ...) -> Self: ...
+    operation: _ARPOperationAnystr
+    def __new__(cls, *, hardware: SupportsIndex | str = ..., protocol: SupportsIndex | str = ..., hardware_length: SupportsIndex = ..., protocol_length: SupportsIndex = ..., operation: SupportsIndex | str = ...) -> Self: ...
 
 @final
 class ARPEther(Header):
@@ -786,10 +792,10 @@ class ARPInfiniband(Header):
 class ICMP(Header):
     """Internet Control Message Protocol. RFC 792."""
 
-    type: _ICMPTypeAny
+    type: _ICMPTypeAnystr
     code: _int
     checksum: _int
-    def __new__(cls, *, type: SupportsIndex = ..., code: SupportsIndex = ..., checksum: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, type: SupportsIndex | str = ..., code: SupportsIndex = ..., checksum: SupportsIndex = ...) -> Self: ...
 
 @final
 class ICMPEcho(Header):
@@ -803,10 +809,10 @@ class ICMPEcho(Header):
 class ICMPv6(Header):
     """Internet Control Message Protocol for IPv6. RFC 4443, 2.1."""
 
-    type: _ICMPv6TypeAny
+    type: _ICMPv6TypeAnystr
     code: _int
     checksum: _int
-    def __new__(cls, *, type: SupportsIndex = ..., code: SupportsIndex = ..., checksum: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, type: SupportsIndex | str = ..., code: SupportsIndex = ..., checksum: SupportsIndex = ...) -> Self: ...
 
 @final
 class ICMPv6Echo(Header):
@@ -868,25 +874,25 @@ class NDRedirect(Header):
 class NDOption(Header):
     """Neighbor discovery option. RFC 4861, 4.6."""
 
-    type: _NeighborDiscoveryOptionAny
+    type: _NeighborDiscoveryOptionAnystr
     length: _int
     data: _bytesBuffer
-    def __new__(cls, *, type: SupportsIndex = ..., length: SupportsIndex = ..., data: Buffer = ...) -> Self: ...
+    def __new__(cls, *, type: SupportsIndex | str = ..., length: SupportsIndex = ..., data: Buffer = ...) -> Self: ...
 
 @final
 class NDLinkAddress(Header):
     """Neighbor discovery link address. RFC 4861, 4.6.1."""
 
-    type: _NeighborDiscoveryOptionAny
+    type: _NeighborDiscoveryOptionAnystr
     length: _int
     address: _strstrBufferint
-    def __new__(cls, *, type: SupportsIndex = ..., length: SupportsIndex = ..., address: str | Buffer | int = ...) -> Self: ...
+    def __new__(cls, *, type: SupportsIndex | str = ..., length: SupportsIndex = ..., address: str | Buffer | int = ...) -> Self: ...
 
 @final
 class NDIPoIBLinkAddress(Header):
     """Neighbor discovery link address (IPoIB). RFC 4861, 4.6.1; RFC 4391, 9.1.1."""
 
-    type: _NeighborDiscoveryOptionAny
+    type: _NeighborDiscoveryOptionAnystr
     length: _int
     reserved: _int
     flags: _int
@@ -894,7 +900,7 @@ class NDIPoIBLinkAddress(Header):
     flags_uc: _int
     qp: _int
     gid: _strstrBufferintIPv6Address
-    def __new__(cls, *, type: SupportsIndex = ..., length: SupportsIndex = ..., reserved: SupportsIndex = ..., flags: SupportsIndex = ..., flags_rc: SupportsIndex = ..., flags_uc: SupportsIndex = ..., qp: SupportsIndex = ..., gid: str | Buffer | int | IPv6Address = ...) -> Self: ...
+    def __new__(cls, *, type: SupportsIndex | str = ..., length: SupportsIndex = ..., reserved: SupportsIndex = ..., flags: SupportsIndex = ..., flags_rc: SupportsIndex = ..., flags_uc: SupportsIndex = ..., qp: SupportsIndex = ..., gid: str | Buffer | int | IPv6Address = ...) -> Self: ...
 
 @final
 class UDP(Header):
@@ -936,45 +942,45 @@ class TCP(Header):
 class TCPOption(Header):
     """TCP option. RFC 9293, 3.2."""
 
-    kind: _TCPOptionCodeAny
+    kind: _TCPOptionCodeAnystr
     length: _int
     data: _bytesBuffer
-    def __new__(cls, *, kind: SupportsIndex = ..., length: SupportsIndex = ..., data: Buffer = ...) -> Self: ...
+    def __new__(cls, *, kind: SupportsIndex | str = ..., length: SupportsIndex = ..., data: Buffer = ...) -> Self: ...
 
 @final
 class TCPOptionByte(Header):
     """TCP option of one byte. RFC 9293, 3.2."""
 
-    kind: _TCPOptionCodeAny
-    def __new__(cls, *, kind: SupportsIndex = ...) -> Self: ...
+    kind: _TCPOptionCodeAnystr
+    def __new__(cls, *, kind: SupportsIndex | str = ...) -> Self: ...
 
 @final
 class TCPMSS(Header):
     """TCP maximum segment size. RFC 9293, 3.7.1."""
 
-    kind: _TCPOptionCodeAny
+    kind: _TCPOptionCodeAnystr
     length: _int
     mss: _int
-    def __new__(cls, *, kind: SupportsIndex = ..., length: SupportsIndex = ..., mss: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, kind: SupportsIndex | str = ..., length: SupportsIndex = ..., mss: SupportsIndex = ...) -> Self: ...
 
 @final
 class TCPWindowScale(Header):
     """TCP window scale. RFC 7323, 2.2."""
 
-    kind: _TCPOptionCodeAny
+    kind: _TCPOptionCodeAnystr
     length: _int
     shift: _int
-    def __new__(cls, *, kind: SupportsIndex = ..., length: SupportsIndex = ..., shift: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, kind: SupportsIndex | str = ..., length: SupportsIndex = ..., shift: SupportsIndex = ...) -> Self: ...
 
 @final
 class TCPTimestamps(Header):
     """TCP timestamps. RFC 7323, 3.2."""
 
-    kind: _TCPOptionCodeAny
+    kind: _TCPOptionCodeAnystr
     length: _int
     value: _int
     echo: _int
-    def __new__(cls, *, kind: SupportsIndex = ..., length: SupportsIndex = ..., value: SupportsIndex = ..., echo: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, kind: SupportsIndex | str = ..., length: SupportsIndex = ..., value: SupportsIndex = ..., echo: SupportsIndex = ...) -> Self: ...
 
 @final
 class TCPSackBlock(Header):
@@ -1005,9 +1011,9 @@ class GRE(Header):
     sequence_present: _int
     reserved: _int
     version: _int
-    protocol: _EtherTypeAny
+    protocol: _EtherTypeAnystr
     optional: _bytesBuffer
-    def __new__(cls, *, checksum_present: SupportsIndex = ..., routing_present: SupportsIndex = ..., key_present: SupportsIndex = ..., sequence_present: SupportsIndex = ..., reserved: SupportsIndex = ..., version: SupportsIndex = ..., protocol: SupportsIndex = ..., optional: Buffer = ...) -> Self: ...
+    def __new__(cls, *, checksum_present: SupportsIndex = ..., routing_present: SupportsIndex = ..., key_present: SupportsIndex = ..., sequence_present: SupportsIndex = ..., reserved: SupportsIndex = ..., version: SupportsIndex = ..., protocol: SupportsIndex | str = ..., optional: Buffer = ...) -> Self: ...
 
 @final
 class ERSPAN2(Header):
@@ -1052,12 +1058,12 @@ class LRH(Header):
     lver: _int
     sl: _int
     reserved: _int
-    lnh: _LRHLNHAny
+    lnh: _LRHLNHAnystr
     dlid: _int
     reserved2: _int
     length: _int
     slid: _int
-    def __new__(cls, *, vl: SupportsIndex = ..., lver: SupportsIndex = ..., sl: SupportsIndex = ..., reserved: SupportsIndex = ..., lnh: SupportsIndex = ..., dlid: SupportsIndex = ..., reserved2: SupportsIndex = ..., length: SupportsIndex = ..., slid: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, vl: SupportsIndex = ..., lver: SupportsIndex = ..., sl: SupportsIndex = ..., reserved: SupportsIndex = ..., lnh: SupportsIndex | str = ..., dlid: SupportsIndex = ..., reserved2: SupportsIndex = ..., length: SupportsIndex = ..., slid: SupportsIndex = ...) -> Self: ...
 
 @final
 class GRH(Header):
@@ -1066,28 +1072,28 @@ class GRH(Header):
     version: _int
     traffic_class: _int
     traffic_class_dscp: _int
-    traffic_class_ecn: _ECNAny
+    traffic_class_ecn: _ECNAnystr
     flow_label: _int
     payload_length: _int
-    next_header: _IPProtocolAny
+    next_header: _IPProtocolAnystr
     hop_limit: _int
     sgid: _strstrBufferintIPv6Address
     dgid: _strstrBufferintIPv6Address
-    def __new__(cls, *, version: SupportsIndex = ..., traffic_class: SupportsIndex = ..., traffic_class_dscp: SupportsIndex = ..., traffic_class_ecn: SupportsIndex = ..., flow_label: SupportsIndex = ..., payload_length: SupportsIndex = ..., next_header: SupportsIndex = ..., hop_limit: SupportsIndex = ..., sgid: str | Buffer | int | IPv6Address = ..., dgid: str | Buffer | int | IPv6Address = ...) -> Self: ...
+    def __new__(cls, *, version: SupportsIndex = ..., traffic_class: SupportsIndex = ..., traffic_class_dscp: SupportsIndex = ..., traffic_class_ecn: SupportsIndex | str = ..., flow_label: SupportsIndex = ..., payload_length: SupportsIndex = ..., next_header: SupportsIndex | str = ..., hop_limit: SupportsIndex = ..., sgid: str | Buffer | int | IPv6Address = ..., dgid: str | Buffer | int | IPv6Address = ...) -> Self: ...
 
 @final
 class RWH(Header):
     """Raw Header. IBTA vol 1, 5.3 (clause number not verified)."""
 
     reserved: _int
-    type: _EtherTypeAny
-    def __new__(cls, *, reserved: SupportsIndex = ..., type: SupportsIndex = ...) -> Self: ...
+    type: _EtherTypeAnystr
+    def __new__(cls, *, reserved: SupportsIndex = ..., type: SupportsIndex | str = ...) -> Self: ...
 
 @final
 class BTH(Header):
     """Base Transport Header. IBTA vol 1, 9.2."""
 
-    opcode: _OpcodeAny
+    opcode: _OpcodeAnystr
     se: _int
     migreq: _int
     pad: _int
@@ -1101,7 +1107,7 @@ class BTH(Header):
     ack_request: _int
     reserved2: _int
     psn: _int
-    def __new__(cls, *, opcode: SupportsIndex = ..., se: SupportsIndex = ..., migreq: SupportsIndex = ..., pad: SupportsIndex = ..., tver: SupportsIndex = ..., pkey: SupportsIndex = ..., pkey_full: SupportsIndex = ..., fecn: SupportsIndex = ..., becn: SupportsIndex = ..., reserved: SupportsIndex = ..., dest_qp: SupportsIndex = ..., ack_request: SupportsIndex = ..., reserved2: SupportsIndex = ..., psn: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, opcode: SupportsIndex | str = ..., se: SupportsIndex = ..., migreq: SupportsIndex = ..., pad: SupportsIndex = ..., tver: SupportsIndex = ..., pkey: SupportsIndex = ..., pkey_full: SupportsIndex = ..., fecn: SupportsIndex = ..., becn: SupportsIndex = ..., reserved: SupportsIndex = ..., dest_qp: SupportsIndex = ..., ack_request: SupportsIndex = ..., reserved2: SupportsIndex = ..., psn: SupportsIndex = ...) -> Self: ...
 
 @final
 class RDETH(Header):
@@ -1151,16 +1157,16 @@ class AtomicETH(Header):
 class AETH(Header):
     """ACK ETH. IBTA vol 1, 9.3.5."""
 
-    syndrome: _SyndromeAny
+    syndrome: _SyndromeAnystr
     syndrome_reserved: _int
-    syndrome_kind: _AETHSyndromeAny
+    syndrome_kind: _AETHSyndromeAnystr
     syndrome_credit_count: _intNone
     syndrome_credits: _ReadOnlyintNone
     syndrome_timer: _intNone
     syndrome_wait: _ReadOnlyintNone
-    syndrome_nak_code: _NAKCodeAnyNone
+    syndrome_nak_code: _NAKCodeAnyNonestr
     msn: _int
-    def __new__(cls, *, syndrome: SupportsIndex = ..., syndrome_reserved: SupportsIndex = ..., syndrome_kind: SupportsIndex = ..., syndrome_credit_count: SupportsIndex = ..., syndrome_timer: SupportsIndex = ..., syndrome_nak_code: SupportsIndex = ..., msn: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, syndrome: SupportsIndex | str = ..., syndrome_reserved: SupportsIndex = ..., syndrome_kind: SupportsIndex | str = ..., syndrome_credit_count: SupportsIndex = ..., syndrome_timer: SupportsIndex = ..., syndrome_nak_code: SupportsIndex | str = ..., msn: SupportsIndex = ...) -> Self: ...
 
 @final
 class AtomicAckETH(Header):
@@ -1188,11 +1194,11 @@ class FETH(Header):
     """Flush ETH. IBTA vol 1, A19.4.1."""
 
     reserved: _int
-    selectivity: _FLUSHSelectivityAny
+    selectivity: _FLUSHSelectivityAnystr
     placement: _int
     placement_persistent: _int
     placement_global: _int
-    def __new__(cls, *, reserved: SupportsIndex = ..., selectivity: SupportsIndex = ..., placement: SupportsIndex = ..., placement_persistent: SupportsIndex = ..., placement_global: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, reserved: SupportsIndex = ..., selectivity: SupportsIndex | str = ..., placement: SupportsIndex = ..., placement_persistent: SupportsIndex = ..., placement_global: SupportsIndex = ...) -> Self: ...
 
 @final
 class CNP(Header):
@@ -1215,7 +1221,7 @@ class DCETH(Header):
 class MRCBTH(Header):
     """Base Transport Header of MRC. OCP MRC 1.0 (two sources agree)."""
 
-    opcode: _MRCOpcodeAny
+    opcode: _MRCOpcodeAnystr
     se: _int
     migreq: _int
     pad: _int
@@ -1229,7 +1235,7 @@ class MRCBTH(Header):
     ts: _int
     reserved: _int
     psn: _int
-    def __new__(cls, *, opcode: SupportsIndex = ..., se: SupportsIndex = ..., migreq: SupportsIndex = ..., pad: SupportsIndex = ..., tver: SupportsIndex = ..., pkey: SupportsIndex = ..., variant: SupportsIndex = ..., dest_qp: SupportsIndex = ..., ack_request: SupportsIndex = ..., r: SupportsIndex = ..., rtx: SupportsIndex = ..., ts: SupportsIndex = ..., reserved: SupportsIndex = ..., psn: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, opcode: SupportsIndex | str = ..., se: SupportsIndex = ..., migreq: SupportsIndex = ..., pad: SupportsIndex = ..., tver: SupportsIndex = ..., pkey: SupportsIndex = ..., variant: SupportsIndex = ..., dest_qp: SupportsIndex = ..., ack_request: SupportsIndex = ..., r: SupportsIndex = ..., rtx: SupportsIndex = ..., ts: SupportsIndex = ..., reserved: SupportsIndex = ..., psn: SupportsIndex = ...) -> Self: ...
 
 @final
 class METH(Header):
@@ -1255,7 +1261,7 @@ class SETH(Header):
 
     type: _int
     next_header: _int
-    path_state: _MRCPathStateAny
+    path_state: _MRCPathStateAnystr
     reserved: _int
     probe_response: _int
     reserved2: _int
@@ -1270,7 +1276,7 @@ class SETH(Header):
     mpr: _int
     sack_offset: _int
     bitmap: _int
-    def __new__(cls, *, type: SupportsIndex = ..., next_header: SupportsIndex = ..., path_state: SupportsIndex = ..., reserved: SupportsIndex = ..., probe_response: SupportsIndex = ..., reserved2: SupportsIndex = ..., ack_psn_offset: SupportsIndex = ..., entropy: SupportsIndex = ..., spdcid: SupportsIndex = ..., dpdcid: SupportsIndex = ..., reserved3: SupportsIndex = ..., cack_psn: SupportsIndex = ..., cc_type: SupportsIndex = ..., cc_flags: SupportsIndex = ..., mpr: SupportsIndex = ..., sack_offset: SupportsIndex = ..., bitmap: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, type: SupportsIndex = ..., next_header: SupportsIndex = ..., path_state: SupportsIndex | str = ..., reserved: SupportsIndex = ..., probe_response: SupportsIndex = ..., reserved2: SupportsIndex = ..., ack_psn_offset: SupportsIndex = ..., entropy: SupportsIndex = ..., spdcid: SupportsIndex = ..., dpdcid: SupportsIndex = ..., reserved3: SupportsIndex = ..., cack_psn: SupportsIndex = ..., cc_type: SupportsIndex = ..., cc_flags: SupportsIndex = ..., mpr: SupportsIndex = ..., sack_offset: SupportsIndex = ..., bitmap: SupportsIndex = ...) -> Self: ...
 
 @final
 class CCState(Header):
@@ -1291,7 +1297,7 @@ class NETH(Header):
     type: _int
     next_header: _int
     reserved: _int
-    reason: _MRCNACKReasonAny
+    reason: _MRCNACKReasonAnystr
     vendor_info: _int
     entropy: _int
     spdcid: _int
@@ -1302,7 +1308,7 @@ class NETH(Header):
     cc_flags: _int
     reserved3: _int
     timestamp: _int
-    def __new__(cls, *, type: SupportsIndex = ..., next_header: SupportsIndex = ..., reserved: SupportsIndex = ..., reason: SupportsIndex = ..., vendor_info: SupportsIndex = ..., entropy: SupportsIndex = ..., spdcid: SupportsIndex = ..., dpdcid: SupportsIndex = ..., reserved2: SupportsIndex = ..., nack_psn: SupportsIndex = ..., cc_type: SupportsIndex = ..., cc_flags: SupportsIndex = ..., reserved3: SupportsIndex = ..., timestamp: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, type: SupportsIndex = ..., next_header: SupportsIndex = ..., reserved: SupportsIndex = ..., reason: SupportsIndex | str = ..., vendor_info: SupportsIndex = ..., entropy: SupportsIndex = ..., spdcid: SupportsIndex = ..., dpdcid: SupportsIndex = ..., reserved2: SupportsIndex = ..., nack_psn: SupportsIndex = ..., cc_type: SupportsIndex = ..., cc_flags: SupportsIndex = ..., reserved3: SupportsIndex = ..., timestamp: SupportsIndex = ...) -> Self: ...
 
 @final
 class PETH(Header):
@@ -1330,7 +1336,7 @@ class ERTH(Header):
     type: _int
     next_header: _int
     reserved: _int
-    operation: _MRCEndpointOperationAny
+    operation: _MRCEndpointOperationAnystr
     reserved2: _int
     vendor_info: _int
     port_status: _int
@@ -1339,7 +1345,7 @@ class ERTH(Header):
     tsr: _int
     reserved4: _int
     format: _int
-    def __new__(cls, *, type: SupportsIndex = ..., next_header: SupportsIndex = ..., reserved: SupportsIndex = ..., operation: SupportsIndex = ..., reserved2: SupportsIndex = ..., vendor_info: SupportsIndex = ..., port_status: SupportsIndex = ..., reserved3: SupportsIndex = ..., timestamp: SupportsIndex = ..., tsr: SupportsIndex = ..., reserved4: SupportsIndex = ..., format: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, type: SupportsIndex = ..., next_header: SupportsIndex = ..., reserved: SupportsIndex = ..., operation: SupportsIndex | str = ..., reserved2: SupportsIndex = ..., vendor_info: SupportsIndex = ..., port_status: SupportsIndex = ..., reserved3: SupportsIndex = ..., timestamp: SupportsIndex = ..., tsr: SupportsIndex = ..., reserved4: SupportsIndex = ..., format: SupportsIndex = ...) -> Self: ...
 
 @final
 class EETH(Header):
@@ -1348,8 +1354,8 @@ class EETH(Header):
     type: _int
     next_header: _int
     operation_bits: _int
-    operation_bits_first: _MRCEndpointOperationAny
-    operation_bits_second: _MRCEndpointOperationAny
+    operation_bits_first: _MRCEndpointOperationAnystr
+    operation_bits_second: _MRCEndpointOperationAnystr
     reserved: _int
     reserved2: _int
     reserved3: _int
@@ -1357,21 +1363,21 @@ class EETH(Header):
     timestamp: _int
     reserved5: _int
     reserved6: _int
-    def __new__(cls, *, type: SupportsIndex = ..., next_header: SupportsIndex = ..., operation_bits: SupportsIndex = ..., operation_bits_first: SupportsIndex = ..., operation_bits_second: SupportsIndex = ..., reserved: SupportsIndex = ..., reserved2: SupportsIndex = ..., reserved3: SupportsIndex = ..., reserved4: SupportsIndex = ..., timestamp: SupportsIndex = ..., reserved5: SupportsIndex = ..., reserved6: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, type: SupportsIndex = ..., next_header: SupportsIndex = ..., operation_bits: SupportsIndex = ..., operation_bits_first: SupportsIndex | str = ..., operation_bits_second: SupportsIndex | str = ..., reserved: SupportsIndex = ..., reserved2: SupportsIndex = ..., reserved3: SupportsIndex = ..., reserved4: SupportsIndex = ..., timestamp: SupportsIndex = ..., reserved5: SupportsIndex = ..., reserved6: SupportsIndex = ...) -> Self: ...
 
 @final
 class MAD(Header):
     """Management Datagram. IBTA vol 1, 13.4.3."""
 
     base_version: _int
-    class_: _ManagementClassAny
+    class_: _ManagementClassAnystr
     class_version: _int
-    method: _MADMethodAny
+    method: _MADMethodAnystr
     method_response: _int
     status: _int
     status_direction: _intNone
-    status_sa: _SAStatusAnyNone
-    status_invalid: _MADStatusInvalidFieldsAny
+    status_sa: _SAStatusAnyNonestr
+    status_invalid: _MADStatusInvalidFieldsAnystr
     status_redirect: _int
     status_busy: _int
     class_specific: _int
@@ -1379,35 +1385,35 @@ class MAD(Header):
     class_specific_hop_count: _intNone
     transaction_id: _int
     attribute_id: _int
-    attribute_id_sm: _SubnetManagementAttributeAnyNone
-    attribute_id_sa: _SubnetAdministrationAttributeAnyNone
-    attribute_id_pm: _PerformanceManagementAttributeAnyNone
-    attribute_id_dm: _DeviceManagementAttributeAnyNone
-    attribute_id_cm: _CommunicationManagementAttributeAnyNone
-    attribute_id_cc: _CongestionControlAttributeAnyNone
+    attribute_id_sm: _SubnetManagementAttributeAnyNonestr
+    attribute_id_sa: _SubnetAdministrationAttributeAnyNonestr
+    attribute_id_pm: _PerformanceManagementAttributeAnyNonestr
+    attribute_id_dm: _DeviceManagementAttributeAnyNonestr
+    attribute_id_cm: _CommunicationManagementAttributeAnyNonestr
+    attribute_id_cc: _CongestionControlAttributeAnyNonestr
     reserved: _int
     attribute_modifier: _int
-    def __new__(cls, *, base_version: SupportsIndex = ..., class_: SupportsIndex = ..., class_version: SupportsIndex = ..., method: SupportsIndex = ..., method_response: SupportsIndex = ..., status: SupportsIndex = ..., status_direction: SupportsIndex = ..., status_sa: SupportsIndex = ..., status_invalid: SupportsIndex = ..., status_redirect: SupportsIndex = ..., status_busy: SupportsIndex = ..., class_specific: SupportsIndex = ..., class_specific_hop_pointer: SupportsIndex = ..., class_specific_hop_count: SupportsIndex = ..., transaction_id: SupportsIndex = ..., attribute_id: SupportsIndex = ..., attribute_id_sm: SupportsIndex = ..., attribute_id_sa: SupportsIndex = ..., attribute_id_pm: SupportsIndex = ..., attribute_id_dm: SupportsIndex = ..., attribute_id_cm: SupportsIndex = ..., attribute_id_cc: SupportsIndex = ..., reserved: SupportsIndex = ..., attribute_modifier: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, base_version: SupportsIndex = ..., class_: SupportsIndex | str = ..., class_version: SupportsIndex = ..., method: SupportsIndex | str = ..., method_response: SupportsIndex = ..., status: SupportsIndex = ..., status_direction: SupportsIndex = ..., status_sa: SupportsIndex | str = ..., status_invalid: SupportsIndex | str = ..., status_redirect: SupportsIndex = ..., status_busy: SupportsIndex = ..., class_specific: SupportsIndex = ..., class_specific_hop_pointer: SupportsIndex = ..., class_specific_hop_count: SupportsIndex = ..., transaction_id: SupportsIndex = ..., attribute_id: SupportsIndex = ..., attribute_id_sm: SupportsIndex | str = ..., attribute_id_sa: SupportsIndex | str = ..., attribute_id_pm: SupportsIndex | str = ..., attribute_id_dm: SupportsIndex | str = ..., attribute_id_cm: SupportsIndex | str = ..., attribute_id_cc: SupportsIndex | str = ..., reserved: SupportsIndex = ..., attribute_modifier: SupportsIndex = ...) -> Self: ...
 
 @final
 class RMPP(Header):
     """Reliable Multi-Packet Transaction Protocol. IBTA vol 1, 13.6.2.1."""
 
     version: _int
-    type: _RMPPTypeAny
+    type: _RMPPTypeAnystr
     response_time: _int
     response_time_limit: _ReadOnlyintNone
     flags: _int
     flags_last: _int
     flags_first: _int
     flags_active: _int
-    status: _RMPPStatusAny
+    status: _RMPPStatusAnystr
     data1: _int
     data1_segment_number: _intNone
     data2: _int
     data2_payload_length: _intNone
     data2_new_window_last: _intNone
-    def __new__(cls, *, version: SupportsIndex = ..., type: SupportsIndex = ..., response_time: SupportsIndex = ..., flags: SupportsIndex = ..., flags_last: SupportsIndex = ..., flags_first: SupportsIndex = ..., flags_active: SupportsIndex = ..., status: SupportsIndex = ..., data1: SupportsIndex = ..., data1_segment_number: SupportsIndex = ..., data2: SupportsIndex = ..., data2_payload_length: SupportsIndex = ..., data2_new_window_last: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, version: SupportsIndex = ..., type: SupportsIndex | str = ..., response_time: SupportsIndex = ..., flags: SupportsIndex = ..., flags_last: SupportsIndex = ..., flags_first: SupportsIndex = ..., flags_active: SupportsIndex = ..., status: SupportsIndex | str = ..., data1: SupportsIndex = ..., data1_segment_number: SupportsIndex = ..., data2: SupportsIndex = ..., data2_payload_length: SupportsIndex = ..., data2_new_window_last: SupportsIndex = ...) -> Self: ...
 
 @final
 class VendorMAD(Header):
@@ -1493,7 +1499,7 @@ class NodeInfo(Header):
 
     base_version: _int
     class_version: _int
-    node_type: _NodeTypeAny
+    node_type: _NodeTypeAnystr
     num_ports: _int
     system_image_guid: _strstrBufferint
     node_guid: _strstrBufferint
@@ -1504,7 +1510,7 @@ class NodeInfo(Header):
     local_port_num: _int
     vendor_id: _int
     reserved: _bytesBuffer
-    def __new__(cls, *, base_version: SupportsIndex = ..., class_version: SupportsIndex = ..., node_type: SupportsIndex = ..., num_ports: SupportsIndex = ..., system_image_guid: str | Buffer | int = ..., node_guid: str | Buffer | int = ..., port_guid: str | Buffer | int = ..., partition_cap: SupportsIndex = ..., device_id: SupportsIndex = ..., revision: SupportsIndex = ..., local_port_num: SupportsIndex = ..., vendor_id: SupportsIndex = ..., reserved: Buffer = ...) -> Self: ...
+    def __new__(cls, *, base_version: SupportsIndex = ..., class_version: SupportsIndex = ..., node_type: SupportsIndex | str = ..., num_ports: SupportsIndex = ..., system_image_guid: str | Buffer | int = ..., node_guid: str | Buffer | int = ..., port_guid: str | Buffer | int = ..., partition_cap: SupportsIndex = ..., device_id: SupportsIndex = ..., revision: SupportsIndex = ..., local_port_num: SupportsIndex = ..., vendor_id: SupportsIndex = ..., reserved: Buffer = ...) -> Self: ...
 
 @final
 class SwitchInfo(Header):
@@ -1592,28 +1598,28 @@ class PortInfo(Header):
     local_port_num: _int
     link_width_enabled: _int
     link_width_supported: _int
-    link_width_active: _LinkWidthAny
+    link_width_active: _LinkWidthAnystr
     link_speed_supported: _int
-    port_state: _PortStateAny
-    port_physical_state: _PortPhysicalStateAny
-    link_down_default_state: _LinkDownDefaultStateAny
+    port_state: _PortStateAnystr
+    port_physical_state: _PortPhysicalStateAnystr
+    link_down_default_state: _LinkDownDefaultStateAnystr
     mkey_protect_bits: _int
     reserved: _int
     lmc: _int
-    link_speed_active: _LinkSpeedOfALaneAny
+    link_speed_active: _LinkSpeedOfALaneAnystr
     link_speed_enabled: _int
-    neighbor_mtu: _MTUCodeAny
+    neighbor_mtu: _MTUCodeAnystr
     master_sm_sl: _int
-    vl_cap: _VirtualLanesAny
+    vl_cap: _VirtualLanesAnystr
     init_type: _int
     vl_high_limit: _int
     vl_arbitration_high_cap: _int
     vl_arbitration_low_cap: _int
     init_type_reply: _int
-    mtu_cap: _MTUCodeAny
+    mtu_cap: _MTUCodeAnystr
     vl_stall_count: _int
     hoq_life: _int
-    operational_vls: _VirtualLanesAny
+    operational_vls: _VirtualLanesAnystr
     partition_enforcement_inbound: _int
     partition_enforcement_outbound: _int
     filter_raw_inbound: _int
@@ -1642,11 +1648,11 @@ class PortInfo(Header):
     capability_mask2_virtualization: _int
     capability_mask2_port_info_extended: _int
     capability_mask2_set_node_description: _int
-    link_speed_ext_active: _ExtendedLinkSpeedOfALaneAny
+    link_speed_ext_active: _ExtendedLinkSpeedOfALaneAnystr
     link_speed_ext_supported: _int
     reserved4: _int
     link_speed_ext_enabled: _int
-    def __new__(cls, *, mkey: SupportsIndex = ..., gid_prefix: SupportsIndex = ..., lid: SupportsIndex = ..., master_sm_lid: SupportsIndex = ..., capability_mask: SupportsIndex = ..., capability_mask_hierarchy_info: SupportsIndex = ..., capability_mask_multicast_fdb_top: SupportsIndex = ..., capability_mask_multicast_pkey_trap_suppression: SupportsIndex = ..., capability_mask_vendor_mads_table: SupportsIndex = ..., capability_mask_link_speed_width_pairs: SupportsIndex = ..., capability_mask_other_local_changes_notice: SupportsIndex = ..., capability_mask_client_reregistration: SupportsIndex = ..., capability_mask_link_round_trip_latency: SupportsIndex = ..., capability_mask_boot_management: SupportsIndex = ..., capability_mask_capability_mask_notice: SupportsIndex = ..., capability_mask_dr_notice: SupportsIndex = ..., capability_mask_vendor_class: SupportsIndex = ..., capability_mask_device_management: SupportsIndex = ..., capability_mask_reinit: SupportsIndex = ..., capability_mask_snmp_tunneling: SupportsIndex = ..., capability_mask_communication_management: SupportsIndex = ..., capability_mask_capability_mask2: SupportsIndex = ..., capability_mask_extended_speeds: SupportsIndex = ..., capability_mask_cable_info: SupportsIndex = ..., capability_mask_pkey_switch_trap: SupportsIndex = ..., capability_mask_system_image_guid: SupportsIndex = ..., capability_mask_sm_disabled: SupportsIndex = ..., capability_mask_led_info: SupportsIndex = ..., capability_mask_pkey_nvram: SupportsIndex = ..., capability_mask_mkey_nvram: SupportsIndex = ..., capability_mask_sl_mapping: SupportsIndex = ..., capability_mask_automatic_migration: SupportsIndex = ..., capability_mask_optional_ipd: SupportsIndex = ..., capability_mask_trap: SupportsIndex = ..., capability_mask_notice: SupportsIndex = ..., capability_mask_sm: SupportsIndex = ..., capability_mask_reserved: SupportsIndex = ..., diag_code: SupportsIndex = ..., mkey_lease_period: SupportsIndex = ..., local_port_num: SupportsIndex = ..., link_width_enabled: SupportsIndex = ..., link_width_supported: SupportsIndex = ..., link_width_active: SupportsIndex = ..., link_speed_supported: SupportsIndex = ..., port_state: SupportsIndex = ..., port_physical_state: SupportsIndex = ..., link_down_default_state: SupportsIndex = ..., mkey_protect_bits: SupportsIndex = ..., reserved: SupportsIndex = ..., lmc: SupportsIndex = ..., link_speed_active: SupportsIndex = ..., link_speed_enabled: SupportsIndex = ..., neighbor_mtu: SupportsIndex = ..., master_sm_sl: SupportsIndex = ..., vl_cap: SupportsIndex = ..., init_type: SupportsIndex = ..., vl_high_limit: SupportsIndex = ..., vl_arbitration_high_cap: SupportsIndex = ..., vl_arbitration_low_cap: SupportsIndex = ..., init_type_reply: SupportsIndex = ..., mtu_cap: SupportsIndex = ..., vl_stall_count: SupportsIndex = ..., hoq_life: SupportsIndex = ..., operational_vls: SupportsIndex = ..., partition_enforcement_inbound: SupportsIndex = ..., partition_enforcement_outbound: SupportsIndex = ..., filter_raw_inbound: SupportsIndex = ..., filter_raw_outbound: SupportsIndex = ..., mkey_violations: SupportsIndex = ..., pkey_violations: SupportsIndex = ..., qkey_violations: SupportsIndex = ..., guid_cap: SupportsIndex = ..., client_reregister: SupportsIndex = ..., multicast_pkey_trap_suppression: SupportsIndex = ..., subnet_timeout: SupportsIndex = ..., reserved2: SupportsIndex = ..., response_time: SupportsIndex = ..., local_phy_errors: SupportsIndex = ..., overrun_errors: SupportsIndex = ..., max_credit_hint: SupportsIndex = ..., reserved3: SupportsIndex = ..., link_round_trip_latency: SupportsIndex = ..., capability_mask2: SupportsIndex = ..., capability_mask2_ndr: SupportsIndex = ..., capability_mask2_hdr: SupportsIndex = ..., capability_mask2_link_width_2x: SupportsIndex = ..., capability_mask2_switch_port_state_table: SupportsIndex = ..., capability_mask2_virtualization: SupportsIndex = ..., capability_mask2_port_info_extended: SupportsIndex = ..., capability_mask2_set_node_description: SupportsIndex = ..., link_speed_ext_active: SupportsIndex = ..., link_speed_ext_supported: SupportsIndex = ..., reserved4: SupportsIndex = ..., link_speed_ext_enabled: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, mkey: SupportsIndex = ..., gid_prefix: SupportsIndex = ..., lid: SupportsIndex = ..., master_sm_lid: SupportsIndex = ..., capability_mask: SupportsIndex = ..., capability_mask_hierarchy_info: SupportsIndex = ..., capability_mask_multicast_fdb_top: SupportsIndex = ..., capability_mask_multicast_pkey_trap_suppression: SupportsIndex = ..., capability_mask_vendor_mads_table: SupportsIndex = ..., capability_mask_link_speed_width_pairs: SupportsIndex = ..., capability_mask_other_local_changes_notice: SupportsIndex = ..., capability_mask_client_reregistration: SupportsIndex = ..., capability_mask_link_round_trip_latency: SupportsIndex = ..., capability_mask_boot_management: SupportsIndex = ..., capability_mask_capability_mask_notice: SupportsIndex = ..., capability_mask_dr_notice: SupportsIndex = ..., capability_mask_vendor_class: SupportsIndex = ..., capability_mask_device_management: SupportsIndex = ..., capability_mask_reinit: SupportsIndex = ..., capability_mask_snmp_tunneling: SupportsIndex = ..., capability_mask_communication_management: SupportsIndex = ..., capability_mask_capability_mask2: SupportsIndex = ..., capability_mask_extended_speeds: SupportsIndex = ..., capability_mask_cable_info: SupportsIndex = ..., capability_mask_pkey_switch_trap: SupportsIndex = ..., capability_mask_system_image_guid: SupportsIndex = ..., capability_mask_sm_disabled: SupportsIndex = ..., capability_mask_led_info: SupportsIndex = ..., capability_mask_pkey_nvram: SupportsIndex = ..., capability_mask_mkey_nvram: SupportsIndex = ..., capability_mask_sl_mapping: SupportsIndex = ..., capability_mask_automatic_migration: SupportsIndex = ..., capability_mask_optional_ipd: SupportsIndex = ..., capability_mask_trap: SupportsIndex = ..., capability_mask_notice: SupportsIndex = ..., capability_mask_sm: SupportsIndex = ..., capability_mask_reserved: SupportsIndex = ..., diag_code: SupportsIndex = ..., mkey_lease_period: SupportsIndex = ..., local_port_num: SupportsIndex = ..., link_width_enabled: SupportsIndex = ..., link_width_supported: SupportsIndex = ..., link_width_active: SupportsIndex | str = ..., link_speed_supported: SupportsIndex = ..., port_state: SupportsIndex | str = ..., port_physical_state: SupportsIndex | str = ..., link_down_default_state: SupportsIndex | str = ..., mkey_protect_bits: SupportsIndex = ..., reserved: SupportsIndex = ..., lmc: SupportsIndex = ..., link_speed_active: SupportsIndex | str = ..., link_speed_enabled: SupportsIndex = ..., neighbor_mtu: SupportsIndex | str = ..., master_sm_sl: SupportsIndex = ..., vl_cap: SupportsIndex | str = ..., init_type: SupportsIndex = ..., vl_high_limit: SupportsIndex = ..., vl_arbitration_high_cap: SupportsIndex = ..., vl_arbitration_low_cap: SupportsIndex = ..., init_type_reply: SupportsIndex = ..., mtu_cap: SupportsIndex | str = ..., vl_stall_count: SupportsIndex = ..., hoq_life: SupportsIndex = ..., operational_vls: SupportsIndex | str = ..., partition_enforcement_inbound: SupportsIndex = ..., partition_enforcement_outbound: SupportsIndex = ..., filter_raw_inbound: SupportsIndex = ..., filter_raw_outbound: SupportsIndex = ..., mkey_violations: SupportsIndex = ..., pkey_violations: SupportsIndex = ..., qkey_violations: SupportsIndex = ..., guid_cap: SupportsIndex = ..., client_reregister: SupportsIndex = ..., multicast_pkey_trap_suppression: SupportsIndex = ..., subnet_timeout: SupportsIndex = ..., reserved2: SupportsIndex = ..., response_time: SupportsIndex = ..., local_phy_errors: SupportsIndex = ..., overrun_errors: SupportsIndex = ..., max_credit_hint: SupportsIndex = ..., reserved3: SupportsIndex = ..., link_round_trip_latency: SupportsIndex = ..., capability_mask2: SupportsIndex = ..., capability_mask2_ndr: SupportsIndex = ..., capability_mask2_hdr: SupportsIndex = ..., capability_mask2_link_width_2x: SupportsIndex = ..., capability_mask2_switch_port_state_table: SupportsIndex = ..., capability_mask2_virtualization: SupportsIndex = ..., capability_mask2_port_info_extended: SupportsIndex = ..., capability_mask2_set_node_description: SupportsIndex = ..., link_speed_ext_active: SupportsIndex | str = ..., link_speed_ext_supported: SupportsIndex = ..., reserved4: SupportsIndex = ..., link_speed_ext_enabled: SupportsIndex = ...) -> Self: ...
 
 @final
 class PKeyTable(Header):
@@ -1694,21 +1700,21 @@ class SMInfo(Header):
     sm_key: _int
     act_count: _int
     priority: _int
-    state: _SMStateAny
+    state: _SMStateAnystr
     reserved: _bytesBuffer
-    def __new__(cls, *, guid: str | Buffer | int = ..., sm_key: SupportsIndex = ..., act_count: SupportsIndex = ..., priority: SupportsIndex = ..., state: SupportsIndex = ..., reserved: Buffer = ...) -> Self: ...
+    def __new__(cls, *, guid: str | Buffer | int = ..., sm_key: SupportsIndex = ..., act_count: SupportsIndex = ..., priority: SupportsIndex = ..., state: SupportsIndex | str = ..., reserved: Buffer = ...) -> Self: ...
 
 @final
 class Notice(Header):
     """Notice. IBTA vol 1, 13.4.8.2."""
 
     is_generic: _int
-    type: _NoticeTypeAny
+    type: _NoticeTypeAnystr
     producer: _int
-    producer_type: _ProducerTypeAnyNone
+    producer_type: _ProducerTypeAnyNonestr
     producer_vendor_id: _intNone
     trap_number: _int
-    trap_number_event: _TrapNumberAnyNone
+    trap_number_event: _TrapNumberAnyNonestr
     issuer_lid: _int
     toggle: _int
     count: _int
@@ -1725,8 +1731,8 @@ class Notice(Header):
     details_node_description_change: _intNone
     details_system_image_guid: _strNonestrBufferint
     details_dr_slid: _intNone
-    details_method: _MADMethodAnyNone
-    details_attribute_id: _SubnetManagementAttributeAnyNone
+    details_method: _MADMethodAnyNonestr
+    details_attribute_id: _SubnetManagementAttributeAnyNonestr
     details_attribute_modifier: _intNone
     details_mkey: _intNone
     details_dr_notice: _intNone
@@ -1750,7 +1756,7 @@ class Notice(Header):
     details_switch_gid2: _strNonestrBufferintIPv6Address
     details_refusing_lid: _intNone
     details_refusing_port: _intNone
-    def __new__(cls, *, is_generic: SupportsIndex = ..., type: SupportsIndex = ..., producer: SupportsIndex = ..., producer_type: SupportsIndex = ..., producer_vendor_id: SupportsIndex = ..., trap_number: SupportsIndex = ..., trap_number_event: SupportsIndex = ..., issuer_lid: SupportsIndex = ..., toggle: SupportsIndex = ..., count: SupportsIndex = ..., details: Buffer = ..., details_gid: str | Buffer | int | IPv6Address = ..., details_switch_lid: SupportsIndex = ..., details_lid: SupportsIndex = ..., details_port: SupportsIndex = ..., details_other_local_changes: SupportsIndex = ..., details_capability_mask: SupportsIndex = ..., details_sm_priority_change: SupportsIndex = ..., details_link_speed_change: SupportsIndex = ..., details_link_width_change: SupportsIndex = ..., details_node_description_change: SupportsIndex = ..., details_system_image_guid: str | Buffer | int = ..., details_dr_slid: SupportsIndex = ..., details_method: SupportsIndex = ..., details_attribute_id: SupportsIndex = ..., details_attribute_modifier: SupportsIndex = ..., details_mkey: SupportsIndex = ..., details_dr_notice: SupportsIndex = ..., details_dr_path_truncated: SupportsIndex = ..., details_dr_hop_count: SupportsIndex = ..., details_dr_return_path: Buffer = ..., details_lid1: SupportsIndex = ..., details_lid2: SupportsIndex = ..., details_key: SupportsIndex = ..., details_sl: SupportsIndex = ..., details_qp1: SupportsIndex = ..., details_qp2: SupportsIndex = ..., details_gid1: str | Buffer | int | IPv6Address = ..., details_gid2: str | Buffer | int | IPv6Address = ..., details_valid: SupportsIndex = ..., details_switch_pkey: SupportsIndex = ..., details_switch_sl: SupportsIndex = ..., details_switch_qp1: SupportsIndex = ..., details_switch_qp2: SupportsIndex = ..., details_switch_gid1: str | Buffer | int | IPv6Address = ..., details_switch_gid2: str | Buffer | int | IPv6Address = ..., details_refusing_lid: SupportsIndex = ..., details_refusing_port: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, is_generic: SupportsIndex = ..., type: SupportsIndex | str = ..., producer: SupportsIndex = ..., producer_type: SupportsIndex | str = ..., producer_vendor_id: SupportsIndex = ..., trap_number: SupportsIndex = ..., trap_number_event: SupportsIndex | str = ..., issuer_lid: SupportsIndex = ..., toggle: SupportsIndex = ..., count: SupportsIndex = ..., details: Buffer = ..., details_gid: str | Buffer | int | IPv6Address = ..., details_switch_lid: SupportsIndex = ..., details_lid: SupportsIndex = ..., details_port: SupportsIndex = ..., details_other_local_changes: SupportsIndex = ..., details_capability_mask: SupportsIndex = ..., details_sm_priority_change: SupportsIndex = ..., details_link_speed_change: SupportsIndex = ..., details_link_width_change: SupportsIndex = ..., details_node_description_change: SupportsIndex = ..., details_system_image_guid: str | Buffer | int = ..., details_dr_slid: SupportsIndex = ..., details_method: SupportsIndex | str = ..., details_attribute_id: SupportsIndex | str = ..., details_attribute_modifier: SupportsIndex = ..., details_mkey: SupportsIndex = ..., details_dr_notice: SupportsIndex = ..., details_dr_path_truncated: SupportsIndex = ..., details_dr_hop_count: SupportsIndex = ..., details_dr_return_path: Buffer = ..., details_lid1: SupportsIndex = ..., details_lid2: SupportsIndex = ..., details_key: SupportsIndex = ..., details_sl: SupportsIndex = ..., details_qp1: SupportsIndex = ..., details_qp2: SupportsIndex = ..., details_gid1: str | Buffer | int | IPv6Address = ..., details_gid2: str | Buffer | int | IPv6Address = ..., details_valid: SupportsIndex = ..., details_switch_pkey: SupportsIndex = ..., details_switch_sl: SupportsIndex = ..., details_switch_qp1: SupportsIndex = ..., details_switch_qp2: SupportsIndex = ..., details_switch_gid1: str | Buffer | int | IPv6Address = ..., details_switch_gid2: str | Buffer | int | IPv6Address = ..., details_refusing_lid: SupportsIndex = ..., details_refusing_port: SupportsIndex = ...) -> Self: ...
 
 @final
 class SA(Header):
@@ -1781,18 +1787,18 @@ class PathRecord(Header):
     pkey: _int
     qos_class: _int
     sl: _int
-    mtu_selector: _SelectorAny
-    mtu: _MTUCodeAny
-    rate_selector: _SelectorAny
-    rate: _PathRateAny
-    packet_life_time_selector: _SelectorAny
+    mtu_selector: _SelectorAnystr
+    mtu: _MTUCodeAnystr
+    rate_selector: _SelectorAnystr
+    rate: _PathRateAnystr
+    packet_life_time_selector: _SelectorAnystr
     packet_life_time: _int
     packet_life_time_limit: _ReadOnlyint
     preference: _int
     reverse_path_pkey_member: _int
     reserved2: _int
     padding: _bytesBuffer
-    def __new__(cls, *, service_id: SupportsIndex = ..., dgid: str | Buffer | int | IPv6Address = ..., sgid: str | Buffer | int | IPv6Address = ..., dlid: SupportsIndex = ..., slid: SupportsIndex = ..., raw_traffic: SupportsIndex = ..., reserved: SupportsIndex = ..., flow_label: SupportsIndex = ..., hop_limit: SupportsIndex = ..., traffic_class: SupportsIndex = ..., reversible: SupportsIndex = ..., numb_path: SupportsIndex = ..., pkey: SupportsIndex = ..., qos_class: SupportsIndex = ..., sl: SupportsIndex = ..., mtu_selector: SupportsIndex = ..., mtu: SupportsIndex = ..., rate_selector: SupportsIndex = ..., rate: SupportsIndex = ..., packet_life_time_selector: SupportsIndex = ..., packet_life_time: SupportsIndex = ..., preference: SupportsIndex = ..., reverse_path_pkey_member: SupportsIndex = ..., reserved2: SupportsIndex = ..., padding: Buffer = ...) -> Self: ...
+    def __new__(cls, *, service_id: SupportsIndex = ..., dgid: str | Buffer | int | IPv6Address = ..., sgid: str | Buffer | int | IPv6Address = ..., dlid: SupportsIndex = ..., slid: SupportsIndex = ..., raw_traffic: SupportsIndex = ..., reserved: SupportsIndex = ..., flow_label: SupportsIndex = ..., hop_limit: SupportsIndex = ..., traffic_class: SupportsIndex = ..., reversible: SupportsIndex = ..., numb_path: SupportsIndex = ..., pkey: SupportsIndex = ..., qos_class: SupportsIndex = ..., sl: SupportsIndex = ..., mtu_selector: SupportsIndex | str = ..., mtu: SupportsIndex | str = ..., rate_selector: SupportsIndex | str = ..., rate: SupportsIndex | str = ..., packet_life_time_selector: SupportsIndex | str = ..., packet_life_time: SupportsIndex = ..., preference: SupportsIndex = ..., reverse_path_pkey_member: SupportsIndex = ..., reserved2: SupportsIndex = ..., padding: Buffer = ...) -> Self: ...
 
 @final
 class MCMemberRecord(Header):
@@ -1802,13 +1808,13 @@ class MCMemberRecord(Header):
     port_gid: _strstrBufferintIPv6Address
     qkey: _int
     mlid: _int
-    mtu_selector: _SelectorAny
-    mtu: _MTUCodeAny
+    mtu_selector: _SelectorAnystr
+    mtu: _MTUCodeAnystr
     traffic_class: _int
     pkey: _int
-    rate_selector: _SelectorAny
-    rate: _PathRateAny
-    packet_life_time_selector: _SelectorAny
+    rate_selector: _SelectorAnystr
+    rate: _PathRateAnystr
+    packet_life_time_selector: _SelectorAnystr
     packet_life_time: _int
     packet_life_time_limit: _ReadOnlyint
     sl: _int
@@ -1823,7 +1829,7 @@ class MCMemberRecord(Header):
     proxy_join: _int
     reserved: _int
     padding: _bytesBuffer
-    def __new__(cls, *, mgid: str | Buffer | int | IPv6Address = ..., port_gid: str | Buffer | int | IPv6Address = ..., qkey: SupportsIndex = ..., mlid: SupportsIndex = ..., mtu_selector: SupportsIndex = ..., mtu: SupportsIndex = ..., traffic_class: SupportsIndex = ..., pkey: SupportsIndex = ..., rate_selector: SupportsIndex = ..., rate: SupportsIndex = ..., packet_life_time_selector: SupportsIndex = ..., packet_life_time: SupportsIndex = ..., sl: SupportsIndex = ..., flow_label: SupportsIndex = ..., hop_limit: SupportsIndex = ..., scope: SupportsIndex = ..., join_state: SupportsIndex = ..., join_state_send_only_full_member: SupportsIndex = ..., join_state_send_only_non_member: SupportsIndex = ..., join_state_non_member: SupportsIndex = ..., join_state_full_member: SupportsIndex = ..., proxy_join: SupportsIndex = ..., reserved: SupportsIndex = ..., padding: Buffer = ...) -> Self: ...
+    def __new__(cls, *, mgid: str | Buffer | int | IPv6Address = ..., port_gid: str | Buffer | int | IPv6Address = ..., qkey: SupportsIndex = ..., mlid: SupportsIndex = ..., mtu_selector: SupportsIndex | str = ..., mtu: SupportsIndex | str = ..., traffic_class: SupportsIndex = ..., pkey: SupportsIndex = ..., rate_selector: SupportsIndex | str = ..., rate: SupportsIndex | str = ..., packet_life_time_selector: SupportsIndex | str = ..., packet_life_time: SupportsIndex = ..., sl: SupportsIndex = ..., flow_label: SupportsIndex = ..., hop_limit: SupportsIndex = ..., scope: SupportsIndex = ..., join_state: SupportsIndex = ..., join_state_send_only_full_member: SupportsIndex = ..., join_state_send_only_non_member: SupportsIndex = ..., join_state_non_member: SupportsIndex = ..., join_state_full_member: SupportsIndex = ..., proxy_join: SupportsIndex = ..., reserved: SupportsIndex = ..., padding: Buffer = ...) -> Self: ...
 
 @final
 class NodeRecord(Header):
@@ -1833,7 +1839,7 @@ class NodeRecord(Header):
     reserved: _int
     base_version: _int
     class_version: _int
-    node_type: _NodeTypeAny
+    node_type: _NodeTypeAnystr
     num_ports: _int
     system_image_guid: _strstrBufferint
     node_guid: _strstrBufferint
@@ -1845,7 +1851,7 @@ class NodeRecord(Header):
     vendor_id: _int
     node_description: _strstrBuffer
     padding: _bytesBuffer
-    def __new__(cls, *, lid: SupportsIndex = ..., reserved: SupportsIndex = ..., base_version: SupportsIndex = ..., class_version: SupportsIndex = ..., node_type: SupportsIndex = ..., num_ports: SupportsIndex = ..., system_image_guid: str | Buffer | int = ..., node_guid: str | Buffer | int = ..., port_guid: str | Buffer | int = ..., partition_cap: SupportsIndex = ..., device_id: SupportsIndex = ..., revision: SupportsIndex = ..., local_port_num: SupportsIndex = ..., vendor_id: SupportsIndex = ..., node_description: str | Buffer = ..., padding: Buffer = ...) -> Self: ...
+    def __new__(cls, *, lid: SupportsIndex = ..., reserved: SupportsIndex = ..., base_version: SupportsIndex = ..., class_version: SupportsIndex = ..., node_type: SupportsIndex | str = ..., num_ports: SupportsIndex = ..., system_image_guid: str | Buffer | int = ..., node_guid: str | Buffer | int = ..., port_guid: str | Buffer | int = ..., partition_cap: SupportsIndex = ..., device_id: SupportsIndex = ..., revision: SupportsIndex = ..., local_port_num: SupportsIndex = ..., vendor_id: SupportsIndex = ..., node_description: str | Buffer = ..., padding: Buffer = ...) -> Self: ...
 
 @final
 class PortInfoRecord(Header):
@@ -1896,28 +1902,28 @@ class PortInfoRecord(Header):
     local_port_num: _int
     link_width_enabled: _int
     link_width_supported: _int
-    link_width_active: _LinkWidthAny
+    link_width_active: _LinkWidthAnystr
     link_speed_supported: _int
-    port_state: _PortStateAny
-    port_physical_state: _PortPhysicalStateAny
-    link_down_default_state: _LinkDownDefaultStateAny
+    port_state: _PortStateAnystr
+    port_physical_state: _PortPhysicalStateAnystr
+    link_down_default_state: _LinkDownDefaultStateAnystr
     mkey_protect_bits: _int
     reserved: _int
     lmc: _int
-    link_speed_active: _LinkSpeedOfALaneAny
+    link_speed_active: _LinkSpeedOfALaneAnystr
     link_speed_enabled: _int
-    neighbor_mtu: _MTUCodeAny
+    neighbor_mtu: _MTUCodeAnystr
     master_sm_sl: _int
-    vl_cap: _VirtualLanesAny
+    vl_cap: _VirtualLanesAnystr
     init_type: _int
     vl_high_limit: _int
     vl_arbitration_high_cap: _int
     vl_arbitration_low_cap: _int
     init_type_reply: _int
-    mtu_cap: _MTUCodeAny
+    mtu_cap: _MTUCodeAnystr
     vl_stall_count: _int
     hoq_life: _int
-    operational_vls: _VirtualLanesAny
+    operational_vls: _VirtualLanesAnystr
     partition_enforcement_inbound: _int
     partition_enforcement_outbound: _int
     filter_raw_inbound: _int
@@ -1946,12 +1952,12 @@ class PortInfoRecord(Header):
     capability_mask2_virtualization: _int
     capability_mask2_port_info_extended: _int
     capability_mask2_set_node_description: _int
-    link_speed_ext_active: _ExtendedLinkSpeedOfALaneAny
+    link_speed_ext_active: _ExtendedLinkSpeedOfALaneAnystr
     link_speed_ext_supported: _int
     reserved4: _int
     link_speed_ext_enabled: _int
     padding: _bytesBuffer
-    def __new__(cls, *, end_port_lid: SupportsIndex = ..., port_num: SupportsIndex = ..., options: SupportsIndex = ..., mkey: SupportsIndex = ..., gid_prefix: SupportsIndex = ..., lid: SupportsIndex = ..., master_sm_lid: SupportsIndex = ..., capability_mask: SupportsIndex = ..., capability_mask_hierarchy_info: SupportsIndex = ..., capability_mask_multicast_fdb_top: SupportsIndex = ..., capability_mask_multicast_pkey_trap_suppression: SupportsIndex = ..., capability_mask_vendor_mads_table: SupportsIndex = ..., capability_mask_link_speed_width_pairs: SupportsIndex = ..., capability_mask_other_local_changes_notice: SupportsIndex = ..., capability_mask_client_reregistration: SupportsIndex = ..., capability_mask_link_round_trip_latency: SupportsIndex = ..., capability_mask_boot_management: SupportsIndex = ..., capability_mask_capability_mask_notice: SupportsIndex = ..., capability_mask_dr_notice: SupportsIndex = ..., capability_mask_vendor_class: SupportsIndex = ..., capability_mask_device_management: SupportsIndex = ..., capability_mask_reinit: SupportsIndex = ..., capability_mask_snmp_tunneling: SupportsIndex = ..., capability_mask_communication_management: SupportsIndex = ..., capability_mask_capability_mask2: SupportsIndex = ..., capability_mask_extended_speeds: SupportsIndex = ..., capability_mask_cable_info: SupportsIndex = ..., capability_mask_pkey_switch_trap: SupportsIndex = ..., capability_mask_system_image_guid: SupportsIndex = ..., capability_mask_sm_disabled: SupportsIndex = ..., capability_mask_led_info: SupportsIndex = ..., capability_mask_pkey_nvram: SupportsIndex = ..., capability_mask_mkey_nvram: SupportsIndex = ..., capability_mask_sl_mapping: SupportsIndex = ..., capability_mask_automatic_migration: SupportsIndex = ..., capability_mask_optional_ipd: SupportsIndex = ..., capability_mask_trap: SupportsIndex = ..., capability_mask_notice: SupportsIndex = ..., capability_mask_sm: SupportsIndex = ..., capability_mask_reserved: SupportsIndex = ..., diag_code: SupportsIndex = ..., mkey_lease_period: SupportsIndex = ..., local_port_num: SupportsIndex = ..., link_width_enabled: SupportsIndex = ..., link_width_supported: SupportsIndex = ..., link_width_active: SupportsIndex = ..., link_speed_supported: SupportsIndex = ..., port_state: SupportsIndex = ..., port_physical_state: SupportsIndex = ..., link_down_default_state: SupportsIndex = ..., mkey_protect_bits: SupportsIndex = ..., reserved: SupportsIndex = ..., lmc: SupportsIndex = ..., link_speed_active: SupportsIndex = ..., link_speed_enabled: SupportsIndex = ..., neighbor_mtu: SupportsIndex = ..., master_sm_sl: SupportsIndex = ..., vl_cap: SupportsIndex = ..., init_type: SupportsIndex = ..., vl_high_limit: SupportsIndex = ..., vl_arbitration_high_cap: SupportsIndex = ..., vl_arbitration_low_cap: SupportsIndex = ..., init_type_reply: SupportsIndex = ..., mtu_cap: SupportsIndex = ..., vl_stall_count: SupportsIndex = ..., hoq_life: SupportsIndex = ..., operational_vls: SupportsIndex = ..., partition_enforcement_inbound: SupportsIndex = ..., partition_enforcement_outbound: SupportsIndex = ..., filter_raw_inbound: SupportsIndex = ..., filter_raw_outbound: SupportsIndex = ..., mkey_violations: SupportsIndex = ..., pkey_violations: SupportsIndex = ..., qkey_violations: SupportsIndex = ..., guid_cap: SupportsIndex = ..., client_reregister: SupportsIndex = ..., multicast_pkey_trap_suppression: SupportsIndex = ..., subnet_timeout: SupportsIndex = ..., reserved2: SupportsIndex = ..., response_time: SupportsIndex = ..., local_phy_errors: SupportsIndex = ..., overrun_errors: SupportsIndex = ..., max_credit_hint: SupportsIndex = ..., reserved3: SupportsIndex = ..., link_round_trip_latency: SupportsIndex = ..., capability_mask2: SupportsIndex = ..., capability_mask2_ndr: SupportsIndex = ..., capability_mask2_hdr: SupportsIndex = ..., capability_mask2_link_width_2x: SupportsIndex = ..., capability_mask2_switch_port_state_table: SupportsIndex = ..., capability_mask2_virtualization: SupportsIndex = ..., capability_mask2_port_info_extended: SupportsIndex = ..., capability_mask2_set_node_description: SupportsIndex = ..., link_speed_ext_active: SupportsIndex = ..., link_speed_ext_supported: SupportsIndex = ..., reserved4: SupportsIndex = ..., link_speed_ext_enabled: SupportsIndex = ..., padding: Buffer = ...) -> Self: ...
+    def __new__(cls, *, end_port_lid: SupportsIndex = ..., port_num: SupportsIndex = ..., options: SupportsIndex = ..., mkey: SupportsIndex = ..., gid_prefix: SupportsIndex = ..., lid: SupportsIndex = ..., master_sm_lid: SupportsIndex = ..., capability_mask: SupportsIndex = ..., capability_mask_hierarchy_info: SupportsIndex = ..., capability_mask_multicast_fdb_top: SupportsIndex = ..., capability_mask_multicast_pkey_trap_suppression: SupportsIndex = ..., capability_mask_vendor_mads_table: SupportsIndex = ..., capability_mask_link_speed_width_pairs: SupportsIndex = ..., capability_mask_other_local_changes_notice: SupportsIndex = ..., capability_mask_client_reregistration: SupportsIndex = ..., capability_mask_link_round_trip_latency: SupportsIndex = ..., capability_mask_boot_management: SupportsIndex = ..., capability_mask_capability_mask_notice: SupportsIndex = ..., capability_mask_dr_notice: SupportsIndex = ..., capability_mask_vendor_class: SupportsIndex = ..., capability_mask_device_management: SupportsIndex = ..., capability_mask_reinit: SupportsIndex = ..., capability_mask_snmp_tunneling: SupportsIndex = ..., capability_mask_communication_management: SupportsIndex = ..., capability_mask_capability_mask2: SupportsIndex = ..., capability_mask_extended_speeds: SupportsIndex = ..., capability_mask_cable_info: SupportsIndex = ..., capability_mask_pkey_switch_trap: SupportsIndex = ..., capability_mask_system_image_guid: SupportsIndex = ..., capability_mask_sm_disabled: SupportsIndex = ..., capability_mask_led_info: SupportsIndex = ..., capability_mask_pkey_nvram: SupportsIndex = ..., capability_mask_mkey_nvram: SupportsIndex = ..., capability_mask_sl_mapping: SupportsIndex = ..., capability_mask_automatic_migration: SupportsIndex = ..., capability_mask_optional_ipd: SupportsIndex = ..., capability_mask_trap: SupportsIndex = ..., capability_mask_notice: SupportsIndex = ..., capability_mask_sm: SupportsIndex = ..., capability_mask_reserved: SupportsIndex = ..., diag_code: SupportsIndex = ..., mkey_lease_period: SupportsIndex = ..., local_port_num: SupportsIndex = ..., link_width_enabled: SupportsIndex = ..., link_width_supported: SupportsIndex = ..., link_width_active: SupportsIndex | str = ..., link_speed_supported: SupportsIndex = ..., port_state: SupportsIndex | str = ..., port_physical_state: SupportsIndex | str = ..., link_down_default_state: SupportsIndex | str = ..., mkey_protect_bits: SupportsIndex = ..., reserved: SupportsIndex = ..., lmc: SupportsIndex = ..., link_speed_active: SupportsIndex | str = ..., link_speed_enabled: SupportsIndex = ..., neighbor_mtu: SupportsIndex | str = ..., master_sm_sl: SupportsIndex = ..., vl_cap: SupportsIndex | str = ..., init_type: SupportsIndex = ..., vl_high_limit: SupportsIndex = ..., vl_arbitration_high_cap: SupportsIndex = ..., vl_arbitration_low_cap: SupportsIndex = ..., init_type_reply: SupportsIndex = ..., mtu_cap: SupportsIndex | str = ..., vl_stall_count: SupportsIndex = ..., hoq_life: SupportsIndex = ..., operational_vls: SupportsIndex | str = ..., partition_enforcement_inbound: SupportsIndex = ..., partition_enforcement_outbound: SupportsIndex = ..., filter_raw_inbound: SupportsIndex = ..., filter_raw_outbound: SupportsIndex = ..., mkey_violations: SupportsIndex = ..., pkey_violations: SupportsIndex = ..., qkey_violations: SupportsIndex = ..., guid_cap: SupportsIndex = ..., client_reregister: SupportsIndex = ..., multicast_pkey_trap_suppression: SupportsIndex = ..., subnet_timeout: SupportsIndex = ..., reserved2: SupportsIndex = ..., response_time: SupportsIndex = ..., local_phy_errors: SupportsIndex = ..., overrun_errors: SupportsIndex = ..., max_credit_hint: SupportsIndex = ..., reserved3: SupportsIndex = ..., link_round_trip_latency: SupportsIndex = ..., capability_mask2: SupportsIndex = ..., capability_mask2_ndr: SupportsIndex = ..., capability_mask2_hdr: SupportsIndex = ..., capability_mask2_link_width_2x: SupportsIndex = ..., capability_mask2_switch_port_state_table: SupportsIndex = ..., capability_mask2_virtualization: SupportsIndex = ..., capability_mask2_port_info_extended: SupportsIndex = ..., capability_mask2_set_node_description: SupportsIndex = ..., link_speed_ext_active: SupportsIndex | str = ..., link_speed_ext_supported: SupportsIndex = ..., reserved4: SupportsIndex = ..., link_speed_ext_enabled: SupportsIndex = ..., padding: Buffer = ...) -> Self: ...
 
 @final
 class ServiceRecord(Header):
@@ -1982,14 +1988,14 @@ class InformInfo(Header):
     is_generic: _int
     subscribe: _int
     type: _int
-    trap_number: _TrapNumberAny
+    trap_number: _TrapNumberAnystr
     qpn: _int
     reserved2: _int
     response_time: _int
     response_time_limit: _ReadOnlyint
     reserved3: _int
     producer: _int
-    def __new__(cls, *, gid: str | Buffer | int | IPv6Address = ..., lid_range_begin: SupportsIndex = ..., lid_range_end: SupportsIndex = ..., reserved: SupportsIndex = ..., is_generic: SupportsIndex = ..., subscribe: SupportsIndex = ..., type: SupportsIndex = ..., trap_number: SupportsIndex = ..., qpn: SupportsIndex = ..., reserved2: SupportsIndex = ..., response_time: SupportsIndex = ..., reserved3: SupportsIndex = ..., producer: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, gid: str | Buffer | int | IPv6Address = ..., lid_range_begin: SupportsIndex = ..., lid_range_end: SupportsIndex = ..., reserved: SupportsIndex = ..., is_generic: SupportsIndex = ..., subscribe: SupportsIndex = ..., type: SupportsIndex = ..., trap_number: SupportsIndex | str = ..., qpn: SupportsIndex = ..., reserved2: SupportsIndex = ..., response_time: SupportsIndex = ..., reserved3: SupportsIndex = ..., producer: SupportsIndex = ...) -> Self: ...
 
 @final
 class InformInfoRecord(Header):
@@ -2005,7 +2011,7 @@ class InformInfoRecord(Header):
     is_generic: _int
     subscribe: _int
     type: _int
-    trap_number: _TrapNumberAny
+    trap_number: _TrapNumberAnystr
     qpn: _int
     reserved2: _int
     response_time: _int
@@ -2013,19 +2019,19 @@ class InformInfoRecord(Header):
     reserved3: _int
     producer: _int
     padding: _bytesBuffer
-    def __new__(cls, *, subscriber_gid: str | Buffer | int | IPv6Address = ..., enum: SupportsIndex = ..., reserved0: SupportsIndex = ..., gid: str | Buffer | int | IPv6Address = ..., lid_range_begin: SupportsIndex = ..., lid_range_end: SupportsIndex = ..., reserved: SupportsIndex = ..., is_generic: SupportsIndex = ..., subscribe: SupportsIndex = ..., type: SupportsIndex = ..., trap_number: SupportsIndex = ..., qpn: SupportsIndex = ..., reserved2: SupportsIndex = ..., response_time: SupportsIndex = ..., reserved3: SupportsIndex = ..., producer: SupportsIndex = ..., padding: Buffer = ...) -> Self: ...
+    def __new__(cls, *, subscriber_gid: str | Buffer | int | IPv6Address = ..., enum: SupportsIndex = ..., reserved0: SupportsIndex = ..., gid: str | Buffer | int | IPv6Address = ..., lid_range_begin: SupportsIndex = ..., lid_range_end: SupportsIndex = ..., reserved: SupportsIndex = ..., is_generic: SupportsIndex = ..., subscribe: SupportsIndex = ..., type: SupportsIndex = ..., trap_number: SupportsIndex | str = ..., qpn: SupportsIndex = ..., reserved2: SupportsIndex = ..., response_time: SupportsIndex = ..., reserved3: SupportsIndex = ..., producer: SupportsIndex = ..., padding: Buffer = ...) -> Self: ...
 
 @final
 class SANotice(Header):
     """Notice, forwarded. IBTA vol 1, 13.4.8.2."""
 
     is_generic: _int
-    type: _NoticeTypeAny
+    type: _NoticeTypeAnystr
     producer: _int
-    producer_type: _ProducerTypeAnyNone
+    producer_type: _ProducerTypeAnyNonestr
     producer_vendor_id: _intNone
     trap_number: _int
-    trap_number_event: _TrapNumberAnyNone
+    trap_number_event: _TrapNumberAnyNonestr
     issuer_lid: _int
     toggle: _int
     count: _int
@@ -2042,8 +2048,8 @@ class SANotice(Header):
     details_node_description_change: _intNone
     details_system_image_guid: _strNonestrBufferint
     details_dr_slid: _intNone
-    details_method: _MADMethodAnyNone
-    details_attribute_id: _SubnetManagementAttributeAnyNone
+    details_method: _MADMethodAnyNonestr
+    details_attribute_id: _SubnetManagementAttributeAnyNonestr
     details_attribute_modifier: _intNone
     details_mkey: _intNone
     details_dr_notice: _intNone
@@ -2068,7 +2074,7 @@ class SANotice(Header):
     details_refusing_lid: _intNone
     details_refusing_port: _intNone
     issuer_gid: _strstrBufferintIPv6Address
-    def __new__(cls, *, is_generic: SupportsIndex = ..., type: SupportsIndex = ..., producer: SupportsIndex = ..., producer_type: SupportsIndex = ..., producer_vendor_id: SupportsIndex = ..., trap_number: SupportsIndex = ..., trap_number_event: SupportsIndex = ..., issuer_lid: SupportsIndex = ..., toggle: SupportsIndex = ..., count: SupportsIndex = ..., details: Buffer = ..., details_gid: str | Buffer | int | IPv6Address = ..., details_switch_lid: SupportsIndex = ..., details_lid: SupportsIndex = ..., details_port: SupportsIndex = ..., details_other_local_changes: SupportsIndex = ..., details_capability_mask: SupportsIndex = ..., details_sm_priority_change: SupportsIndex = ..., details_link_speed_change: SupportsIndex = ..., details_link_width_change: SupportsIndex = ..., details_node_description_change: SupportsIndex = ..., details_system_image_guid: str | Buffer | int = ..., details_dr_slid: SupportsIndex = ..., details_method: SupportsIndex = ..., details_attribute_id: SupportsIndex = ..., details_attribute_modifier: SupportsIndex = ..., details_mkey: SupportsIndex = ..., details_dr_notice: SupportsIndex = ..., details_dr_path_truncated: SupportsIndex = ..., details_dr_hop_count: SupportsIndex = ..., details_dr_return_path: Buffer = ..., details_lid1: SupportsIndex = ..., details_lid2: SupportsIndex = ..., details_key: SupportsIndex = ..., details_sl: SupportsIndex = ..., details_qp1: SupportsIndex = ..., details_qp2: SupportsIndex = ..., details_gid1: str | Buffer | int | IPv6Address = ..., details_gid2: str | Buffer | int | IPv6Address = ..., details_valid: SupportsIndex = ..., details_switch_pkey: SupportsIndex = ..., details_switch_sl: SupportsIndex = ..., details_switch_qp1: SupportsIndex = ..., details_switch_qp2: SupportsIndex = ..., details_switch_gid1: str | Buffer | int | IPv6Address = ..., details_switch_gid2: str | Buffer | int | IPv6Address = ..., details_refusing_lid: SupportsIndex = ..., details_refusing_port: SupportsIndex = ..., issuer_gid: str | Buffer | int | IPv6Address = ...) -> Self: ...
+    def __new__(cls, *, is_generic: SupportsIndex = ..., type: SupportsIndex | str = ..., producer: SupportsIndex = ..., producer_type: SupportsIndex | str = ..., producer_vendor_id: SupportsIndex = ..., trap_number: SupportsIndex = ..., trap_number_event: SupportsIndex | str = ..., issuer_lid: SupportsIndex = ..., toggle: SupportsIndex = ..., count: SupportsIndex = ..., details: Buffer = ..., details_gid: str | Buffer | int | IPv6Address = ..., details_switch_lid: SupportsIndex = ..., details_lid: SupportsIndex = ..., details_port: SupportsIndex = ..., details_other_local_changes: SupportsIndex = ..., details_capability_mask: SupportsIndex = ..., details_sm_priority_change: SupportsIndex = ..., details_link_speed_change: SupportsIndex = ..., details_link_width_change: SupportsIndex = ..., details_node_description_change: SupportsIndex = ..., details_system_image_guid: str | Buffer | int = ..., details_dr_slid: SupportsIndex = ..., details_method: SupportsIndex | str = ..., details_attribute_id: SupportsIndex | str = ..., details_attribute_modifier: SupportsIndex = ..., details_mkey: SupportsIndex = ..., details_dr_notice: SupportsIndex = ..., details_dr_path_truncated: SupportsIndex = ..., details_dr_hop_count: SupportsIndex = ..., details_dr_return_path: Buffer = ..., details_lid1: SupportsIndex = ..., details_lid2: SupportsIndex = ..., details_key: SupportsIndex = ..., details_sl: SupportsIndex = ..., details_qp1: SupportsIndex = ..., details_qp2: SupportsIndex = ..., details_gid1: str | Buffer | int | IPv6Address = ..., details_gid2: str | Buffer | int | IPv6Address = ..., details_valid: SupportsIndex = ..., details_switch_pkey: SupportsIndex = ..., details_switch_sl: SupportsIndex = ..., details_switch_qp1: SupportsIndex = ..., details_switch_qp2: SupportsIndex = ..., details_switch_gid1: str | Buffer | int | IPv6Address = ..., details_switch_gid2: str | Buffer | int | IPv6Address = ..., details_refusing_lid: SupportsIndex = ..., details_refusing_port: SupportsIndex = ..., issuer_gid: str | Buffer | int | IPv6Address = ...) -> Self: ...
 
 @final
 class PM(Header):
@@ -2136,7 +2142,7 @@ class CMReq(Header):
     vendor_id: _int
     service_id: _int
     service_id_prefix: _intNone
-    service_id_protocol: _IPProtocolAnyNone
+    service_id_protocol: _IPProtocolAnyNonestr
     service_id_port: _intNone
     local_ca_guid: _strstrBufferint
     reserved2: _int
@@ -2148,19 +2154,19 @@ class CMReq(Header):
     remote_eecn: _int
     remote_cm_response_timeout: _int
     remote_cm_response_timeout_limit: _ReadOnlyint
-    transport_service_type: _CMTransportServiceTypeAny
+    transport_service_type: _CMTransportServiceTypeAnystr
     end_to_end_flow_control: _int
     starting_psn: _int
     local_cm_response_timeout: _int
     local_cm_response_timeout_limit: _ReadOnlyint
     retry_count: _int
     pkey: _int
-    path_mtu: _MTUCodeAny
+    path_mtu: _MTUCodeAnystr
     rdc_exists: _int
-    rnr_retry_count: _RNRRetryCountAny
+    rnr_retry_count: _RNRRetryCountAnystr
     max_cm_retries: _int
     srq: _int
-    extended_transport_type: _CMExtendedTransportTypeAny
+    extended_transport_type: _CMExtendedTransportTypeAnystr
     primary_local_lid: _int
     primary_remote_lid: _int
     primary_local_gid: _strstrBufferintIPv6Address
@@ -2171,7 +2177,7 @@ class CMReq(Header):
     primary_remote_gid_ipv4: _strNonestrBufferintIPv4Address
     primary_flow_label: _int
     reserved3: _int
-    primary_packet_rate: _PathRateAny
+    primary_packet_rate: _PathRateAnystr
     primary_traffic_class: _int
     primary_hop_limit: _int
     primary_sl: _int
@@ -2186,7 +2192,7 @@ class CMReq(Header):
     alternate_remote_gid: _strstrBufferintIPv6Address
     alternate_flow_label: _int
     reserved6: _int
-    alternate_packet_rate: _PathRateAny
+    alternate_packet_rate: _PathRateAnystr
     alternate_traffic_class: _int
     alternate_hop_limit: _int
     alternate_sl: _int
@@ -2196,7 +2202,7 @@ class CMReq(Header):
     alternate_local_ack_timeout_limit: _ReadOnlyintNone
     sap_supported: _int
     reserved8: _int
-    def __new__(cls, *, local_comm_id: SupportsIndex = ..., reserved: SupportsIndex = ..., vendor_id: SupportsIndex = ..., service_id: SupportsIndex = ..., service_id_prefix: SupportsIndex = ..., service_id_protocol: SupportsIndex = ..., service_id_port: SupportsIndex = ..., local_ca_guid: str | Buffer | int = ..., reserved2: SupportsIndex = ..., local_qkey: SupportsIndex = ..., local_qpn: SupportsIndex = ..., responder_resources: SupportsIndex = ..., local_eecn: SupportsIndex = ..., initiator_depth: SupportsIndex = ..., remote_eecn: SupportsIndex = ..., remote_cm_response_timeout: SupportsIndex = ..., transport_service_type: SupportsIndex = ..., end_to_end_flow_control: SupportsIndex = ..., starting_psn: SupportsIndex = ..., local_cm_response_timeout: SupportsIndex = ..., retry_count: SupportsIndex = ..., pkey: SupportsIndex = ..., path_mtu: SupportsIndex = ..., rdc_exists: SupportsIndex = ..., rnr_retry_count: SupportsIndex = ..., max_cm_retries: SupportsIndex = ..., srq: SupportsIndex = ..., extended_transport_type: SupportsIndex = ..., primary_local_lid: SupportsIndex = ..., primary_remote_lid: SupportsIndex = ..., primary_local_gid: str | Buffer | int | IPv6Address = ..., primary_local_gid_ipv6: str | Buffer | int | IPv6Address = ..., primary_local_gid_ipv4: str | Buffer | int | IPv4Address = ..., primary_remote_gid: str | Buffer | int | IPv6Address = ..., primary_remote_gid_ipv6: str | Buffer | int | IPv6Address = ..., primary_remote_gid_ipv4: str | Buffer | int | IPv4Address = ..., primary_flow_label: SupportsIndex = ..., reserved3: SupportsIndex = ..., primary_packet_rate: SupportsIndex = ..., primary_traffic_class: SupportsIndex = ..., primary_hop_limit: SupportsIndex = ..., primary_sl: SupportsIndex = ..., primary_subnet_local: SupportsIndex = ..., reserved4: SupportsIndex = ..., primary_local_ack_timeout: SupportsIndex = ..., reserved5: SupportsIndex = ..., alternate_local_lid: SupportsIndex = ..., alternate_remote_lid: SupportsIndex = ..., alternate_local_gid: str | Buffer | int | IPv6Address = ..., alternate_remote_gid: str | Buffer | int | IPv6Address = ..., alternate_flow_label: SupportsIndex = ..., reserved6: SupportsIndex = ..., alternate_packet_rate: SupportsIndex = ..., alternate_traffic_class: SupportsIndex = ..., alternate_hop_limit: SupportsIndex = ..., alternate_sl: SupportsIndex = ..., alternate_subnet_local: SupportsIndex = ..., reserved7: SupportsIndex = ..., alternate_local_ack_timeout: SupportsIndex = ..., sap_supported: SupportsIndex = ..., reserved8: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, local_comm_id: SupportsIndex = ..., reserved: SupportsIndex = ..., vendor_id: SupportsIndex = ..., service_id: SupportsIndex = ..., service_id_prefix: SupportsIndex = ..., service_id_protocol: SupportsIndex | str = ..., service_id_port: SupportsIndex = ..., local_ca_guid: str | Buffer | int = ..., reserved2: SupportsIndex = ..., local_qkey: SupportsIndex = ..., local_qpn: SupportsIndex = ..., responder_resources: SupportsIndex = ..., local_eecn: SupportsIndex = ..., initiator_depth: SupportsIndex = ..., remote_eecn: SupportsIndex = ..., remote_cm_response_timeout: SupportsIndex = ..., transport_service_type: SupportsIndex | str = ..., end_to_end_flow_control: SupportsIndex = ..., starting_psn: SupportsIndex = ..., local_cm_response_timeout: SupportsIndex = ..., retry_count: SupportsIndex = ..., pkey: SupportsIndex = ..., path_mtu: SupportsIndex | str = ..., rdc_exists: SupportsIndex = ..., rnr_retry_count: SupportsIndex | str = ..., max_cm_retries: SupportsIndex = ..., srq: SupportsIndex = ..., extended_transport_type: SupportsIndex | str = ..., primary_local_lid: SupportsIndex = ..., primary_remote_lid: SupportsIndex = ..., primary_local_gid: str | Buffer | int | IPv6Address = ..., primary_local_gid_ipv6: str | Buffer | int | IPv6Address = ..., primary_local_gid_ipv4: str | Buffer | int | IPv4Address = ..., primary_remote_gid: str | Buffer | int | IPv6Address = ..., primary_remote_gid_ipv6: str | Buffer | int | IPv6Address = ..., primary_remote_gid_ipv4: str | Buffer | int | IPv4Address = ..., primary_flow_label: SupportsIndex = ..., reserved3: SupportsIndex = ..., primary_packet_rate: SupportsIndex | str = ..., primary_traffic_class: SupportsIndex = ..., primary_hop_limit: SupportsIndex = ..., primary_sl: SupportsIndex = ..., primary_subnet_local: SupportsIndex = ..., reserved4: SupportsIndex = ..., primary_local_ack_timeout: SupportsIndex = ..., reserved5: SupportsIndex = ..., alternate_local_lid: SupportsIndex = ..., alternate_remote_lid: SupportsIndex = ..., alternate_local_gid: str | Buffer | int | IPv6Address = ..., alternate_remote_gid: str | Buffer | int | IPv6Address = ..., alternate_flow_label: SupportsIndex = ..., reserved6: SupportsIndex = ..., alternate_packet_rate: SupportsIndex | str = ..., alternate_traffic_class: SupportsIndex = ..., alternate_hop_limit: SupportsIndex = ..., alternate_sl: SupportsIndex = ..., alternate_subnet_local: SupportsIndex = ..., reserved7: SupportsIndex = ..., alternate_local_ack_timeout: SupportsIndex = ..., sap_supported: SupportsIndex = ..., reserved8: SupportsIndex = ...) -> Self: ...
 
 @final
 class CMMra(Header):
@@ -2204,12 +2210,12 @@ class CMMra(Header):
 
     local_comm_id: _int
     remote_comm_id: _int
-    message: _CMMessageMRAedAny
+    message: _CMMessageMRAedAnystr
     reserved: _int
     service_timeout: _int
     service_timeout_limit: _ReadOnlyint
     reserved2: _int
-    def __new__(cls, *, local_comm_id: SupportsIndex = ..., remote_comm_id: SupportsIndex = ..., message: SupportsIndex = ..., reserved: SupportsIndex = ..., service_timeout: SupportsIndex = ..., reserved2: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, local_comm_id: SupportsIndex = ..., remote_comm_id: SupportsIndex = ..., message: SupportsIndex | str = ..., reserved: SupportsIndex = ..., service_timeout: SupportsIndex = ..., reserved2: SupportsIndex = ...) -> Self: ...
 
 @final
 class CMRej(Header):
@@ -2217,13 +2223,13 @@ class CMRej(Header):
 
     local_comm_id: _int
     remote_comm_id: _int
-    message: _CMMessageRejectedAny
+    message: _CMMessageRejectedAnystr
     reserved: _int
     info_length: _int
     reserved2: _int
-    reason: _CMREJReasonAny
+    reason: _CMREJReasonAnystr
     ari: _bytesBuffer
-    def __new__(cls, *, local_comm_id: SupportsIndex = ..., remote_comm_id: SupportsIndex = ..., message: SupportsIndex = ..., reserved: SupportsIndex = ..., info_length: SupportsIndex = ..., reserved2: SupportsIndex = ..., reason: SupportsIndex = ..., ari: Buffer = ...) -> Self: ...
+    def __new__(cls, *, local_comm_id: SupportsIndex = ..., remote_comm_id: SupportsIndex = ..., message: SupportsIndex | str = ..., reserved: SupportsIndex = ..., info_length: SupportsIndex = ..., reserved2: SupportsIndex = ..., reason: SupportsIndex | str = ..., ari: Buffer = ...) -> Self: ...
 
 @final
 class CMRep(Header):
@@ -2242,13 +2248,13 @@ class CMRep(Header):
     initiator_depth: _int
     target_ack_delay: _int
     target_ack_delay_limit: _ReadOnlyint
-    failover_accepted: _CMFailoverAcceptedAny
+    failover_accepted: _CMFailoverAcceptedAnystr
     end_to_end_flow_control: _int
-    rnr_retry_count: _RNRRetryCountAny
+    rnr_retry_count: _RNRRetryCountAnystr
     srq: _int
     reserved: _int
     local_ca_guid: _strstrBufferint
-    def __new__(cls, *, local_comm_id: SupportsIndex = ..., remote_comm_id: SupportsIndex = ..., local_qkey: SupportsIndex = ..., local_qpn: SupportsIndex = ..., vendor_id_high: SupportsIndex = ..., local_eecn: SupportsIndex = ..., vendor_id_middle: SupportsIndex = ..., starting_psn: SupportsIndex = ..., vendor_id_low: SupportsIndex = ..., responder_resources: SupportsIndex = ..., initiator_depth: SupportsIndex = ..., target_ack_delay: SupportsIndex = ..., failover_accepted: SupportsIndex = ..., end_to_end_flow_control: SupportsIndex = ..., rnr_retry_count: SupportsIndex = ..., srq: SupportsIndex = ..., reserved: SupportsIndex = ..., local_ca_guid: str | Buffer | int = ...) -> Self: ...
+    def __new__(cls, *, local_comm_id: SupportsIndex = ..., remote_comm_id: SupportsIndex = ..., local_qkey: SupportsIndex = ..., local_qpn: SupportsIndex = ..., vendor_id_high: SupportsIndex = ..., local_eecn: SupportsIndex = ..., vendor_id_middle: SupportsIndex = ..., starting_psn: SupportsIndex = ..., vendor_id_low: SupportsIndex = ..., responder_resources: SupportsIndex = ..., initiator_depth: SupportsIndex = ..., target_ack_delay: SupportsIndex = ..., failover_accepted: SupportsIndex | str = ..., end_to_end_flow_control: SupportsIndex = ..., rnr_retry_count: SupportsIndex | str = ..., srq: SupportsIndex = ..., reserved: SupportsIndex = ..., local_ca_guid: str | Buffer | int = ...) -> Self: ...
 
 @final
 class CMRtu(Header):
@@ -2297,14 +2303,14 @@ class CMLap(Header):
     alternate_traffic_class: _int
     alternate_hop_limit: _int
     reserved5: _int
-    alternate_packet_rate: _PathRateAny
+    alternate_packet_rate: _PathRateAnystr
     alternate_sl: _int
     alternate_subnet_local: _int
     reserved6: _int
     alternate_local_ack_timeout: _int
     alternate_local_ack_timeout_limit: _ReadOnlyintNone
     reserved7: _int
-    def __new__(cls, *, local_comm_id: SupportsIndex = ..., remote_comm_id: SupportsIndex = ..., reserved: SupportsIndex = ..., remote_qpn: SupportsIndex = ..., remote_cm_response_timeout: SupportsIndex = ..., reserved2: SupportsIndex = ..., reserved3: SupportsIndex = ..., alternate_local_lid: SupportsIndex = ..., alternate_remote_lid: SupportsIndex = ..., alternate_local_gid: str | Buffer | int | IPv6Address = ..., alternate_remote_gid: str | Buffer | int | IPv6Address = ..., alternate_flow_label: SupportsIndex = ..., reserved4: SupportsIndex = ..., alternate_traffic_class: SupportsIndex = ..., alternate_hop_limit: SupportsIndex = ..., reserved5: SupportsIndex = ..., alternate_packet_rate: SupportsIndex = ..., alternate_sl: SupportsIndex = ..., alternate_subnet_local: SupportsIndex = ..., reserved6: SupportsIndex = ..., alternate_local_ack_timeout: SupportsIndex = ..., reserved7: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, local_comm_id: SupportsIndex = ..., remote_comm_id: SupportsIndex = ..., reserved: SupportsIndex = ..., remote_qpn: SupportsIndex = ..., remote_cm_response_timeout: SupportsIndex = ..., reserved2: SupportsIndex = ..., reserved3: SupportsIndex = ..., alternate_local_lid: SupportsIndex = ..., alternate_remote_lid: SupportsIndex = ..., alternate_local_gid: str | Buffer | int | IPv6Address = ..., alternate_remote_gid: str | Buffer | int | IPv6Address = ..., alternate_flow_label: SupportsIndex = ..., reserved4: SupportsIndex = ..., alternate_traffic_class: SupportsIndex = ..., alternate_hop_limit: SupportsIndex = ..., reserved5: SupportsIndex = ..., alternate_packet_rate: SupportsIndex | str = ..., alternate_sl: SupportsIndex = ..., alternate_subnet_local: SupportsIndex = ..., reserved6: SupportsIndex = ..., alternate_local_ack_timeout: SupportsIndex = ..., reserved7: SupportsIndex = ...) -> Self: ...
 
 @final
 class CMApr(Header):
@@ -2313,10 +2319,10 @@ class CMApr(Header):
     local_comm_id: _int
     remote_comm_id: _int
     info_length: _int
-    status: _CMAPRStatusAny
+    status: _CMAPRStatusAnystr
     reserved: _int
     info: _bytesBuffer
-    def __new__(cls, *, local_comm_id: SupportsIndex = ..., remote_comm_id: SupportsIndex = ..., info_length: SupportsIndex = ..., status: SupportsIndex = ..., reserved: SupportsIndex = ..., info: Buffer = ...) -> Self: ...
+    def __new__(cls, *, local_comm_id: SupportsIndex = ..., remote_comm_id: SupportsIndex = ..., info_length: SupportsIndex = ..., status: SupportsIndex | str = ..., reserved: SupportsIndex = ..., info: Buffer = ...) -> Self: ...
 
 @final
 class CMSidrReq(Header):
@@ -2326,26 +2332,26 @@ class CMSidrReq(Header):
     pkey: _int
     reserved: _int
     service_id: _int
-    service_id_protocol: _IPProtocolAnyNone
+    service_id_protocol: _IPProtocolAnyNonestr
     service_id_port: _intNone
-    def __new__(cls, *, request_id: SupportsIndex = ..., pkey: SupportsIndex = ..., reserved: SupportsIndex = ..., service_id: SupportsIndex = ..., service_id_protocol: SupportsIndex = ..., service_id_port: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, request_id: SupportsIndex = ..., pkey: SupportsIndex = ..., reserved: SupportsIndex = ..., service_id: SupportsIndex = ..., service_id_protocol: SupportsIndex | str = ..., service_id_port: SupportsIndex = ...) -> Self: ...
 
 @final
 class CMSidrRep(Header):
     """CM SIDR_REP. IBTA vol 1, 12.11.2."""
 
     request_id: _int
-    status: _CMSIDRREPStatusAny
+    status: _CMSIDRREPStatusAnystr
     info_length: _int
     reserved: _int
     qpn: _int
     reserved2: _int
     service_id: _int
-    service_id_protocol: _IPProtocolAnyNone
+    service_id_protocol: _IPProtocolAnyNonestr
     service_id_port: _intNone
     qkey: _int
     info: _bytesBuffer
-    def __new__(cls, *, request_id: SupportsIndex = ..., status: SupportsIndex = ..., info_length: SupportsIndex = ..., reserved: SupportsIndex = ..., qpn: SupportsIndex = ..., reserved2: SupportsIndex = ..., service_id: SupportsIndex = ..., service_id_protocol: SupportsIndex = ..., service_id_port: SupportsIndex = ..., qkey: SupportsIndex = ..., info: Buffer = ...) -> Self: ...
+    def __new__(cls, *, request_id: SupportsIndex = ..., status: SupportsIndex | str = ..., info_length: SupportsIndex = ..., reserved: SupportsIndex = ..., qpn: SupportsIndex = ..., reserved2: SupportsIndex = ..., service_id: SupportsIndex = ..., service_id_protocol: SupportsIndex | str = ..., service_id_port: SupportsIndex = ..., qkey: SupportsIndex = ..., info: Buffer = ...) -> Self: ...
 
 @final
 class RDMACM(Header):
@@ -2422,8 +2428,8 @@ class RDMAP(Header):
 
     rv: _int
     reserved: _int
-    opcode: _RDMAPOpcodeAny
-    def __new__(cls, *, rv: SupportsIndex = ..., reserved: SupportsIndex = ..., opcode: SupportsIndex = ...) -> Self: ...
+    opcode: _RDMAPOpcodeAnystr
+    def __new__(cls, *, rv: SupportsIndex = ..., reserved: SupportsIndex = ..., opcode: SupportsIndex | str = ...) -> Self: ...
 
 @final
 class DDPTagged(Header):
@@ -2438,10 +2444,10 @@ class DDPUntagged(Header):
     """DDP untagged buffer. RFC 5041, 4.3."""
 
     invalidate_stag: _int
-    qn: _DDPQueueNumberAny
+    qn: _DDPQueueNumberAnystr
     msn: _int
     mo: _int
-    def __new__(cls, *, invalidate_stag: SupportsIndex = ..., qn: SupportsIndex = ..., msn: SupportsIndex = ..., mo: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, invalidate_stag: SupportsIndex = ..., qn: SupportsIndex | str = ..., msn: SupportsIndex = ..., mo: SupportsIndex = ...) -> Self: ...
 
 @final
 class RDMAPReadRequest(Header):
@@ -2458,24 +2464,24 @@ class RDMAPReadRequest(Header):
 class Terminate(Header):
     """Terminate. RFC 5040, 4.8."""
 
-    layer: _TerminateLayerAny
+    layer: _TerminateLayerAnystr
     etype: _int
-    etype_rdma: _TerminateRDMAErrorTypeAnyNone
-    etype_ddp: _TerminateDDPErrorTypeAnyNone
-    etype_llp: _TerminateLLPErrorTypeAnyNone
+    etype_rdma: _TerminateRDMAErrorTypeAnyNonestr
+    etype_ddp: _TerminateDDPErrorTypeAnyNonestr
+    etype_llp: _TerminateLLPErrorTypeAnyNonestr
     error_code: _int
-    error_code_protection: _TerminateRemoteProtectionErrorAnyNone
-    error_code_operation: _TerminateRemoteOperationErrorAnyNone
-    error_code_ddp_local: _TerminateDDPLocalErrorAnyNone
-    error_code_ddp_tagged: _TerminateDDPTaggedBufferErrorAnyNone
-    error_code_ddp_untagged: _TerminateDDPUntaggedBufferErrorAnyNone
-    error_code_mpa: _TerminateMPAErrorAnyNone
+    error_code_protection: _TerminateRemoteProtectionErrorAnyNonestr
+    error_code_operation: _TerminateRemoteOperationErrorAnyNonestr
+    error_code_ddp_local: _TerminateDDPLocalErrorAnyNonestr
+    error_code_ddp_tagged: _TerminateDDPTaggedBufferErrorAnyNonestr
+    error_code_ddp_untagged: _TerminateDDPUntaggedBufferErrorAnyNonestr
+    error_code_mpa: _TerminateMPAErrorAnyNonestr
     segment_length_valid: _int
     ddp_header_included: _int
     rdma_header_included: _int
     reserved: _int
     terminated: _bytesBuffer
-    def __new__(cls, *, layer: SupportsIndex = ..., etype: SupportsIndex = ..., etype_rdma: SupportsIndex = ..., etype_ddp: SupportsIndex = ..., etype_llp: SupportsIndex = ..., error_code: SupportsIndex = ..., error_code_protection: SupportsIndex = ..., error_code_operation: SupportsIndex = ..., error_code_ddp_local: SupportsIndex = ..., error_code_ddp_tagged: SupportsIndex = ..., error_code_ddp_untagged: SupportsIndex = ..., error_code_mpa: SupportsIndex = ..., segment_length_valid: SupportsIndex = ..., ddp_header_included: SupportsIndex = ..., rdma_header_included: SupportsIndex = ..., reserved: SupportsIndex = ..., terminated: Buffer = ...) -> Self: ...
+    def __new__(cls, *, layer: SupportsIndex | str = ..., etype: SupportsIndex = ..., etype_rdma: SupportsIndex | str = ..., etype_ddp: SupportsIndex | str = ..., etype_llp: SupportsIndex | str = ..., error_code: SupportsIndex = ..., error_code_protection: SupportsIndex | str = ..., error_code_operation: SupportsIndex | str = ..., error_code_ddp_local: SupportsIndex | str = ..., error_code_ddp_tagged: SupportsIndex | str = ..., error_code_ddp_untagged: SupportsIndex | str = ..., error_code_mpa: SupportsIndex | str = ..., segment_length_valid: SupportsIndex = ..., ddp_header_included: SupportsIndex = ..., rdma_header_included: SupportsIndex = ..., reserved: SupportsIndex = ..., terminated: Buffer = ...) -> Self: ...
 
 @final
 class DDPSegmentLength(Header):
@@ -2489,7 +2495,7 @@ class RDMAPAtomicRequest(Header):
     """Atomic Request. RFC 7306, 5.2.1."""
 
     reserved: _int
-    operation: _RDMAPAtomicOperationAny
+    operation: _RDMAPAtomicOperationAnystr
     request_id: _int
     stag: _int
     to: _int
@@ -2497,7 +2503,7 @@ class RDMAPAtomicRequest(Header):
     add_swap_mask: _int
     compare_data: _int
     compare_mask: _int
-    def __new__(cls, *, reserved: SupportsIndex = ..., operation: SupportsIndex = ..., request_id: SupportsIndex = ..., stag: SupportsIndex = ..., to: SupportsIndex = ..., add_swap_data: SupportsIndex = ..., add_swap_mask: SupportsIndex = ..., compare_data: SupportsIndex = ..., compare_mask: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, reserved: SupportsIndex = ..., operation: SupportsIndex | str = ..., request_id: SupportsIndex = ..., stag: SupportsIndex = ..., to: SupportsIndex = ..., add_swap_data: SupportsIndex = ..., add_swap_mask: SupportsIndex = ..., compare_data: SupportsIndex = ..., compare_mask: SupportsIndex = ...) -> Self: ...
 
 @final
 class RDMAPAtomicResponse(Header):
@@ -2518,9 +2524,9 @@ class RDMAPImmediateData(Header):
 class IPoIB(Header):
     """IP over InfiniBand. RFC 4391, 6."""
 
-    type: _EtherTypeAny
+    type: _EtherTypeAnystr
     reserved: _int
-    def __new__(cls, *, type: SupportsIndex = ..., reserved: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, type: SupportsIndex | str = ..., reserved: SupportsIndex = ...) -> Self: ...
 
 @final
 class IPoIBCM(Header):
@@ -2535,7 +2541,7 @@ class IPoIBCM(Header):
 class NVMeAdmin(Header):
     """NVMe admin command. NVMe Base 2.0, 3.3.3."""
 
-    opcode: _NVMeAdminOpcodeAny
+    opcode: _NVMeAdminOpcodeAnystr
     flags: _int
     flags_psdt: _int
     flags_fuse: _int
@@ -2549,15 +2555,15 @@ class NVMeAdmin(Header):
     sgl1_length: _intNone
     sgl1_keyed_length: _intNone
     sgl1_key: _intNone
-    sgl1_type: _NVMeSGLDescriptorTypeAny
-    sgl1_subtype: _NVMeSGLDescriptorSubtypeAny
-    def __new__(cls, *, opcode: SupportsIndex = ..., flags: SupportsIndex = ..., flags_psdt: SupportsIndex = ..., flags_fuse: SupportsIndex = ..., command_id: SupportsIndex = ..., namespace_id: SupportsIndex = ..., dword2: SupportsIndex = ..., dword3: SupportsIndex = ..., metadata_pointer: SupportsIndex = ..., sgl1: Buffer = ..., sgl1_address: SupportsIndex = ..., sgl1_length: SupportsIndex = ..., sgl1_keyed_length: SupportsIndex = ..., sgl1_key: SupportsIndex = ..., sgl1_type: SupportsIndex = ..., sgl1_subtype: SupportsIndex = ...) -> Self: ...
+    sgl1_type: _NVMeSGLDescriptorTypeAnystr
+    sgl1_subtype: _NVMeSGLDescriptorSubtypeAnystr
+    def __new__(cls, *, opcode: SupportsIndex | str = ..., flags: SupportsIndex = ..., flags_psdt: SupportsIndex = ..., flags_fuse: SupportsIndex = ..., command_id: SupportsIndex = ..., namespace_id: SupportsIndex = ..., dword2: SupportsIndex = ..., dword3: SupportsIndex = ..., metadata_pointer: SupportsIndex = ..., sgl1: Buffer = ..., sgl1_address: SupportsIndex = ..., sgl1_length: SupportsIndex = ..., sgl1_keyed_length: SupportsIndex = ..., sgl1_key: SupportsIndex = ..., sgl1_type: SupportsIndex | str = ..., sgl1_subtype: SupportsIndex | str = ...) -> Self: ...
 
 @final
 class NVMeIO(Header):
     """NVMe I/O command. NVMe Base 2.0, 3.3.3."""
 
-    opcode: _NVMeIOOpcodeAny
+    opcode: _NVMeIOOpcodeAnystr
     flags: _int
     flags_psdt: _int
     flags_fuse: _int
@@ -2571,28 +2577,28 @@ class NVMeIO(Header):
     sgl1_length: _intNone
     sgl1_keyed_length: _intNone
     sgl1_key: _intNone
-    sgl1_type: _NVMeSGLDescriptorTypeAny
-    sgl1_subtype: _NVMeSGLDescriptorSubtypeAny
-    def __new__(cls, *, opcode: SupportsIndex = ..., flags: SupportsIndex = ..., flags_psdt: SupportsIndex = ..., flags_fuse: SupportsIndex = ..., command_id: SupportsIndex = ..., namespace_id: SupportsIndex = ..., dword2: SupportsIndex = ..., dword3: SupportsIndex = ..., metadata_pointer: SupportsIndex = ..., sgl1: Buffer = ..., sgl1_address: SupportsIndex = ..., sgl1_length: SupportsIndex = ..., sgl1_keyed_length: SupportsIndex = ..., sgl1_key: SupportsIndex = ..., sgl1_type: SupportsIndex = ..., sgl1_subtype: SupportsIndex = ...) -> Self: ...
+    sgl1_type: _NVMeSGLDescriptorTypeAnystr
+    sgl1_subtype: _NVMeSGLDescriptorSubtypeAnystr
+    def __new__(cls, *, opcode: SupportsIndex | str = ..., flags: SupportsIndex = ..., flags_psdt: SupportsIndex = ..., flags_fuse: SupportsIndex = ..., command_id: SupportsIndex = ..., namespace_id: SupportsIndex = ..., dword2: SupportsIndex = ..., dword3: SupportsIndex = ..., metadata_pointer: SupportsIndex = ..., sgl1: Buffer = ..., sgl1_address: SupportsIndex = ..., sgl1_length: SupportsIndex = ..., sgl1_keyed_length: SupportsIndex = ..., sgl1_key: SupportsIndex = ..., sgl1_type: SupportsIndex | str = ..., sgl1_subtype: SupportsIndex | str = ...) -> Self: ...
 
 @final
 class NVMeFabrics(Header):
     """NVMe Fabrics command. NVMe Base 2.0, 6."""
 
-    opcode: _NVMeIOOpcodeAny
+    opcode: _NVMeIOOpcodeAnystr
     flags: _int
     flags_psdt: _int
     command_id: _int
-    type: _NVMeFabricsCommandTypeAny
+    type: _NVMeFabricsCommandTypeAnystr
     reserved: _bytesBuffer
     sgl1: _bytesBuffer
     sgl1_address: _intNone
     sgl1_length: _intNone
     sgl1_keyed_length: _intNone
     sgl1_key: _intNone
-    sgl1_type: _NVMeSGLDescriptorTypeAnyNone
-    sgl1_subtype: _NVMeSGLDescriptorSubtypeAnyNone
-    def __new__(cls, *, opcode: SupportsIndex = ..., flags: SupportsIndex = ..., flags_psdt: SupportsIndex = ..., command_id: SupportsIndex = ..., type: SupportsIndex = ..., reserved: Buffer = ..., sgl1: Buffer = ..., sgl1_address: SupportsIndex = ..., sgl1_length: SupportsIndex = ..., sgl1_keyed_length: SupportsIndex = ..., sgl1_key: SupportsIndex = ..., sgl1_type: SupportsIndex = ..., sgl1_subtype: SupportsIndex = ...) -> Self: ...
+    sgl1_type: _NVMeSGLDescriptorTypeAnyNonestr
+    sgl1_subtype: _NVMeSGLDescriptorSubtypeAnyNonestr
+    def __new__(cls, *, opcode: SupportsIndex | str = ..., flags: SupportsIndex = ..., flags_psdt: SupportsIndex = ..., command_id: SupportsIndex = ..., type: SupportsIndex | str = ..., reserved: Buffer = ..., sgl1: Buffer = ..., sgl1_address: SupportsIndex = ..., sgl1_length: SupportsIndex = ..., sgl1_keyed_length: SupportsIndex = ..., sgl1_key: SupportsIndex = ..., sgl1_type: SupportsIndex | str = ..., sgl1_subtype: SupportsIndex | str = ...) -> Self: ...
 
 @final
 class NVMeDwords(Header):
@@ -2659,10 +2665,10 @@ class NVMePropertySet(Header):
     attributes: _int
     attributes_size: _int
     reserved: _int
-    offset: _NVMePropertyAny
+    offset: _NVMePropertyAnystr
     value: _int
     reserved2: _int
-    def __new__(cls, *, attributes: SupportsIndex = ..., attributes_size: SupportsIndex = ..., reserved: SupportsIndex = ..., offset: SupportsIndex = ..., value: SupportsIndex = ..., reserved2: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, attributes: SupportsIndex = ..., attributes_size: SupportsIndex = ..., reserved: SupportsIndex = ..., offset: SupportsIndex | str = ..., value: SupportsIndex = ..., reserved2: SupportsIndex = ...) -> Self: ...
 
 @final
 class NVMePropertyGet(Header):
@@ -2671,9 +2677,9 @@ class NVMePropertyGet(Header):
     attributes: _int
     attributes_size: _int
     reserved: _int
-    offset: _NVMePropertyAny
+    offset: _NVMePropertyAnystr
     reserved2: _bytesBuffer
-    def __new__(cls, *, attributes: SupportsIndex = ..., attributes_size: SupportsIndex = ..., reserved: SupportsIndex = ..., offset: SupportsIndex = ..., reserved2: Buffer = ...) -> Self: ...
+    def __new__(cls, *, attributes: SupportsIndex = ..., attributes_size: SupportsIndex = ..., reserved: SupportsIndex = ..., offset: SupportsIndex | str = ..., reserved2: Buffer = ...) -> Self: ...
 
 @final
 class NVMeDisconnect(Header):
@@ -2710,8 +2716,8 @@ class NVMeCQE(Header):
     status_do_not_retry: _int
     status_more: _int
     status_retry_delay: _int
-    status_type: _NVMeStatusCodeTypeAny
-    def __new__(cls, *, result: SupportsIndex = ..., sq_head: SupportsIndex = ..., sq_id: SupportsIndex = ..., command_id: SupportsIndex = ..., status: SupportsIndex = ..., status_do_not_retry: SupportsIndex = ..., status_more: SupportsIndex = ..., status_retry_delay: SupportsIndex = ..., status_type: SupportsIndex = ...) -> Self: ...
+    status_type: _NVMeStatusCodeTypeAnystr
+    def __new__(cls, *, result: SupportsIndex = ..., sq_head: SupportsIndex = ..., sq_id: SupportsIndex = ..., command_id: SupportsIndex = ..., status: SupportsIndex = ..., status_do_not_retry: SupportsIndex = ..., status_more: SupportsIndex = ..., status_retry_delay: SupportsIndex = ..., status_type: SupportsIndex | str = ...) -> Self: ...
 
 @final
 class NVMeCMRequest(Header):
@@ -2739,8 +2745,8 @@ class NVMeCMReject(Header):
     """NVMe RDMA connection reject. NVMe RDMA Transport 1.0 (clause number not verified)."""
 
     record_format: _int
-    status: _NVMeRDMARejectStatusAny
-    def __new__(cls, *, record_format: SupportsIndex = ..., status: SupportsIndex = ...) -> Self: ...
+    status: _NVMeRDMARejectStatusAnystr
+    def __new__(cls, *, record_format: SupportsIndex = ..., status: SupportsIndex | str = ...) -> Self: ...
 
 @final
 class RPCRDMA(Header):
@@ -2749,9 +2755,9 @@ class RPCRDMA(Header):
     xid: _int
     version: _int
     credits: _int
-    procedure: _RPCOverRDMAProcedureAny
+    procedure: _RPCOverRDMAProcedureAnystr
     chunks: _bytesBuffer
-    def __new__(cls, *, xid: SupportsIndex = ..., version: SupportsIndex = ..., credits: SupportsIndex = ..., procedure: SupportsIndex = ..., chunks: Buffer = ...) -> Self: ...
+    def __new__(cls, *, xid: SupportsIndex = ..., version: SupportsIndex = ..., credits: SupportsIndex = ..., procedure: SupportsIndex | str = ..., chunks: Buffer = ...) -> Self: ...
 
 @final
 class RPCRDMARead(Header):
@@ -2800,8 +2806,8 @@ class RPCRDMAPadding(Header):
 class RPCRDMAError(Header):
     """RPC-over-RDMA error. RFC 8166, 4.5."""
 
-    error: _RPCOverRDMAErrorAny
-    def __new__(cls, *, error: SupportsIndex = ...) -> Self: ...
+    error: _RPCOverRDMAErrorAnystr
+    def __new__(cls, *, error: SupportsIndex | str = ...) -> Self: ...
 
 @final
 class RPCRDMAVersions(Header):
@@ -2816,21 +2822,21 @@ class RPCCall(Header):
     """RPC call. RFC 5531, 9."""
 
     xid: _int
-    type: _RPCMessageTypeAny
+    type: _RPCMessageTypeAnystr
     rpc_version: _int
-    program: _RPCProgramAny
+    program: _RPCProgramAnystr
     version: _int
     procedure: _int
-    def __new__(cls, *, xid: SupportsIndex = ..., type: SupportsIndex = ..., rpc_version: SupportsIndex = ..., program: SupportsIndex = ..., version: SupportsIndex = ..., procedure: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, xid: SupportsIndex = ..., type: SupportsIndex | str = ..., rpc_version: SupportsIndex = ..., program: SupportsIndex | str = ..., version: SupportsIndex = ..., procedure: SupportsIndex = ...) -> Self: ...
 
 @final
 class RPCReply(Header):
     """RPC reply. RFC 5531, 9."""
 
     xid: _int
-    type: _RPCMessageTypeAny
-    status: _RPCReplyStatusAny
-    def __new__(cls, *, xid: SupportsIndex = ..., type: SupportsIndex = ..., status: SupportsIndex = ...) -> Self: ...
+    type: _RPCMessageTypeAnystr
+    status: _RPCReplyStatusAnystr
+    def __new__(cls, *, xid: SupportsIndex = ..., type: SupportsIndex | str = ..., status: SupportsIndex | str = ...) -> Self: ...
 
 @final
 class RPCRDMAPrivate(Header):
@@ -2848,7 +2854,7 @@ class RPCRDMAPrivate(Header):
 class iSER(Header):
     """iSER. RFC 7145, 9.2."""
 
-    opcode: _ISEROpcodeAny
+    opcode: _ISEROpcodeAnystr
     write_stag_valid: _int
     read_stag_valid: _int
     reserved: _int
@@ -2856,20 +2862,20 @@ class iSER(Header):
     write_offset: _int
     read_stag: _int
     read_offset: _int
-    def __new__(cls, *, opcode: SupportsIndex = ..., write_stag_valid: SupportsIndex = ..., read_stag_valid: SupportsIndex = ..., reserved: SupportsIndex = ..., write_stag: SupportsIndex = ..., write_offset: SupportsIndex = ..., read_stag: SupportsIndex = ..., read_offset: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, opcode: SupportsIndex | str = ..., write_stag_valid: SupportsIndex = ..., read_stag_valid: SupportsIndex = ..., reserved: SupportsIndex = ..., write_stag: SupportsIndex = ..., write_offset: SupportsIndex = ..., read_stag: SupportsIndex = ..., read_offset: SupportsIndex = ...) -> Self: ...
 
 @final
 class iSERHello(Header):
     """iSER Hello or HelloReply. RFC 7145, 9.3 and 9.4."""
 
-    opcode: _ISEROpcodeAny
+    opcode: _ISEROpcodeAnystr
     reserved: _int
     reject: _int
     max_version: _int
     version: _int
     depth: _int
     reserved2: _bytesBuffer
-    def __new__(cls, *, opcode: SupportsIndex = ..., reserved: SupportsIndex = ..., reject: SupportsIndex = ..., max_version: SupportsIndex = ..., version: SupportsIndex = ..., depth: SupportsIndex = ..., reserved2: Buffer = ...) -> Self: ...
+    def __new__(cls, *, opcode: SupportsIndex | str = ..., reserved: SupportsIndex = ..., reject: SupportsIndex = ..., max_version: SupportsIndex = ..., version: SupportsIndex = ..., depth: SupportsIndex = ..., reserved2: Buffer = ...) -> Self: ...
 
 @final
 class iSCSI(Header):
@@ -2877,7 +2883,7 @@ class iSCSI(Header):
 
     reserved: _int
     immediate: _int
-    opcode: _ISCSIOpcodeAny
+    opcode: _ISCSIOpcodeAnystr
     final: _int
     specific: _int
     ahs_length: _int
@@ -2885,7 +2891,7 @@ class iSCSI(Header):
     lun: _int
     task_tag: _int
     specific2: _bytesBuffer
-    def __new__(cls, *, reserved: SupportsIndex = ..., immediate: SupportsIndex = ..., opcode: SupportsIndex = ..., final: SupportsIndex = ..., specific: SupportsIndex = ..., ahs_length: SupportsIndex = ..., data_length: SupportsIndex = ..., lun: SupportsIndex = ..., task_tag: SupportsIndex = ..., specific2: Buffer = ...) -> Self: ...
+    def __new__(cls, *, reserved: SupportsIndex = ..., immediate: SupportsIndex = ..., opcode: SupportsIndex | str = ..., final: SupportsIndex = ..., specific: SupportsIndex = ..., ahs_length: SupportsIndex = ..., data_length: SupportsIndex = ..., lun: SupportsIndex = ..., task_tag: SupportsIndex = ..., specific2: Buffer = ...) -> Self: ...
 
 @final
 class iSERCM(Header):
@@ -2900,7 +2906,7 @@ class iSERCM(Header):
 class SRPLoginRequest(Header):
     """SRP_LOGIN_REQ. INCITS 365 (clause number not verified)."""
 
-    type: _SRPInformationUnitTypeAny
+    type: _SRPInformationUnitTypeAnystr
     reserved: _int
     tag: _int
     max_length: _int
@@ -2912,7 +2918,7 @@ class SRPLoginRequest(Header):
     reserved4: _int
     initiator_port: _bytesBuffer
     target_port: _bytesBuffer
-    def __new__(cls, *, type: SupportsIndex = ..., reserved: SupportsIndex = ..., tag: SupportsIndex = ..., max_length: SupportsIndex = ..., reserved2: SupportsIndex = ..., buffer_formats: SupportsIndex = ..., flags: SupportsIndex = ..., reserved3: SupportsIndex = ..., immediate_data_offset: SupportsIndex = ..., reserved4: SupportsIndex = ..., initiator_port: Buffer = ..., target_port: Buffer = ...) -> Self: ...
+    def __new__(cls, *, type: SupportsIndex | str = ..., reserved: SupportsIndex = ..., tag: SupportsIndex = ..., max_length: SupportsIndex = ..., reserved2: SupportsIndex = ..., buffer_formats: SupportsIndex = ..., flags: SupportsIndex = ..., reserved3: SupportsIndex = ..., immediate_data_offset: SupportsIndex = ..., reserved4: SupportsIndex = ..., initiator_port: Buffer = ..., target_port: Buffer = ...) -> Self: ...
 
 @final
 class SRPLoginRequestRDMA(Header):
@@ -2921,19 +2927,19 @@ class SRPLoginRequestRDMA(Header):
     tag: _int
     buffer_formats: _int
     flags: _int
-    type: _SRPInformationUnitTypeAny
+    type: _SRPInformationUnitTypeAnystr
     max_length: _int
     initiator_port: _bytesBuffer
     target_port: _bytesBuffer
     immediate_data_offset: _int
     reserved: _int
-    def __new__(cls, *, tag: SupportsIndex = ..., buffer_formats: SupportsIndex = ..., flags: SupportsIndex = ..., type: SupportsIndex = ..., max_length: SupportsIndex = ..., initiator_port: Buffer = ..., target_port: Buffer = ..., immediate_data_offset: SupportsIndex = ..., reserved: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, tag: SupportsIndex = ..., buffer_formats: SupportsIndex = ..., flags: SupportsIndex = ..., type: SupportsIndex | str = ..., max_length: SupportsIndex = ..., initiator_port: Buffer = ..., target_port: Buffer = ..., immediate_data_offset: SupportsIndex = ..., reserved: SupportsIndex = ...) -> Self: ...
 
 @final
 class SRPLoginResponse(Header):
     """SRP_LOGIN_RSP. INCITS 365 (clause number not verified)."""
 
-    type: _SRPInformationUnitTypeAny
+    type: _SRPInformationUnitTypeAnystr
     reserved: _int
     request_limit_delta: _int
     tag: _int
@@ -2942,63 +2948,63 @@ class SRPLoginResponse(Header):
     buffer_formats: _int
     flags: _int
     reserved2: _bytesBuffer
-    def __new__(cls, *, type: SupportsIndex = ..., reserved: SupportsIndex = ..., request_limit_delta: SupportsIndex = ..., tag: SupportsIndex = ..., max_to_target: SupportsIndex = ..., max_to_initiator: SupportsIndex = ..., buffer_formats: SupportsIndex = ..., flags: SupportsIndex = ..., reserved2: Buffer = ...) -> Self: ...
+    def __new__(cls, *, type: SupportsIndex | str = ..., reserved: SupportsIndex = ..., request_limit_delta: SupportsIndex = ..., tag: SupportsIndex = ..., max_to_target: SupportsIndex = ..., max_to_initiator: SupportsIndex = ..., buffer_formats: SupportsIndex = ..., flags: SupportsIndex = ..., reserved2: Buffer = ...) -> Self: ...
 
 @final
 class SRPLoginReject(Header):
     """SRP_LOGIN_REJ. INCITS 365 (clause number not verified)."""
 
-    type: _SRPInformationUnitTypeAny
+    type: _SRPInformationUnitTypeAnystr
     reserved: _int
-    reason: _SRPLOGINREJReasonAny
+    reason: _SRPLOGINREJReasonAnystr
     tag: _int
     reserved2: _int
     buffer_formats: _int
     reserved3: _int
-    def __new__(cls, *, type: SupportsIndex = ..., reserved: SupportsIndex = ..., reason: SupportsIndex = ..., tag: SupportsIndex = ..., reserved2: SupportsIndex = ..., buffer_formats: SupportsIndex = ..., reserved3: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, type: SupportsIndex | str = ..., reserved: SupportsIndex = ..., reason: SupportsIndex | str = ..., tag: SupportsIndex = ..., reserved2: SupportsIndex = ..., buffer_formats: SupportsIndex = ..., reserved3: SupportsIndex = ...) -> Self: ...
 
 @final
 class SRPShort(Header):
     """SRP_I_LOGOUT, SRP_CRED_RSP or SRP_AER_RSP. INCITS 365 (clause number not verified)."""
 
-    type: _SRPInformationUnitTypeAny
+    type: _SRPInformationUnitTypeAnystr
     reserved: _int
     tag: _int
-    def __new__(cls, *, type: SupportsIndex = ..., reserved: SupportsIndex = ..., tag: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, type: SupportsIndex | str = ..., reserved: SupportsIndex = ..., tag: SupportsIndex = ...) -> Self: ...
 
 @final
 class SRPTargetLogout(Header):
     """SRP_T_LOGOUT. INCITS 365 (clause number not verified)."""
 
-    type: _SRPInformationUnitTypeAny
+    type: _SRPInformationUnitTypeAnystr
     solicited_notification: _int
     reserved: _int
     reason: _int
     tag: _int
-    def __new__(cls, *, type: SupportsIndex = ..., solicited_notification: SupportsIndex = ..., reserved: SupportsIndex = ..., reason: SupportsIndex = ..., tag: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, type: SupportsIndex | str = ..., solicited_notification: SupportsIndex = ..., reserved: SupportsIndex = ..., reason: SupportsIndex = ..., tag: SupportsIndex = ...) -> Self: ...
 
 @final
 class SRPTaskManagement(Header):
     """SRP_TSK_MGMT. INCITS 365 (clause number not verified)."""
 
-    type: _SRPInformationUnitTypeAny
+    type: _SRPInformationUnitTypeAnystr
     solicited_notification: _int
     reserved: _int
     tag: _int
     reserved2: _int
     lun: _int
     reserved3: _int
-    function: _SRPTaskManagementFunctionAny
+    function: _SRPTaskManagementFunctionAnystr
     reserved4: _int
     task_tag: _int
     reserved5: _int
-    def __new__(cls, *, type: SupportsIndex = ..., solicited_notification: SupportsIndex = ..., reserved: SupportsIndex = ..., tag: SupportsIndex = ..., reserved2: SupportsIndex = ..., lun: SupportsIndex = ..., reserved3: SupportsIndex = ..., function: SupportsIndex = ..., reserved4: SupportsIndex = ..., task_tag: SupportsIndex = ..., reserved5: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, type: SupportsIndex | str = ..., solicited_notification: SupportsIndex = ..., reserved: SupportsIndex = ..., tag: SupportsIndex = ..., reserved2: SupportsIndex = ..., lun: SupportsIndex = ..., reserved3: SupportsIndex = ..., function: SupportsIndex | str = ..., reserved4: SupportsIndex = ..., task_tag: SupportsIndex = ..., reserved5: SupportsIndex = ...) -> Self: ...
 
 @final
 class SRPCommand(Header):
     """SRP_CMD. INCITS 365 (clause number not verified)."""
 
-    type: _SRPInformationUnitTypeAny
+    type: _SRPInformationUnitTypeAnystr
     solicited_notification: _int
     reserved: _int
     data_out_format: _int
@@ -3015,13 +3021,13 @@ class SRPCommand(Header):
     additional_cdb_length: _int
     reserved6: _int
     cdb: _bytesBuffer
-    def __new__(cls, *, type: SupportsIndex = ..., solicited_notification: SupportsIndex = ..., reserved: SupportsIndex = ..., data_out_format: SupportsIndex = ..., data_in_format: SupportsIndex = ..., data_out_count: SupportsIndex = ..., data_in_count: SupportsIndex = ..., tag: SupportsIndex = ..., reserved2: SupportsIndex = ..., lun: SupportsIndex = ..., reserved3: SupportsIndex = ..., reserved4: SupportsIndex = ..., task_attribute: SupportsIndex = ..., reserved5: SupportsIndex = ..., additional_cdb_length: SupportsIndex = ..., reserved6: SupportsIndex = ..., cdb: Buffer = ...) -> Self: ...
+    def __new__(cls, *, type: SupportsIndex | str = ..., solicited_notification: SupportsIndex = ..., reserved: SupportsIndex = ..., data_out_format: SupportsIndex = ..., data_in_format: SupportsIndex = ..., data_out_count: SupportsIndex = ..., data_in_count: SupportsIndex = ..., tag: SupportsIndex = ..., reserved2: SupportsIndex = ..., lun: SupportsIndex = ..., reserved3: SupportsIndex = ..., reserved4: SupportsIndex = ..., task_attribute: SupportsIndex = ..., reserved5: SupportsIndex = ..., additional_cdb_length: SupportsIndex = ..., reserved6: SupportsIndex = ..., cdb: Buffer = ...) -> Self: ...
 
 @final
 class SRPResponse(Header):
     """SRP_RSP. INCITS 365 (clause number not verified)."""
 
-    type: _SRPInformationUnitTypeAny
+    type: _SRPInformationUnitTypeAnystr
     solicited_notification: _int
     reserved: _int
     request_limit_delta: _int
@@ -3039,24 +3045,24 @@ class SRPResponse(Header):
     data_in_residual: _int
     sense_length: _int
     response_length: _int
-    def __new__(cls, *, type: SupportsIndex = ..., solicited_notification: SupportsIndex = ..., reserved: SupportsIndex = ..., request_limit_delta: SupportsIndex = ..., tag: SupportsIndex = ..., reserved2: SupportsIndex = ..., flags: SupportsIndex = ..., flags_data_in_under: SupportsIndex = ..., flags_data_in_over: SupportsIndex = ..., flags_data_out_under: SupportsIndex = ..., flags_data_out_over: SupportsIndex = ..., flags_sense_valid: SupportsIndex = ..., flags_response_valid: SupportsIndex = ..., status: SupportsIndex = ..., data_out_residual: SupportsIndex = ..., data_in_residual: SupportsIndex = ..., sense_length: SupportsIndex = ..., response_length: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, type: SupportsIndex | str = ..., solicited_notification: SupportsIndex = ..., reserved: SupportsIndex = ..., request_limit_delta: SupportsIndex = ..., tag: SupportsIndex = ..., reserved2: SupportsIndex = ..., flags: SupportsIndex = ..., flags_data_in_under: SupportsIndex = ..., flags_data_in_over: SupportsIndex = ..., flags_data_out_under: SupportsIndex = ..., flags_data_out_over: SupportsIndex = ..., flags_sense_valid: SupportsIndex = ..., flags_response_valid: SupportsIndex = ..., status: SupportsIndex = ..., data_out_residual: SupportsIndex = ..., data_in_residual: SupportsIndex = ..., sense_length: SupportsIndex = ..., response_length: SupportsIndex = ...) -> Self: ...
 
 @final
 class SRPCreditRequest(Header):
     """SRP_CRED_REQ. INCITS 365 (clause number not verified)."""
 
-    type: _SRPInformationUnitTypeAny
+    type: _SRPInformationUnitTypeAnystr
     solicited_notification: _int
     reserved: _int
     request_limit_delta: _int
     tag: _int
-    def __new__(cls, *, type: SupportsIndex = ..., solicited_notification: SupportsIndex = ..., reserved: SupportsIndex = ..., request_limit_delta: SupportsIndex = ..., tag: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, type: SupportsIndex | str = ..., solicited_notification: SupportsIndex = ..., reserved: SupportsIndex = ..., request_limit_delta: SupportsIndex = ..., tag: SupportsIndex = ...) -> Self: ...
 
 @final
 class SRPEventRequest(Header):
     """SRP_AER_REQ. INCITS 365 (clause number not verified)."""
 
-    type: _SRPInformationUnitTypeAny
+    type: _SRPInformationUnitTypeAnystr
     solicited_notification: _int
     reserved: _int
     request_limit_delta: _int
@@ -3065,7 +3071,7 @@ class SRPEventRequest(Header):
     lun: _int
     sense_length: _int
     reserved3: _int
-    def __new__(cls, *, type: SupportsIndex = ..., solicited_notification: SupportsIndex = ..., reserved: SupportsIndex = ..., request_limit_delta: SupportsIndex = ..., tag: SupportsIndex = ..., reserved2: SupportsIndex = ..., lun: SupportsIndex = ..., sense_length: SupportsIndex = ..., reserved3: SupportsIndex = ...) -> Self: ...
+    def __new__(cls, *, type: SupportsIndex | str = ..., solicited_notification: SupportsIndex = ..., reserved: SupportsIndex = ..., request_limit_delta: SupportsIndex = ..., tag: SupportsIndex = ..., reserved2: SupportsIndex = ..., lun: SupportsIndex = ..., sense_length: SupportsIndex = ..., reserved3: SupportsIndex = ...) -> Self: ...
 
 @final
 class SMBDirectNegotiateRequest(Header):
@@ -4476,6 +4482,10 @@ class Field:
         ...
 
     @property
+    def default(self) -> Any:
+        ...
+
+    @property
     def enumeration(self) -> type[IntEnum] | None:
         ...
 
@@ -4587,7 +4597,7 @@ class HeaderTable:
 
 class LiveCapture:
 
-    def __init__(self, device: str, filter: str=..., snap_length: int=..., promiscuous: bool=..., immediate: bool=...) -> None:
+    def __init__(self, device: str, filter: str=..., snap_length: int=..., promiscuous: bool=..., immediate: bool=..., buffer_size: int=...) -> None:
         ...
 
     def close(self) -> None:
@@ -4666,7 +4676,7 @@ class OpcodeRow:
 
 class Packet:
 
-    def show(self) -> str:
+    def show(self, *, dump: bool=...) -> str | Any:
         ...
 
     def to_dict(self) -> dict[str, Any]:
@@ -5300,6 +5310,9 @@ def _check_output(path: str, inputs: list[str]) -> None:
 def _classify_target(name: str) -> dict[Any, Any]:
     ...
 
+def _define_header(name: str, type_name: str, title: str, fields: list[dict[str, Any]], tail: str, after: list[Any]) -> type[Any]:
+    ...
+
 def _faults(family: str) -> dict[Any, Any]:
     ...
 
@@ -5334,6 +5347,9 @@ def _rules() -> list[Any]:
     ...
 
 def _save_recorded(path: str, wires: dict[Any, Any], comments: list[str]) -> int:
+    ...
+
+def _set_decoded(header: type[Any], decoded: bool) -> None:
     ...
 
 def _wire_pair(name: str, frames: int, max_bytes: int) -> tuple[Any, ...]:

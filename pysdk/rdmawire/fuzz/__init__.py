@@ -12,7 +12,7 @@ same packets::
 ``python3 -m rdmawire.fuzz`` is the same as a command. See docs/how-to/fuzz-a-device.md.
 
 :class:`MessageSession` fuzzes any other target: an object with send, receive and reset, or a wire. See
-docs/how-to/python-fuzz-your-target.md.
+docs/how-to/python-fuzz-your-target.md. :func:`mutated_frames` returns mutated copies of a frame, without a target.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from rdmawire.fuzz.messages import (
     Transfer,
 )
 from rdmawire.fuzz.monitors import Alive, Process, Rules
-from rdmawire.fuzz.mutations import Mutation
+from rdmawire.fuzz.mutations import Mutation, mutated_frames
 from rdmawire.fuzz.statefiles import lock_directory
 from rdmawire.fuzz.targets import TcpTarget, UdpTarget, WireTarget
 from rdmawire.progress import Progress, bar_of
@@ -77,6 +77,7 @@ __all__ = [
     "faults",
     "merge_corpus",
     "minimize_corpus",
+    "mutated_frames",
     "reference",
     "replay",
     "reproduce",

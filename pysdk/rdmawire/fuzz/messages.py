@@ -29,7 +29,7 @@ from typing import IO, Any, Generic, Protocol, TypeVar, Union, cast
 from rdmawire import _core
 from rdmawire._core import DeviceError, Frame, Header, UsageError, WireError, parse
 from rdmawire.captures import create_capture
-from rdmawire.fuzz.mutations import Mutation, Unsendable, mutate, mutated, names_of
+from rdmawire.fuzz.mutations import Mutation, Unsendable, chosen_of, mutate, mutated, names_of
 from rdmawire.fuzz.statefiles import lock_directory, read_state, write_state
 from rdmawire.fuzz.targets import WireTarget
 from rdmawire.progress import Progress, bar_of
@@ -171,8 +171,9 @@ class Message:
     """Name in reports. Default: the opcode, or the number of the message."""
     fuzz: bool = True
     """Whether the message may be mutated."""
-    only: Sequence[type[Header] | str] = ()
-    """Headers (``BTH``) and fields (``"reth.va"``) that may be mutated. Empty: all but addresses of the link and IP."""
+    only: Any = ()
+    """Headers (``BTH``) and fields (``RETH.va`` or ``"reth.va"``) that may be mutated: one or a sequence. Empty: all but
+    addresses of the link and IP."""
     responses: int = 1
     """Number of responses to wait for. 0: only receive responses that have arrived."""
 
@@ -805,6 +806,7 @@ def _message(step: Any, number: int) -> Message:
             raise TypeError(
                 f"messages: message {number}: expected a Frame, bytes or a function, got {type(content).__name__}"
             ) from None
+    message = dataclasses.replace(message, only=chosen_of(message.only))
     for one in message.only:
         names_of(one)  # reports unknown names
     if message.name:

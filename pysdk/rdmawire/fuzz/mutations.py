@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Iterable, Sequence
+import types
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Union
 
-from rdmawire._core import HEADERS, Field, Frame, Header, UsageError, header_table
+from rdmawire._core import HEADERS, Field, Frame, Header, UsageError, header_table, parse
 from rdmawire.names import did_you_mean
 
-__all__ = ["Mutation", "Unsendable", "mutate", "mutated", "names_of"]
+__all__ = ["Mutation", "Unsendable", "chosen_of", "mutate", "mutated", "mutated_frames", "names_of"]
 
 Content = Union[Frame, bytes]
 
@@ -72,12 +73,21 @@ class Mutation:
         return f"{where}: {self.kind}"
 
 
-def names_of(one: type[Header] | str) -> str:
+def chosen_of(only: Any) -> tuple[Any, ...]:
+    """Return the entries of ``only`` as a tuple. A single header or field needs no list."""
+    return (only,) if isinstance(only, (str, type, types.GetSetDescriptorType)) else tuple(only)
+
+
+def names_of(one: Any) -> str:
     """Return ``bth`` or ``bth.psn`` for an entry of ``Message.only``. Raises UsageError for unknown ones."""
     if isinstance(one, type) and issubclass(one, Header):
         return header_table(one).name
+    if isinstance(one, types.GetSetDescriptorType) and issubclass(one.__objclass__, Header):  # BTH.psn
+        return f"{header_table(one.__objclass__).name}.{one.__name__}"
     if not isinstance(one, str):
-        raise TypeError(f"only: expected headers and names of fields, got {type(one).__name__}")
+        raise TypeError(
+            f'only: expected headers (BTH) and fields (BTH.psn or "bth.psn"), got {type(one).__name__}'
+        )
     header, _, field = one.partition(".")
     tables = {header_table(known).name: header_table(known) for known in HEADERS}
     if header in CHECKSUMS and not field:
@@ -271,3 +281,59 @@ def mutated(content: Content, mutations: Iterable[Mutation]) -> list[bytes]:
         elif one.kind == "duplicate":
             copies += 1
     return [bytes(data)] * (copies if data else 0)
+
+
+def mutated_frames(
+    frame: Frame,
+    count: int | None = None,
+    *,
+    seed: int = 1,
+    only: Any = (),
+    keep: Any = (),
+    max_mutations: int = 1,
+) -> Iterator[Frame]:
+    """Return an iterator over mutated copies of a frame, which all differ from each other and from the frame.
+
+    - ``count``: maximum number of copies. None: until no new one is found.
+    - ``seed``: equal seeds return equal frames.
+    - ``only``: headers (``BTH``) and fields (``BTH.psn``, ``"bth.psn"``) that may be mutated. Default: all but addresses
+      of the link and IP, the payload, CRCs and the length.
+    - ``keep``: headers and fields that are never mutated.
+    - ``max_mutations``: maximum number of mutations of a copy.
+
+    Lengths and CRCs are computed from the mutated values, except for CRCs that are mutated themselves. No target is
+    needed: send the frames, or write them to a capture. :class:`MessageSession` fuzzes with monitors and responses.
+    """
+    if not isinstance(frame, Frame):
+        raise TypeError(f"mutated_frames(): expected a Frame, got {type(frame).__name__}")
+    if max_mutations < 1:
+        raise UsageError(f"max_mutations={max_mutations}: expected a number above 0")
+    chosen = chosen_of(only)
+    kept = {names_of(one) for one in chosen_of(keep)}
+    for one in chosen:
+        names_of(one)  # reports unknown names before the iteration
+    if chosen and not _candidates(frame, chosen) and not any(name in chosen for name in CHECKSUMS):
+        raise UsageError(f"only: the frame has none of {', '.join(names_of(one) for one in chosen)}")
+    return _mutated_frames(frame, count, random.Random(seed), chosen, kept, max_mutations)
+
+
+def _mutated_frames(
+    frame: Frame, count: int | None, chance: random.Random, only: tuple[Any, ...], kept: set[str], most: int
+) -> Iterator[Frame]:
+    patience = 2000  # consecutive attempts without a new frame
+    seen = {bytes(frame)}
+    failed = 0
+    while failed < patience and (count is None or len(seen) <= count):
+        failed += 1
+        mutations = mutate(frame, 0, only, chance, chance.randrange(1, most + 1))
+        names = {one.field for one in mutations} | {one.field.partition(".")[0] for one in mutations}
+        if names & kept or any(one.kind in ("drop", "duplicate") for one in mutations):
+            continue
+        try:
+            data = mutated(frame, mutations)
+        except Unsendable:
+            continue
+        if data and data[0] not in seen:
+            failed = 0
+            seen.add(data[0])
+            yield parse(data[0], frame.link)

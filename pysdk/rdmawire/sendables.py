@@ -1,0 +1,40 @@
+"""Frames as users pass them to a wire or a capture file: Frames, bytes, scapy packets, or several of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rdmawire import _core
+
+__all__ = ["is_scapy", "listed", "without_scapy"]
+
+
+def is_scapy(thing: object) -> bool:
+    """Return whether the object is a packet of scapy. scapy is not imported."""
+    return any(one.__name__ == "Packet" and one.__module__ == "scapy.packet" for one in type(thing).__mro__)
+
+
+def without_scapy(frame: Any) -> Any:
+    """Return a scapy packet as a Frame with its link type and its time, other objects unchanged."""
+    if type(frame) is _core.Frame or not is_scapy(frame):
+        return frame
+    from rdmawire.scapy import from_scapy
+
+    return from_scapy(frame)
+
+
+def listed(frames: Any) -> list[Any] | None:
+    """Return the list of several frames, or None for a single frame and for invalid objects."""
+    # An object with __bytes__ is one frame, even if it is iterable. The extension module rejects invalid objects.
+    if isinstance(frames, str) or hasattr(frames, "__bytes__"):
+        return None
+    try:
+        memoryview(frames)
+    except TypeError:
+        pass
+    else:
+        return None
+    try:
+        return list(frames)
+    except TypeError:
+        return None
