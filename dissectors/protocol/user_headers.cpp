@@ -90,7 +90,7 @@ std::string wrong_field(const UserField& field, unsigned bit) {
       field.width >= most_number_bits ? ~std::uint64_t{0} : (std::uint64_t{1} << field.width) - 1;
   for (const auto& [value, name] : field.names)
     if (value > most || name.empty())
-      return fmt::format("field {}: the value {} does not fit, or has no name", field.name, value);
+      return fmt::format("field {}: expected names of values from 0 to {}, got {}", field.name, most, value);
   if ((long_field || is_bytes(field.display)) && (!field.names.empty() || field.counts != UserField::Counts::nothing))
     return fmt::format("field {}: only numbers have named values and count bytes", field.name);
   return {};

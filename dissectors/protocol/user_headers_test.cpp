@@ -167,7 +167,7 @@ TEST(UserHeaders, InvalidDefinitionsAreRejected) {
   EXPECT_THAT(error({{.name = "x", .width = 4}, {.name = "y", .width = 12, .display = Display::bytes}}),
               HasSubstr("whole bytes at a byte boundary"));
   EXPECT_THAT(error({{.name = "x", .width = 4, .names = {{16, "SIXTEEN"}}}, {.name = "y", .width = 4}}),
-              HasSubstr("the value 16 does not fit"));
+              HasSubstr("expected names of values from 0 to 15, got 16"));
   EXPECT_THAT(error({{.name = "x", .width = 8}}, "wrong", "rest"),
               HasSubstr("one field that counts the variable part"));
   EXPECT_THAT(error({{.name = "x", .width = 16384, .display = Display::bytes}}), HasSubstr("at most 1024 bytes"));
