@@ -42,6 +42,7 @@ struct Options {
   unsigned threads = 0;
   std::size_t rows = 10;
   std::uint16_t roce_port = 0;
+  DecodeOptions decode;
   bool json = false, csv_packets = false, no_crc = false, follow = false, capture_points = false, synchronized = false;
   double every = 0, window = 0;
   Colors colors = Colors::automatic;
@@ -235,7 +236,8 @@ class Analyze {
     if (!options_.html.empty() && options_.html != "-")
       if (const auto fine = captures::check_output(options_.html, options_.files); !fine)
         throw UsageError("--html: " + fine.error());
-    for (const char* table : {"connections.csv", "flows.csv", "messages.csv", "events.csv", "packets.csv"})
+    for (const char* table : {"connections.csv", "flows.csv", "messages.csv", "events.csv", "mrc_connections.csv",
+                              "mrc_paths.csv", "packets.csv"})
       if (const auto fine =
               captures::check_output((std::filesystem::path(options_.csv) / table).string(), options_.files);
           !options_.csv.empty() && !fine)
@@ -244,6 +246,7 @@ class Analyze {
     run.connection = options_.connection;
     run.threads = options_.threads ? options_.threads : std::max(1U, std::thread::hardware_concurrency());
     run.dissector.verify_crcs = !options_.no_crc;
+    run.dissector.decode = options_.decode;
     run.dissector.decode.extra_roce_v2_port = options_.roce_port;
     for (const std::string& evidence : options_.ignore) {
       if (evidence == "cm") run.tracker.use_connection_manager = false;
@@ -303,6 +306,7 @@ std::vector<std::string> fail_on_words() {
                                  "captured_twice", "files_overlap", "one_way", "incomplete_messages",
                                  "traffic_class",  "inexact"};
   for (const tracking::EventRow& row : tracking::event_rows) words.emplace_back(row.name);
+  for (const tracking::MrcFindingRow& row : tracking::mrc_finding_rows) words.emplace_back(row.name);
   const std::vector<std::string> more = capture_point_findings();
   words.insert(words.end(), more.begin(), more.end());
   return words;
@@ -318,6 +322,7 @@ CapturePointOptions capture_point_options(const Options& options) {
           .rows = options.rows,
           .width = terminal_width(),
           .roce_port = options.roce_port,
+          .decode = options.decode,
           .synchronized = options.synchronized,
           .json = options.json,
           .no_crc = options.no_crc,
@@ -419,6 +424,7 @@ Command analyze_command() {
       .separated_by(',')
       .repeats();
   add_roce_port_option(command, options->roce_port);
+  add_disable_protocol_option(command, options->decode);
   command.flag("--no-crc", options->no_crc, "Do not verify CRCs.");
   add_memory_option(command, options->memory);
   command.option("--threads", "N", options->threads, "Use at most N worker threads.")

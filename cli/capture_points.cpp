@@ -44,6 +44,7 @@ Exit compare_capture_points(const CapturePointOptions& options) {
   vantage::RunOptions run;
   run.files = options.files;
   run.threads = options.threads;
+  run.read.decode = options.decode;
   run.read.decode.extra_roce_v2_port = options.roce_port;
   run.read.verify_crcs = !options.no_crc;
   run.layout.synchronized = options.synchronized;

@@ -18,6 +18,7 @@ struct CapturePointOptions {
   unsigned threads = 1;
   std::size_t rows = 10, width = 100;
   std::uint16_t roce_port = 0;
+  DecodeOptions decode;
   bool synchronized = false, json = false, no_crc = false, colors = false;
 };
 

@@ -26,6 +26,7 @@ struct Options {
   unsigned threads = 0;
   std::size_t rows = 50;
   std::uint16_t roce_port = 0;
+  DecodeOptions decode;
   bool json = false, coverage = false, quiet = false, complete = false;
   Colors colors = Colors::automatic;
 };
@@ -39,6 +40,7 @@ Exit run(const Options& options, std::uint64_t memory) {
   conformance::CheckOptions setup;
   setup.files = options.files;
   setup.threads = options.threads ? options.threads : std::max(1U, std::thread::hardware_concurrency());
+  setup.dissector.decode = options.decode;
   setup.dissector.decode.extra_roce_v2_port = options.roce_port;
   setup.memory = memory;
   setup.monitors.connection = options.connection;
@@ -140,6 +142,7 @@ Command check_command() {
                "Assume the capture is complete: every lost or reordered packet is visible in it (simulation or "
                "back-to-back link).");
   add_roce_port_option(command, options->roce_port);
+  add_disable_protocol_option(command, options->decode);
   add_memory_option(command, options->memory);
   command.option("--threads", "N", options->threads, "Use at most N worker threads.")
       .range(1, 256)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/options/command.hpp"
+#include "dissectors/protocol/decode.hpp"
 
 namespace rdmawire::cli {
 
@@ -29,6 +30,8 @@ std::vector<std::string> rule_names();
 
 /// Adds --roce-port.
 void add_roce_port_option(Command& command, std::uint16_t& port);
+/// Adds --disable-protocol, which changes `decode`.
+void add_disable_protocol_option(Command& command, DecodeOptions& decode);
 /// Adds --memory.
 void add_memory_option(Command& command, std::uint64_t& memory);
 

@@ -35,6 +35,7 @@ struct Options {
   bool no_crc = false;
   bool count = false;
   std::uint16_t roce_port = 0;
+  DecodeOptions decode;
   std::uint64_t limit = 0;
 };
 
@@ -43,6 +44,7 @@ class Dissect {
   explicit Dissect(const Options& options)
       : options_(options), frames_(options.frames), last_frame_(options.frames.last()) {
     dissector_options_.verify_crcs = !options.no_crc;
+    dissector_options_.decode = options.decode;
     dissector_options_.decode.extra_roce_v2_port = options.roce_port;
     line_options_.time = options.time;
     line_options_.colors = use_colors(options.colors, STDOUT_FILENO);
@@ -194,6 +196,7 @@ Command dissect_command() {
   command.option("--limit", "N", options->limit, "Show at most N packets of each file.").positive();
   command.group("Decoding");
   add_roce_port_option(command, options->roce_port);
+  add_disable_protocol_option(command, options->decode);
   command.flag("--no-crc", options->no_crc, "Do not verify the ICRC, VCRC and MPA CRC.");
   command.examples = {{"rdmawire dissect trace.pcap --filter 'aeth.syndrome.kind == nak and ip.src == 10.0.0.2'",
                        "Show the NAKs of one host."},

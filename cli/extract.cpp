@@ -30,6 +30,7 @@ struct Options {
   std::string key_text;
   std::string output;
   std::uint16_t roce_port = 0;
+  DecodeOptions decode;
 };
 
 // A key derived from the file, from the text, or from random bytes if both are empty.
@@ -66,6 +67,7 @@ Exit run(const Options& options) {
   how.dissect = filter.has_value();
   how.last = frames.last();
   how.around = options.around;
+  how.decode = options.decode;
   how.decode.extra_roce_v2_port = options.roce_port;
   if (options.anonymize) {
     const auto key = key_from(options.key, options.key_text);
@@ -136,6 +138,7 @@ Command extract_command() {
   command.option("--around", "N", options->around, "Also copy N packets before and after each selected packet.")
       .range(0, 100000);
   add_roce_port_option(command, options->roce_port);
+  add_disable_protocol_option(command, options->decode);
   command.group("Anonymization");
   command.flag("--anonymize", options->anonymize, "Replace addresses and recompute checksums and CRCs.");
   command

@@ -39,6 +39,19 @@ void add_roce_port_option(Command& command, std::uint16_t& port) {
   command.option("--roce-port", "PORT", port, "Decode this UDP port as RoCEv2, in addition to 4791.").range(1, 65535);
 }
 
+void add_disable_protocol_option(Command& command, DecodeOptions& decode) {
+  command
+      .parsed(
+          "--disable-protocol", "NAME",
+          [&decode](const std::string& text) {
+            return disable_protocol(decode, text) ? std::string() : "expected mrc, got \"" + text + "\"";
+          },
+          "Do not decode this protocol: mrc. Other manufacturers can use the opcodes of MRC.")
+      .completes([] { return std::vector<std::string>{"mrc"}; })
+      .separated_by(',')
+      .repeats();
+}
+
 void add_memory_option(Command& command, std::uint64_t& memory) {
   command
       .parsed(

@@ -7,6 +7,7 @@
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/mac_control.hpp"
+#include "dissectors/protocol/mrc.hpp"
 #include "dissectors/protocol/opcode.hpp"
 #include "dissectors/protocol/time.hpp"
 #include "dissectors/protocol/transport.hpp"
@@ -157,6 +158,45 @@ std::vector<IncastRow> Incast::rows() const {
   return rows.sorted();
 }
 
+// MrcFlows
+
+bool MrcFlows::before(const tracking::MrcFlow& a, const tracking::MrcFlow& b) {
+  return a.payload_bytes != b.payload_bytes ? a.payload_bytes > b.payload_bytes : a.first_frame < b.first_frame;
+}
+
+void MrcFlows::add(const tracking::MrcFlow& flow) {
+  flows_.push_back(flow);
+  paths_ += weight(flow);
+  if (paths_ > 2 * std::uint64_t{most_paths_}) limit();
+}
+
+void MrcFlows::merge(const MrcFlows& other) {
+  for (const tracking::MrcFlow& flow : other.flows_) add(flow);
+  dropped_ += other.dropped_;
+}
+
+void MrcFlows::limit() {
+  std::ranges::sort(flows_, before);
+  paths_ = 0;
+  std::size_t kept = 0;
+  while (kept < flows_.size() && paths_ + weight(flows_[kept]) <= most_paths_) paths_ += weight(flows_[kept++]);
+  dropped_ += flows_.size() - kept;
+  flows_.resize(kept);
+}
+
+std::vector<tracking::MrcFlow> MrcFlows::sorted() const {
+  MrcFlows limited = *this;
+  limited.limit();
+  return std::move(limited.flows_);
+}
+
+std::uint64_t MrcFlows::dropped() const {
+  if (paths_ <= most_paths_) return dropped_;
+  MrcFlows limited = *this;
+  limited.limit();
+  return limited.dropped_;
+}
+
 // Analysis
 
 bool Analysis::LargerConnection::operator()(const Connection& a, const Connection& b) const {
@@ -174,7 +214,8 @@ bool Analysis::EarlierEvent::operator()(const Event& a, const Event& b) const {
 }
 
 Analysis::Analysis(const AnalysisOptions& options)
-    : incast(options.incast_window),
+    : mrc(options.mrc_paths),
+      incast(options.incast_window),
       options_(options),
       talkers_(options.talkers),
       flow_queue_pairs_(options.distinct),
@@ -240,6 +281,18 @@ PacketFacts PacketFacts::of(const tracking::Packet& packet) {
     // In RoCEv2, the UDP header directly precedes the BTH.
     if (stack.wire == Wire::roce_v2)
       facts.source_port = static_cast<std::uint16_t>(load_be<2>(stack.bytes.data() + transport->offset - Udp::size));
+  } else if (transport && transport->header == &info<MrcBth>) {
+    const View<MrcBth> bth(stack.bytes.data() + transport->offset);
+    const MrcOpcode& op = mrc_opcode(bth.get<"opcode">());
+    facts.qp = bth.get<"dest_qp">();
+    facts.packet_class = facts.qp == mrc::endpoint_qp          ? PacketClass::management
+                         : op.payload                          ? PacketClass::data
+                         : op.direction == Direction::response ? PacketClass::acknowledgement
+                                                               : PacketClass::other;
+    const bool trimmed = tracking::is_trimmed(stack);
+    facts.truncated &= !trimmed;
+    facts.payload = trimmed ? 0 : payload_of(packet);
+    facts.source_port = static_cast<std::uint16_t>(load_be<2>(stack.bytes.data() + transport->offset - Udp::size));
   } else if (stack.wire == Wire::iwarp || !packet.pdus.empty()) {
     facts.payload = payload_of(packet);
     facts.packet_class = packet.pdus.empty() ? PacketClass::other : PacketClass::data;
@@ -547,6 +600,12 @@ void Analysis::connection(const Connection& connection, tracking::CloseReason cl
   }
 }
 
+void Analysis::mrc_flow(const tracking::MrcFlow& flow, tracking::CloseReason close_reason) {
+  ++mrc_flows;
+  evicted_mrc_flows += close_reason == tracking::CloseReason::evicted;
+  mrc.add(flow);
+}
+
 void Analysis::merge(const Analysis& other) {
   packets += other.packets;
   bytes += other.bytes;
@@ -612,6 +671,10 @@ void Analysis::merge(const Analysis& other) {
   duplicates += other.duplicates;
   low_confidence.merge(other.low_confidence);
 
+  mrc_flows += other.mrc_flows;
+  evicted_mrc_flows += other.evicted_mrc_flows;
+  mrc.merge(other.mrc);
+
   incast.merge(other.incast);
   talkers_.merge(other.talkers_);
   flow_queue_pairs_.merge(other.flow_queue_pairs_);
@@ -666,7 +729,7 @@ std::optional<Cause> Analysis::crc_cause(const PortAddress& from, const PortAddr
 std::uint64_t Analysis::overflow() const {
   return talkers_.overflow() + flow_queue_pairs_.overflow() + flow_ports_.overflow() + regions_.overflow() +
          queue_pairs_.overflow() + crc_causes_.overflow() + skipped_affected_ + skipped_pauses + management.left_out +
-         incast.overflow();
+         incast.overflow() + mrc.dropped();
 }
 
 void Analysis::append_levels(std::vector<tracking::Level>& levels) const {

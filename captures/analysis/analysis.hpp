@@ -19,6 +19,7 @@
 #include "dissectors/tracking/address.hpp"
 #include "dissectors/tracking/connection.hpp"
 #include "dissectors/tracking/level.hpp"
+#include "dissectors/tracking/mrc_flow.hpp"
 #include "dissectors/tracking/packet.hpp"
 #include "dissectors/tracking/transport_packet.hpp"
 
@@ -61,6 +62,7 @@ struct AnalysisOptions {
   std::uint32_t regions = 1U << 16;     ///< pairs of responder and key
   std::uint32_t distinct = 1U << 20;    ///< distinct queue pairs, and distinct source ports
   std::uint32_t affected = 1U << 16;    ///< connections with separate event groups, on average four each
+  std::uint32_t mrc_paths = 1U << 17;   ///< paths of the MRC flows with a row: those with the most bytes
   std::uint32_t events_of_a_kind = 50;  ///< complete events of each kind: the earliest
   std::int64_t incast_window = 10'000;  ///< nanoseconds
 };
@@ -144,6 +146,31 @@ struct ConnectionCount {
     connections += other.connections;
     first_frame = std::min(first_frame, other.first_frame);
   }
+};
+
+/// The MRC flows with the most payload bytes, as long as the number of their paths is within a limit. The result does
+/// not depend on the order of insertion. Two instances merge exactly.
+class MrcFlows {
+ public:
+  explicit MrcFlows(std::uint32_t most_paths = 0) : most_paths_(most_paths) {}
+  void add(const tracking::MrcFlow& flow);
+  void merge(const MrcFlows& other);
+  /// The kept flows, most bytes first.
+  [[nodiscard]] std::vector<tracking::MrcFlow> sorted() const;
+  /// Number of flows that are not kept.
+  [[nodiscard]] std::uint64_t dropped() const;
+
+ private:
+  friend struct Archived;
+  static std::uint64_t weight(const tracking::MrcFlow& flow) { return flow.paths.size() + flow.nacks.size() + 8; }
+  static bool before(const tracking::MrcFlow& a, const tracking::MrcFlow& b);
+  /// Sorts the flows, and removes those after the limit.
+  void limit();
+
+  std::uint32_t most_paths_;
+  std::uint64_t paths_ = 0;    ///< sum of the weights of flows_
+  std::uint64_t dropped_ = 0;  ///< by limit()
+  std::vector<tracking::MrcFlow> flows_;
 };
 
 /// A receiver with several senders within one window.
@@ -248,6 +275,7 @@ class Analysis final : public tracking::Sink {
   void event(const Connection* connection, const Event& event) override;
   void connection(const Connection& connection, tracking::CloseReason close_reason) override;
   void merged(const Connection& connection, std::uint64_t id) override;
+  void mrc_flow(const tracking::MrcFlow& flow, tracking::CloseReason close_reason) override;
   void merge(const Analysis& other);
 
   // Results. The order of lists depends on the order of the packets. report.cpp sorts them by their contents.
@@ -289,6 +317,9 @@ class Analysis final : public tracking::Sink {
   std::uint64_t duplicable = 0, duplicates = 0;  ///< packets whose duplicates can be detected (requests, TCP segments),
                                                  ///< and their duplicates
   ConnectionCount low_confidence;  ///< reliable connections whose directions were paired with low confidence
+
+  std::uint64_t mrc_flows = 0, evicted_mrc_flows = 0;
+  MrcFlows mrc;
 
   struct LargerConnection {
     bool operator()(const Connection& a, const Connection& b) const;

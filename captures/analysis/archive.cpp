@@ -12,9 +12,9 @@ constexpr std::string_view magic = "rdmawire analysis " RDMAWIRE_VERSION " ";
 /// Header that identifies the build: version and sizes of the serialized structures.
 std::string layout() {
   std::string text(magic);
-  for (const std::size_t size :
-       {sizeof(Analysis), sizeof(Connection), sizeof(Event), sizeof(ConnectionEvents), sizeof(Group), sizeof(TalkerRow),
-        sizeof(RegionRow), sizeof(Series::Step), sizeof(PauseRow)})
+  for (const std::size_t size : {sizeof(Analysis), sizeof(Connection), sizeof(Event), sizeof(ConnectionEvents),
+                                 sizeof(Group), sizeof(TalkerRow), sizeof(RegionRow), sizeof(Series::Step),
+                                 sizeof(PauseRow), sizeof(tracking::MrcFlow), sizeof(tracking::MrcPath)})
     text += std::to_string(size) + " ";
   return text += "\n";
 }
@@ -159,6 +159,26 @@ struct Archived {
     }
   }
   template <class A>
+  static void each(A& archive, tracking::MrcFlow& flow) {
+    all(archive, flow.from, flow.to, flow.dest_qp, flow.from_qp, flow.from_qp_known, flow.paths_limited,
+        flow.first_frame, flow.last_frame, flow.first_time, flow.last_time, flow.packets, flow.payload_bytes,
+        flow.retransmissions, flow.trimmed, flow.marked, flow.missing, flow.sacks, flow.acknowledgements,
+        flow.unmatched_entropy, flow.selective, flow.congested_sacks, flow.bad_sacks, flow.silent, flow.probes,
+        flow.probe_responses, flow.messages, flow.completed_messages, flow.reordering, flow.late,
+        flow.endpoint_operations, flow.nacks, flow.paths);
+  }
+  template <class A>
+  static void each(A& archive, MrcFlows& flows) {
+    all(archive, flows.most_paths_, flows.dropped_, flows.flows_);
+    if constexpr (A::loads) {
+      flows.paths_ = 0;
+      for (tracking::MrcFlow& flow : flows.flows_) {
+        flows.paths_ += MrcFlows::weight(flow);
+        for (tracking::MrcPath& path : flow.paths) path.state = std::min(path.state, tracking::MrcPathState::failed);
+      }
+    }
+  }
+  template <class A>
   static void each(A& archive, ManagementRecords& management) {
     all(archive, management.memberships, management.paths, management.counters, management.left_out);
   }
@@ -192,8 +212,8 @@ struct Archived {
     all(archive, a.management, a.skipped_pauses, a.messages, a.message_bytes, a.operations, a.partial_messages,
         a.first_partial, a.unacknowledged, a.events, a.retransmitted_packets, a.retransmissions, a.naks, a.rnr_naks,
         a.rate_fell, a.rate_unchanged, a.ce_to_cnp, a.connections, a.evicted_connections, a.opened_before, a.one_way,
-        a.two_way, a.other_class, a.duplicable, a.duplicates, a.low_confidence, a.incast, a.talkers_,
-        a.flow_queue_pairs_, a.flow_ports_, a.regions_, a.queue_pairs_, a.crc_causes_);
+        a.two_way, a.other_class, a.duplicable, a.duplicates, a.low_confidence, a.mrc_flows, a.evicted_mrc_flows, a.mrc,
+        a.incast, a.talkers_, a.flow_queue_pairs_, a.flow_ports_, a.regions_, a.queue_pairs_, a.crc_causes_);
     for (auto& histogram : a.latencies_) {
       bool there = histogram != nullptr;
       each(archive, there);

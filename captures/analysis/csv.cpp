@@ -63,6 +63,23 @@ void each_cell(const Json& row, const std::string& prefix,
   }
 }
 
+/// A row without the list of NACKs: their number, and a text with the number for each reason.
+Json mrc_connection_row(const tracking::MrcFlow& flow) {
+  Json row = mrc_connection_json(flow);
+  std::uint64_t count = 0;
+  std::string reasons;
+  for (const Json& nacks : row.at("nacks")) {
+    count += nacks.at("count").get<std::uint64_t>();
+    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ",
+                           nacks.at("reason").is_null() ? fmt::format("{:#x}", nacks.at("code").get<unsigned>())
+                                                        : nacks.at("reason").get<std::string>(),
+                           nacks.at("count").get<std::uint64_t>());
+  }
+  row["nacks"] = count;
+  row["nack_reasons"] = reasons;
+  return row;
+}
+
 }  // namespace
 
 struct CsvTables::State {
@@ -108,7 +125,7 @@ struct CsvTables::State {
   };
 
   std::mutex mutex;
-  Table connections, flows, messages, events, packets;
+  Table connections, flows, messages, events, mrc_connections, mrc_paths, packets;
   /// Identifier of a connection → identifier of the direction that was merged into it.
   std::unordered_map<std::uint64_t, std::uint64_t> merged_from;
   bool with_packets = false;
@@ -141,6 +158,8 @@ tl::expected<std::unique_ptr<CsvTables>, std::string> CsvTables::create(const st
   open(state->flows, "flows.csv");
   open(state->messages, "messages.csv");
   open(state->events, "events.csv");
+  open(state->mrc_connections, "mrc_connections.csv");
+  open(state->mrc_paths, "mrc_paths.csv");
   if (packets) open(state->packets, "packets.csv");
   if (!state->error.empty()) return tl::unexpected(state->error);
   // Write the header now, from an empty row, so that empty tables have one.
@@ -155,6 +174,8 @@ tl::expected<std::unique_ptr<CsvTables>, std::string> CsvTables::create(const st
   header(state->flows, flow_json({}, Side::a));
   header(state->messages, message_json({}));
   header(state->events, event_json({}));
+  header(state->mrc_connections, mrc_connection_row({}));
+  header(state->mrc_paths, mrc_path_json({}, {}));
   if (packets)
     state->packets.write_header(
         "frame,time,connection,end,operation,psn,bytes,relative_psn,message,requester,related_frame,related_delay_ns,"
@@ -197,6 +218,13 @@ void CsvTables::connection(const tracking::Connection& connection, tracking::Clo
   state_->connections.row(row);
   state_->flows.row(a);
   state_->flows.row(b);
+}
+
+void CsvTables::mrc_flow(const tracking::MrcFlow& flow, tracking::CloseReason /*reason*/) {
+  const Json row = mrc_connection_row(flow);
+  const std::scoped_lock lock(state_->mutex);
+  state_->mrc_connections.row(row);
+  for (const tracking::MrcPath& path : flow.paths) state_->mrc_paths.row(mrc_path_json(flow, path));
 }
 
 void CsvTables::merged(const tracking::Connection& connection, std::uint64_t id) {
@@ -247,7 +275,8 @@ void CsvTables::restart() {
 tl::expected<void, std::string> CsvTables::finish() {
   State& s = *state_;
   const std::scoped_lock lock(s.mutex);
-  const std::array tables{&s.connections, &s.flows, &s.messages, &s.events, &s.packets};
+  const std::array tables{&s.connections,     &s.flows,     &s.messages, &s.events,
+                          &s.mrc_connections, &s.mrc_paths, &s.packets};
   for (State::Table* const table : tables) {
     table->flush();
     if (!table->error.empty()) return tl::unexpected(table->error);

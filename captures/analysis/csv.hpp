@@ -25,6 +25,7 @@ class CsvTables final : public tracking::Sink {
   void event(const tracking::Connection* connection, const tracking::Event& event) override;
   void connection(const tracking::Connection& connection, tracking::CloseReason close_reason) override;
   void merged(const tracking::Connection& connection, std::uint64_t id) override;
+  void mrc_flow(const tracking::MrcFlow& flow, tracking::CloseReason close_reason) override;
   void packet(const tracking::Connection& connection, std::uint64_t frame, const tracking::PacketNote& note) override;
   /// Discards all rows, because the captures are read again from the start.
   void restart();

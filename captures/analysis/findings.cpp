@@ -591,17 +591,95 @@ void add_capture_wide(std::vector<Finding>& findings, const Analysis& analysis, 
         "Requests and responses have different DSCP values. One class may be lossy or congested.",
         "Compare the traffic class of both endpoints (tos of RDMA-CM, cma_roce_tos, traffic_class of the QP) with the "
         "switches' mapping. Some devices intentionally use a separate class for acknowledgements."));
-  if (analysis.evicted_connections || analysis.overflow())
+  const std::uint64_t evicted = analysis.evicted_connections + analysis.evicted_mrc_flows;
+  if (evicted || analysis.overflow())
     findings.push_back(of_capture(
-        Severity::info, "inexact", analysis.evicted_connections + analysis.overflow(), 0,
-        fmt::format("limits were reached: {} evicted, {} not counted",
-                    counted(analysis.evicted_connections, "connection", "connections"),
+        Severity::info, "inexact", evicted + analysis.overflow(), 0,
+        fmt::format("limits were reached: {} evicted, {} not counted", counted(evicted, "connection", "connections"),
                     counted(analysis.overflow(), "table entry", "table entries")),
         "The capture has more connections or addresses than the memory limit permits. The oldest connections with one "
         "packet were evicted first, then the least recently used ones. An evicted connection that continues is counted "
         "as a new one, and its messages and retransmissions are incomplete. The numbers of packets and bytes of the "
         "capture are exact.",
         "Set a larger limit with --memory, or narrow the report with --filter, --from and --to."));
+}
+
+std::string mrc_flow_name(const tracking::MrcFlow& flow) {
+  return fmt::format("MRC QP {} → {:#x}  {} → {}", flow.from_qp_known ? fmt::format("{:#x}", flow.from_qp) : "?",
+                     flow.dest_qp, to_text(flow.from), to_text(flow.to));
+}
+
+struct MrcCase {
+  const tracking::MrcFlow* flow;
+  tracking::MrcFinding finding;
+};
+
+/// One finding for one connection, or for all connections of a kind. `cases`: at least one.
+Finding mrc_finding(std::vector<MrcCase>& cases, const tracking::MrcFindingRow& row) {
+  Finding finding;
+  finding.severity = row.severity;
+  finding.kind = row.name;
+  finding.cause = "none";
+  finding.connections = cases.size();
+  finding.meaning = row.meaning;
+  finding.next = row.next;
+  for (const MrcCase& one : cases) {
+    const tracking::MrcCount& seen = one.finding.seen;
+    finding.count += seen.count;
+    if (finding.first_frame == 0 || seen.first_frame < finding.first_frame) finding.first_frame = seen.first_frame;
+    finding.last_frame = std::max(finding.last_frame, seen.last_frame);
+    for (const std::string_view field : one.finding.unverified)
+      if (std::ranges::find(finding.unverified, field) == finding.unverified.end()) finding.unverified.push_back(field);
+  }
+  finding.packets = finding.count;
+  finding.frames = {finding.first_frame};
+  if (finding.last_frame != finding.first_frame) finding.frames.push_back(finding.last_frame);
+  const auto certainty = finding.unverified.empty() ? tracking::Certainty::certain : tracking::Certainty::likely;
+  finding.by_certainty[static_cast<std::size_t>(certainty)] = finding.count;
+  if (cases.size() == 1) {
+    finding.flow = mrc_flow_name(*cases[0].flow);
+    finding.title = cases[0].finding.title;
+  } else {
+    finding.flow = counted(cases.size(), "MRC connection", "MRC connections");
+    finding.title = fmt::format("{} ({} packets), the worst: {}", row.name.substr(row.name.find('_') + 1),
+                                finding.count, cases[0].finding.title);
+    std::ranges::replace(finding.title, '_', ' ');
+    constexpr std::size_t most_listed = 5;
+    for (std::size_t i = 0; i < std::min(most_listed, cases.size()); ++i)
+      finding.worst.push_back(
+          {cases[i].flow->first_frame, mrc_flow_name(*cases[i].flow), cases[i].finding.seen.count, 0});
+  }
+  if (!finding.unverified.empty()) {
+    finding.title += " (unverified)";
+    std::string fields;
+    for (const std::string_view field : finding.unverified) fields += (fields.empty() ? "" : ", ") + std::string(field);
+    finding.meaning +=
+        " This depends on fields that one source describes, or that the sources describe differently: " + fields + ".";
+  }
+  return finding;
+}
+
+void add_mrc(std::vector<Finding>& findings, const Analysis& analysis, std::size_t collective) {
+  if (analysis.mrc_flows == 0) return;
+  const std::vector<tracking::MrcFlow> flows = analysis.mrc.sorted();
+  std::array<std::vector<MrcCase>, tracking::mrc_finding_kinds> by_kind;
+  for (const tracking::MrcFlow& flow : flows)
+    for (tracking::MrcFinding& finding : tracking::findings_of(flow))
+      by_kind[static_cast<std::size_t>(finding.kind)].push_back({&flow, std::move(finding)});
+  for (std::size_t kind = 0; kind < by_kind.size(); ++kind) {
+    std::vector<MrcCase>& cases = by_kind[kind];
+    const tracking::MrcFindingRow& row = tracking::mrc_finding_rows[kind];
+    if (cases.size() > collective) {
+      std::ranges::stable_sort(cases, std::greater<>{}, [](const MrcCase& one) { return one.finding.seen.count; });
+      findings.push_back(mrc_finding(cases, row));
+      continue;
+    }
+    for (MrcCase& one : cases) {
+      std::vector<MrcCase> single;
+      single.push_back(std::move(one));
+      findings.push_back(mrc_finding(single, row));
+    }
+  }
 }
 
 }  // namespace
@@ -684,6 +762,7 @@ std::vector<Finding> findings_of(const Analysis& analysis, const InputFacts& inp
       findings.push_back(finding_of(one, *advice_of(key.first, key.second, is_iwarp(one)), analysis));
   }
   add_capture_wide(findings, analysis, input);
+  add_mrc(findings, analysis, collective);
   std::sort(findings.begin(), findings.end(), before);
   // The following findings precede all others, because they affect their interpretation.
   if (twice) findings.insert(findings.begin(), captured_twice_finding(analysis, by_kind[{duplicate, Cause::none}]));

@@ -8,6 +8,7 @@
 #include "captures/analysis/memory_reserve.hpp"
 #include "captures/analysis/report.hpp"
 #include "dissectors/output/value.hpp"
+#include "dissectors/protocol/mrc.hpp"
 #include "dissectors/protocol/time.hpp"
 
 namespace rdmawire::captures::analysis {
@@ -118,6 +119,7 @@ Json finding_json(const Finding& finding, std::uint64_t rank) {
               {"share", finding.share < 0 ? Json() : Json(finding.share)},
               {"meaning", finding.meaning},
               {"next", finding.next},
+              {"unverified", finding.unverified},
               {"evidence", evidence},
               {"worst", worst}};
 }
@@ -134,15 +136,19 @@ Json input_json(const Analysis& analysis, const Input& input) {
     files.push_back(std::move(row));
   }
   const auto asked = [](const std::string& value) { return value.empty() ? Json() : Json(value); };
-  return Json{{"files", files},
-              {"filter", asked(input.filter)},
-              {"from", asked(input.from)},
-              {"to", asked(input.to)},
-              {"connection", frame_or_null(input.connection)},
-              {"memory", input.memory ? Json(input.memory) : Json()},
-              {"exact", analysis.evicted_connections + input.evicted_packets + analysis.overflow() == 0},
-              {"evicted", {{"connections", analysis.evicted_connections}, {"packets", input.evicted_packets}}},
-              {"skipped", analysis.overflow()}};
+  return Json{
+      {"files", files},
+      {"filter", asked(input.filter)},
+      {"from", asked(input.from)},
+      {"to", asked(input.to)},
+      {"connection", frame_or_null(input.connection)},
+      {"memory", input.memory ? Json(input.memory) : Json()},
+      {"exact",
+       analysis.evicted_connections + analysis.evicted_mrc_flows + input.evicted_packets + analysis.overflow() == 0},
+      {"evicted",
+       {{"connections", analysis.evicted_connections + analysis.evicted_mrc_flows},
+        {"packets", input.evicted_packets}}},
+      {"skipped", analysis.overflow()}};
 }
 
 Json operations_json(const Analysis& analysis) {
@@ -416,6 +422,7 @@ Json summary_json(const Analysis& analysis, const std::vector<Finding>& findings
               {"duration_ns", any ? difference(analysis.last_time, analysis.first_time) : 0},
               {"wires", wires},
               {"connections", analysis.connections},
+              {"mrc_connections", analysis.mrc_flows},
               {"messages", analysis.messages},
               {"message_bytes", analysis.message_bytes},
               {"retransmitted_packets", analysis.retransmitted_packets},
@@ -493,6 +500,82 @@ Json flow_json(const Connection& connection, Side from) {
       {"latency_max", mine.latency_count ? Json(mine.latency_max) : Json()}};
 }
 
+Json mrc_connection_json(const tracking::MrcFlow& flow) {
+  Json nacks = Json::array();
+  for (const tracking::MrcNacks& row : flow.nacks) {
+    const Name* name = nack_reason_names.find(row.reason);
+    nacks.push_back({{"code", row.reason},
+                     {"reason", name ? Json(name->name) : Json()},
+                     {"count", row.seen.count},
+                     {"first_psn", row.first_psn},
+                     {"first_frame", row.seen.first_frame},
+                     {"last_frame", row.seen.last_frame}});
+  }
+  const auto operations = [](const tracking::MrcEndpointOperations& made) {
+    return Json{{"status_updates", made.status_updates},
+                {"probes", made.probes},
+                {"other", made.other},
+                {"responses", made.responses},
+                {"port_status", made.status_updates ? Json(hex(made.port_status)) : Json()},
+                {"lost_ports", hex(made.lost_ports)},
+                {"lost_frame", frame_or_null(made.lost_frame)},
+                {"first_frame", frame_or_null(made.first_frame)}};
+  };
+  return Json{{"connection", flow.first_frame},
+              {"from", to_text(flow.from)},
+              {"from_qp", flow.from_qp_known ? Json(flow.from_qp) : Json()},
+              {"to", to_text(flow.to)},
+              {"to_qp", flow.dest_qp},
+              {"first_frame", flow.first_frame},
+              {"last_frame", flow.last_frame},
+              {"first_time", seconds(flow.first_time)},
+              {"last_time", seconds(flow.last_time)},
+              {"packets", flow.packets},
+              {"payload_bytes", flow.payload_bytes},
+              {"messages", flow.messages},
+              {"messages_completed", flow.completed_messages},
+              {"retransmitted", flow.retransmissions.count},
+              {"missing_first_transmissions", flow.missing},
+              {"trimmed", flow.trimmed.count},
+              {"ecn_marked", flow.marked.count},
+              {"out_of_order", flow.late.count},
+              {"reordering_depth", flow.reordering},
+              {"acks", flow.acknowledgements},
+              {"sacks", flow.sacks},
+              {"sacked_psns", flow.selective},
+              {"congested_sacks", flow.congested_sacks.count},
+              {"bad_sacks", flow.bad_sacks.count},
+              {"unmatched_entropy", flow.unmatched_entropy},
+              {"probes", flow.probes},
+              {"probe_responses", flow.probe_responses},
+              {"paths_good", flow.paths_in(tracking::MrcPathState::good)},
+              {"paths_congested", flow.paths_in(tracking::MrcPathState::congested)},
+              {"paths_failed", flow.paths_in(tracking::MrcPathState::failed)},
+              {"paths_limited", flow.paths_limited},
+              {"nacks", nacks},
+              {"endpoint_operations",
+               {{"from", operations(flow.endpoint_operations[0])}, {"to", operations(flow.endpoint_operations[1])}}}};
+}
+
+Json mrc_path_json(const tracking::MrcFlow& flow, const tracking::MrcPath& path) {
+  return Json{{"connection", flow.first_frame},
+              {"flow_label", path.label},
+              {"source_port", path.port},
+              {"state", to_string(path.state)},
+              {"state_frame", frame_or_null(path.state_frame)},
+              {"packets", path.packets},
+              {"retransmitted", path.retransmissions},
+              {"trimmed", path.trimmed},
+              {"ecn_marked", path.marked},
+              {"out_of_order", path.late},
+              {"without_response", path.silent},
+              {"congested_sacks", path.congested_sacks},
+              {"bad_sacks", path.bad_sacks},
+              {"nacks", path.rejections},
+              {"probes", path.probes},
+              {"probe_responses", path.probe_responses}};
+}
+
 Json message_json(const Message& m) {
   return Json{
       {"connection", m.connection},
@@ -545,6 +628,29 @@ Json event_json(const Event& event) {
       {"observed", event.found}};
 }
 
+namespace {
+
+/// The connections and their paths. `reverse`: the connection of the opposite direction, if both QPs are known.
+Json mrc_json(const Analysis& analysis) {
+  const std::vector<tracking::MrcFlow> flows = analysis.mrc.sorted();
+  std::map<std::tuple<PortAddress, PortAddress, std::uint32_t, std::uint32_t>, std::uint64_t> by_qps;
+  for (const tracking::MrcFlow& flow : flows)
+    if (flow.from_qp_known) by_qps[{flow.from, flow.to, flow.from_qp, flow.dest_qp}] = flow.first_frame;
+  Json connections = Json::array(), paths = Json::array();
+  for (const tracking::MrcFlow& flow : flows) {
+    MemoryReserve::check();
+    Json row = mrc_connection_json(flow);
+    const auto reverse =
+        flow.from_qp_known ? by_qps.find({flow.to, flow.from, flow.dest_qp, flow.from_qp}) : by_qps.end();
+    row["reverse"] = reverse == by_qps.end() ? Json() : Json(reverse->second);
+    connections.push_back(std::move(row));
+    for (const tracking::MrcPath& path : flow.paths) paths.push_back(mrc_path_json(flow, path));
+  }
+  return Json{{"connections", connections}, {"paths", paths}};
+}
+
+}  // namespace
+
 Json report_of(const Analysis& analysis, const Input& input, const std::vector<CounterDifference>& counters,
                std::size_t whole_connections) {
   InputFacts facts;
@@ -573,6 +679,7 @@ Json report_of(const Analysis& analysis, const Input& input, const std::vector<C
   }
   report["connections"] = std::move(connections);
   report["flows"] = std::move(flows);
+  report["mrc"] = mrc_json(analysis);
   report["operations"] = operations_json(analysis);
   report["latency"] = latency_json(analysis);
   report["retransmissions"] = Json::object();

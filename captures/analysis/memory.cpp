@@ -77,6 +77,7 @@ void limit_memory(std::uint64_t memory, AnalysisOptions& analysis) {
   lower(analysis.regions, memory >> 14);
   lower(analysis.distinct, memory >> 10);
   lower(analysis.affected, memory >> 14);
+  lower(analysis.mrc_paths, memory >> 13);
 }
 
 }  // namespace rdmawire::captures::analysis

@@ -43,6 +43,9 @@ Json report_of(const Analysis& analysis, const Input& input, const std::vector<C
 /// An element of `connections`, and an element of `flows`.
 Json connection_json(const Connection& connection);
 Json flow_json(const Connection& connection, Side from);
+/// Elements of `mrc.connections`, without `reverse`, and of `mrc.paths`.
+Json mrc_connection_json(const tracking::MrcFlow& flow);
+Json mrc_path_json(const tracking::MrcFlow& flow, const tracking::MrcPath& path);
 Json message_json(const Message& message);
 Json event_json(const Event& event);
 

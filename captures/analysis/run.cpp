@@ -11,13 +11,16 @@
 #include "captures/analysis/peek.hpp"
 #include "dissectors/protocol/opcode.hpp"
 #include "dissectors/protocol/transport.hpp"
+#include "dissectors/tracking/mrc_tracker.hpp"
 
 namespace rdmawire::captures::analysis {
 namespace {
 
 // run() passes the addresses of all frames to every shard, so that the number of shards does not affect the result.
-tracking::TrackerOptions tracker_options(const RunOptions& options) {
+// MRC shares the memory of the tracker, and can use half of it.
+tracking::TrackerOptions tracker_options(const RunOptions& options, const std::size_t& mrc_bytes) {
   tracking::TrackerOptions result = options.tracker;
+  result.sink_bytes = &mrc_bytes;
   result.notes_addresses = false;
   return result;
 }
@@ -48,6 +51,17 @@ class Tee final : public tracking::Sink {
     if (!wants(connection.id)) return;
     analysis_.merged(connection, id);
     if (also_) also_->merged(connection, id);
+  }
+  void mrc_flow(const tracking::MrcFlow& flow, tracking::CloseReason close_reason) override {
+    if (!wants(flow.first_frame)) return;
+    if (wanted_id_) {
+      wanted.emplace();
+      wanted->id = flow.first_frame;
+      wanted->ends[0].address = flow.from;
+      wanted->ends[1].address = flow.to;
+    }
+    analysis_.mrc_flow(flow, close_reason);
+    if (also_) also_->mrc_flow(flow, close_reason);
   }
   void packet(const Connection& connection, std::uint64_t frame, const tracking::PacketNote& note) override {
     if (also_ && wants(connection.id)) also_->packet(connection, frame, note);
@@ -112,7 +126,8 @@ struct Pipeline::State {
         analysis(run_options.analysis),
         tee(analysis, run_options),
         dissector(run_options.dissector),
-        tracker(std::make_unique<tracking::Tracker>(tee, tracker_options(run_options))) {}
+        mrc(&tee, run_options.tracker.memory / 2),
+        tracker(std::make_unique<tracking::Tracker>(tee, tracker_options(run_options, mrc.memory()))) {}
 
   const RunOptions& options;
   unsigned shard, shards;
@@ -120,6 +135,7 @@ struct Pipeline::State {
   Analysis analysis;
   Tee tee;
   tracking::Dissector dissector;
+  tracking::MrcTracker mrc;
   std::unique_ptr<tracking::Tracker> tracker;  // released if an allocation fails
   Shares* shares = nullptr;
   std::uint64_t evicted = 0;
@@ -245,6 +261,7 @@ void Pipeline::State::take(const QueuedRecord& record) {
     if (options.on_packet) options.on_packet(packet);
   }
   tracker->add(packet);
+  if (record.mine) mrc.add(packet);
 }
 
 /// Whether the packet belongs to the selected endpoints, if any.
@@ -338,6 +355,7 @@ void Pipeline::State::track(const BatchFrame& frame, const DecodedFrame& decoded
     how = How::by_filter;
   }
   tracker->add(packet, decoded.has_transport ? &t : nullptr);
+  mrc.add(packet);
 }
 
 void Pipeline::State::count(const FrameBatch& batch, std::size_t slot) {
@@ -388,13 +406,19 @@ tracking::Moment Pipeline::last() const { return state_->tracker ? state_->track
 void Pipeline::share(Shares* shares) { state_->shares = shares; }
 void Pipeline::append_levels(std::vector<tracking::Level>& levels) const { state_->append_levels(levels); }
 void Pipeline::State::append_levels(std::vector<tracking::Level>& levels) const {
-  if (tracker) tracker->append_levels(levels);
+  // The first level is the sum of both trackers, because they share the memory.
+  if (tracker) {
+    const std::size_t memory = levels.size();
+    tracker->append_levels(levels);
+    levels[memory].highest += mrc.level().highest;
+  }
+  levels.push_back(mrc.level());
   dissector.append_levels(levels);
   analysis.append_levels(levels);
 }
 bool Pipeline::dropped() const { return state_->dropped(); }
 bool Pipeline::State::dropped() const {
-  return !tracker || tracker->evicted() + dissector.evicted() + analysis.overflow() != 0;
+  return !tracker || tracker->evicted() + mrc.evicted() + dissector.evicted() + analysis.overflow() != 0;
 }
 bool Pipeline::gives_up() { return state_->shares && state_->gives_up(); }
 bool Pipeline::State::gives_up() {
@@ -413,7 +437,10 @@ void Pipeline::out_of_memory() {
 }
 void Pipeline::finish(const tracking::Moment& last) {
   drain();
-  if (state_->tracker) state_->tracker->finish(last);
+  if (state_->tracker) {
+    state_->tracker->finish(last);
+    state_->mrc.finish();
+  }
   state_->subnet.finish();
   if (!state_->counted) return;
   // The levels of the receivers' table are not merged.
@@ -427,7 +454,9 @@ std::uint64_t Pipeline::evicted_packets() const {
   const std::uint64_t all = state_->tracker ? state_->tracker->evicted() : state_->evicted;
   return all - std::min(all, state_->analysis.evicted_connections);
 }
-std::uint64_t Pipeline::memory() const { return state_->tracker ? state_->tracker->memory() : 0; }
+std::uint64_t Pipeline::memory() const {
+  return state_->tracker ? state_->tracker->memory() + state_->mrc.memory() : 0;
+}
 const std::optional<Connection>& Pipeline::wanted() const { return state_->tee.wanted; }
 void Pipeline::narrow_to(const PortAddress& one, const PortAddress& other) { state_->only.emplace(one, other); }
 

@@ -57,6 +57,8 @@ class Printer : TextPage {
     counters();
     if (!options_.tables) return;
     connections();
+    mrc_connections();
+    mrc_paths();
     operations();
     latency();
     retransmissions();
@@ -116,6 +118,8 @@ class Printer : TextPage {
     for (const auto& [service, count] : services)
       kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", count, service);
     if (!kinds.empty()) connections += fmt::format(" ({})", kinds);
+    if (const std::uint64_t mrc = s.value("mrc_connections", std::uint64_t{0}); mrc != 0)
+      connections += fmt::format(", {}", counted(mrc, "MRC connection", "MRC connections"));
     labeled("connections", connections);
 
     std::string messages = fmt::format("{}", number(s.at("messages")));
@@ -359,6 +363,91 @@ class Printer : TextPage {
                       word(c.at("upper"))};
                 }),
           number(report_.at("summary").at("connections")));
+  }
+
+  void mrc_connections() {
+    if (!report_.contains("mrc")) return;  // a report of an earlier version
+    const Json& list = report_.at("mrc").at("connections");
+    table("MRC connections, most bytes first",
+          {{"id"},
+           {"requester", Column::left},
+           {"QP", Column::left},
+           {"responder", Column::left},
+           {"QP", Column::left},
+           {"packets"},
+           {"payload", Column::right, 1},
+           {"messages", Column::right, 3},
+           {"paths good"},
+           {"congested"},
+           {"failed"},
+           {"retrans."},
+           {"trimmed"},
+           {"SACKs", Column::right, 2},
+           {"NACKs"},
+           {"depth", Column::right, 1}},
+          cells(list,
+                [](const Json& c) {
+                  std::uint64_t nacks = 0;
+                  for (const Json& row : c.at("nacks")) nacks += number(row.at("count"));
+                  const auto text = [&](const char* key) { return fmt::format("{}", number(c.at(key))); };
+                  return std::vector<std::string>{
+                      text("connection"),
+                      word(c.at("from")),
+                      c.at("from_qp").is_null() ? "?" : fmt::format("{:#x}", number(c.at("from_qp"))),
+                      word(c.at("to")),
+                      fmt::format("{:#x}", number(c.at("to_qp"))),
+                      text("packets"),
+                      bytes_text(c.at("payload_bytes")),
+                      fmt::format("{}/{}", number(c.at("messages_completed")), number(c.at("messages"))),
+                      text("paths_good"),
+                      text("paths_congested"),
+                      text("paths_failed"),
+                      text("retransmitted"),
+                      text("trimmed"),
+                      text("sacks"),
+                      fmt::format("{}", nacks),
+                      text("reordering_depth")};
+                }),
+          number(report_.at("summary").at("mrc_connections")));
+  }
+
+  /// The paths that are not good come first.
+  void mrc_paths() {
+    if (!report_.contains("mrc")) return;
+    const Json& all = report_.at("mrc").at("paths");
+    std::vector<const Json*> sorted;
+    for (const Json& path : all) sorted.push_back(&path);
+    const auto rank = [](const Json* path) {
+      const std::string& state = path->at("state").get_ref<const std::string&>();
+      return state == "failed" ? 0 : state == "congested" ? 1 : 2;
+    };
+    std::ranges::stable_sort(sorted, {}, rank);
+    if (sorted.size() > options_.rows) sorted.resize(options_.rows);
+    std::vector<std::vector<std::string>> rows;
+    for (const Json* path : sorted) {
+      const auto text = [&](const char* key) { return fmt::format("{}", number(path->at(key))); };
+      rows.push_back({text("connection"), fmt::format("{:#06x}", number(path->at("flow_label"))), text("source_port"),
+                      word(path->at("state")), path->at("state_frame").is_null() ? "–" : text("state_frame"),
+                      text("packets"), text("retransmitted"), text("trimmed"), text("ecn_marked"),
+                      text("without_response"), text("congested_sacks"), text("bad_sacks"), text("nacks"),
+                      fmt::format("{}/{}", number(path->at("probe_responses")), number(path->at("probes")))});
+    }
+    table("MRC paths (entropy values), failed and congested ones first",
+          {{"connection"},
+           {"flow label", Column::left},
+           {"source port"},
+           {"state", Column::left},
+           {"since frame"},
+           {"packets"},
+           {"retrans."},
+           {"trimmed"},
+           {"ECN-marked", Column::right, 2},
+           {"no response"},
+           {"SACKs congested", Column::right, 1},
+           {"SACKs bad", Column::right, 3},
+           {"NACKs"},
+           {"probes", Column::right, 4}},
+          rows, all.size());
   }
 
   void operations() {

@@ -237,7 +237,7 @@ def tables(directory):
 def test_csv_rows_match_json_counts(tmp_path):
     whole = report(LOSS, "--csv", tmp_path / "tables", "--csv-packets")
     rows = tables(tmp_path / "tables")
-    assert set(rows) == {"connections", "flows", "messages", "events", "packets"}
+    assert set(rows) == {"connections", "flows", "messages", "events", "mrc_connections", "mrc_paths", "packets"}
     assert len(rows["connections"]) == whole["summary"]["connections"]
     assert len(rows["flows"]) == 2 * len(rows["connections"])
     assert len(rows["messages"]) == whole["summary"]["messages"]

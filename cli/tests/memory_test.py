@@ -32,6 +32,7 @@ FLOODS = {
     "incast": 15_000,  # receivers
     "sockets": 6_000,  # iWARP connections
     "requests": 4_000,  # CM exchanges
+    "multipath": 40_000,  # MRC connections
     "mixture": 30_000,
 }
 
@@ -98,7 +99,7 @@ def test_threads_give_the_same_report_beyond_limits(captures, kind, command):
 
 
 @pytest.mark.parametrize("command", ["analyze", "check"])
-@pytest.mark.parametrize("kind", ["queue-pairs", "retransmitted", "damaged", "sockets", "requests", "mixture"])
+@pytest.mark.parametrize("kind", ["queue-pairs", "retransmitted", "damaged", "sockets", "requests", "multipath", "mixture"])
 def test_peak_is_within_the_limit(captures, kind, command):
     capture = captures(kind, 3 * FLOODS[kind])
     small = captures("regions", 10)

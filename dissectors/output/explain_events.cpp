@@ -5,12 +5,13 @@
 
 #include "dissectors/output/text_style.hpp"
 #include "dissectors/tracking/event.hpp"
+#include "dissectors/tracking/mrc_flow.hpp"
 
 namespace rdmawire::output {
 namespace {
 
-bool is_called(const tracking::EventRow& row, std::string_view name) {
-  return name.empty() || std::equal(row.name.begin(), row.name.end(), name.begin(), name.end(), [](char a, char b) {
+bool is_called(std::string_view row, std::string_view name) {
+  return name.empty() || std::equal(row.begin(), row.end(), name.begin(), name.end(), [](char a, char b) {
            const char lower = b >= 'A' && b <= 'Z' ? static_cast<char>(b - 'A' + 'a') : b;
            return a == lower || (a == '_' && (b == ' ' || b == '-'));
          });
@@ -31,7 +32,7 @@ std::string explain_events(std::string_view name, bool colors) {
   Page page(out, colors);
   constexpr std::size_t severity_column = 24, meaning_column = 33;
   for (const tracking::EventRow& row : tracking::event_rows) {
-    if (!is_called(row, name)) continue;
+    if (!is_called(row.name, name)) continue;
     page.put(TextStyle::strong, row.name).to(severity_column);
     page.put(ink_of_severity(row.severity), to_string(row.severity)).to(meaning_column).put(row.meaning).line();
     if (row.causes.empty()) continue;
@@ -42,13 +43,18 @@ std::string explain_events(std::string_view name, bool colors) {
     }
     page.line();
   }
+  for (const tracking::MrcFindingRow& row : tracking::mrc_finding_rows) {
+    if (!is_called(row.name, name)) continue;
+    page.put(TextStyle::strong, row.name).to(severity_column);
+    page.put(ink_of_severity(row.severity), to_string(row.severity)).to(meaning_column).put(row.meaning).line();
+  }
   return out;
 }
 
 std::string explain_events_json(std::string_view name) {
   std::string out;
   for (const tracking::EventRow& row : tracking::event_rows) {
-    if (!is_called(row, name)) continue;
+    if (!is_called(row.name, name)) continue;
     nlohmann::ordered_json causes = nlohmann::ordered_json::array();
     for (const tracking::Cause cause : row.causes) causes.push_back(to_string(cause));
     const nlohmann::ordered_json json{{"kind", "event"},
@@ -56,6 +62,15 @@ std::string explain_events_json(std::string_view name) {
                                       {"severity", to_string(row.severity)},
                                       {"meaning", row.meaning},
                                       {"causes", causes}};
+    out += json.dump() + "\n";
+  }
+  for (const tracking::MrcFindingRow& row : tracking::mrc_finding_rows) {
+    if (!is_called(row.name, name)) continue;
+    const nlohmann::ordered_json json{{"kind", "event"},
+                                      {"id", row.name},
+                                      {"severity", to_string(row.severity)},
+                                      {"meaning", row.meaning},
+                                      {"causes", nlohmann::ordered_json::array()}};
     out += json.dump() + "\n";
   }
   return out;

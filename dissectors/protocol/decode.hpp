@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 #include <tl/expected.hpp>
 
 #include "dissectors/protocol/stack.hpp"
@@ -14,7 +15,16 @@ struct DecodeOptions {
   static constexpr std::uint16_t roce_v2_udp_port = 4791;
   /// A second UDP destination port of RoCEv2. 0: none.
   std::uint16_t extra_roce_v2_port = 0;
+  /// Recognize MRC. Other manufacturers can use the same opcodes: false decodes these packets as a BTH with payload.
+  bool mrc = true;
 };
+
+/// Disables a protocol by name: "mrc". Returns false if the name is unknown.
+inline bool disable_protocol(DecodeOptions& options, std::string_view name) {
+  if (name != "mrc") return false;
+  options.mrc = false;
+  return true;
+}
 
 /// Decodes a packet from its link layer to its payload. Lenient: decodes as far as possible and adds a finding
 /// where decoding stops. A capture that is truncated (`wire_length` > bytes.size()) is not malformed. Does not

@@ -128,7 +128,8 @@ Step decode_bth(Cursor& c) {
   if (!c.need(info<Bth>, Bth::size)) return done;
   const Opcode& op = opcode(View<Bth>(c.here()).get<"opcode">());
   // MRC uses opcodes that IBTA leaves to manufacturers.
-  if (!op.known && c.stack.wire == Wire::roce_v2 && MrcBth::recognizes(c)) return decode_base_transport<MrcBth>(c, op);
+  if (!op.known && c.stack.wire == Wire::roce_v2 && c.options.mrc && MrcBth::recognizes(c))
+    return decode_base_transport<MrcBth>(c, op);
   return decode_base_transport<Bth>(c, op);
 }
 

@@ -167,7 +167,9 @@ struct Seth {
       reserved("reserved2", 15, 1),
       field("ack_psn_offset", 16, 16,
             "acknowledged PSN minus cack_psn, signed. Probe response: the probe's identifier"),
-      field("entropy", 32, 32, "entropy value of the packet that caused this SACK").hex(),
+      field("entropy", 32, 32, "entropy value of the packet that caused this SACK. The order of its halves differs")
+          .hex()
+          .in(mrc::conflicting),
       field("spdcid", 64, 16, "low 16 bits of a QP number. Which of the two is not confirmed")
           .hex()
           .in(mrc::conflicting),
@@ -206,7 +208,9 @@ struct Neth {
       reserved("reserved", 9, 7),
       field("reason", 16, 8, "why the packet was rejected").hex().of(nack_reason_names),
       field("vendor_info", 24, 8, "defined by the manufacturer").hex(),
-      field("entropy", 32, 32, "entropy value of the rejected packet").hex(),
+      field("entropy", 32, 32, "entropy value of the rejected packet. The order of its halves differs")
+          .hex()
+          .in(mrc::conflicting),
       field("spdcid", 64, 16, "low 16 bits of a QP number. Which of the two is not confirmed")
           .hex()
           .in(mrc::conflicting),

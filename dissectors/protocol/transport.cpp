@@ -27,7 +27,7 @@ Step decode_udp(Cursor& c) {
   }
   // Public implementations of MRC use this port. Other traffic to this port does not have the form of MRC
   // packets.
-  if (port == mrc::transposed_port && c.left() >= MrcBth::size && MrcBth::recognizes(c)) {
+  if (port == mrc::transposed_port && c.options.mrc && c.left() >= MrcBth::size && MrcBth::recognizes(c)) {
     c.stack.wire = Wire::roce_v2;
     c.stack.report({ParseError::Kind::unknown, &info<Udp>, udp_at, 0, 0,
                     "an MRC packet to port 4971: RoCEv2's port is 4791, and implementations of MRC differ"});

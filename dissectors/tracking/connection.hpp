@@ -150,6 +150,7 @@ struct PacketNote {
       credits;  ///< additional messages that the responder can accept, if it provides credits. IBTA vol 1, 9.7.7.2
 };
 
+struct MrcFlow;               // mrc_flow.hpp
 struct TransportPacket;       // transport_packet.hpp
 struct NegotiatedParameters;  // pair_evidence.hpp
 
@@ -162,6 +163,8 @@ class Sink {
   virtual void event(const Connection* /*connection*/, const Event&) {}
   /// Receives the final counters of a connection. No later call refers to the connection.
   virtual void connection(const Connection&, CloseReason) {}
+  /// Receives the final counters of the MRC WRITEs to a QP.
+  virtual void mrc_flow(const MrcFlow&, CloseReason) {}
   /// Everything reported for connection `id` belongs to `connection`. This happens if a direction was reported as
   /// a connection of its own before it was paired. No later call refers to `id`.
   virtual void merged(const Connection&, std::uint64_t /*id*/) {}

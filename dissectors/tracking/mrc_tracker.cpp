@@ -1,7 +1,5 @@
 #include "dissectors/tracking/mrc_tracker.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "dissectors/protocol/ip.hpp"
@@ -46,63 +44,163 @@ void set_state(MrcPath& path, MrcPathState state, std::uint64_t frame) {
   path.state_frame = frame;
 }
 
-std::string_view plural(std::uint64_t n) { return n == 1 ? "" : "s"; }
-
 }  // namespace
 
-std::string_view to_string(MrcPathState state) {
-  switch (state) {
-    case MrcPathState::good: return "good";
-    case MrcPathState::congested: return "congested";
-    case MrcPathState::failed: return "failed";
-  }
-  return "?";
-}
-
-void MrcTracker::add(const Packet& packet) {
+void MrcTracker::take(const Packet& packet) {
   const HeaderStack& stack = packet.stack;
-  if (stack.transport >= stack.layers().size() || stack.layers()[stack.transport].header != &info<MrcBth> ||
-      stack.network >= stack.layers().size() || packet.icrc.status == CrcCheck::Status::bad)
-    return;
+  if (stack.network >= stack.layers().size() || packet.icrc.status == CrcCheck::Status::bad) return;
   const auto ports = ports_of(stack);
   if (!ports) return;
+  note_ = {};
+  State* state = nullptr;
   switch (mrc_opcode(bth_of(stack).get<"opcode">()).operation) {
-    case MrcOperation::rdma_write: return write(packet, *ports);
-    case MrcOperation::sack: return sack(packet, *ports);
-    case MrcOperation::nack: return nack(packet, *ports);
-    case MrcOperation::probe: return probe(packet, *ports);
-    case MrcOperation::acknowledge: return acknowledgement(packet, *ports);
-    case MrcOperation::endpoint_request:
-    case MrcOperation::endpoint_response: return;
+    case MrcOperation::rdma_write: state = write(packet, *ports); break;
+    case MrcOperation::sack: state = sack(packet, *ports); break;
+    case MrcOperation::nack: state = nack(packet, *ports); break;
+    case MrcOperation::probe: state = probe(packet, *ports); break;
+    case MrcOperation::acknowledge: state = acknowledgement(packet, *ports); break;
+    case MrcOperation::endpoint_request: endpoint_request(packet, *ports); break;
+    case MrcOperation::endpoint_response: endpoint_response(*ports); break;
   }
+  if (!state) return;
+  note_.connection = state->flow.first_frame;
+  state->flow.last_frame = packet.number;
+  state->flow.last_time = packet.time_ns;
+  uses_.splice(uses_.begin(), uses_, state->use);
+  count_memory(*state);
+  // The flow of this packet stays, even if it exceeds the limit alone: most_paths and the window bound it.
+  while (used_ > limit_ && uses_.size() > 1) remove(uses_.back(), CloseReason::evicted);
+  most_used_ = std::max(most_used_, used_);
+}
+
+void MrcTracker::note_path(const MrcPath* path) {
+  if (!path) return;
+  note_.has_path = true;
+  note_.state = path->state;
+  note_.state_frame = path->state_frame;
+}
+
+void MrcTracker::count_memory(State& state) {
+  constexpr std::size_t map_node = 48, fixed = sizeof(State) + 4 * map_node;
+  const std::size_t bytes = fixed + state.flow.paths.capacity() * sizeof(MrcPath) +
+                            state.flow.nacks.capacity() * sizeof(MrcNacks) + state.path_of.size() * map_node +
+                            state.sent.allocated() * sizeof(Transmission) +
+                            state.open_messages.capacity() * sizeof(std::uint32_t) + state.probes.size() * map_node;
+  used_ += bytes - state.bytes;
+  state.bytes = bytes;
+}
+
+MrcFlow MrcTracker::reported(const State& state) const {
+  MrcFlow flow = state.flow;
+  const FlowKey ports{flow.from, flow.to, 0};
+  if (const auto found = ports_.find(ports); found != ports_.end())
+    flow.endpoint_operations[0] = found->second.operations;
+  if (const auto found = ports_.find(ports.reversed(0)); found != ports_.end() && !(flow.from == flow.to))
+    flow.endpoint_operations[1] = found->second.operations;
+  return flow;
+}
+
+void MrcTracker::remove(const FlowKey& given, CloseReason reason) {
+  const FlowKey key = given;  // `given` can be an element that is removed
+  const auto found = states_.find(key);
+  State& state = found->second;
+  if (sink_) sink_->mrc_flow(reported(state), reason);
+  evicted_ += reason == CloseReason::evicted;
+  std::vector<State*>& flows = ports_.find(key.with(0))->second.flows;
+  flows[state.place] = flows.back();
+  flows[state.place]->place = state.place;
+  flows.pop_back();
+  idle_ports_ += flows.empty();
+  used_ -= state.bytes;
+  uses_.erase(state.use);
+  states_.erase(found);
+}
+
+void MrcTracker::finish() {
+  std::vector<const State*> all;
+  for (const auto& [key, state] : states_) all.push_back(&state);
+  std::ranges::sort(all, {}, [](const State* state) { return state->flow.first_frame; });
+  std::vector<FlowKey> keys;
+  for (const State* state : all) keys.push_back(*state->use);
+  for (const FlowKey& key : keys) remove(key, CloseReason::ended);
+  ports_.clear();
+  idle_ports_ = 0;
+}
+
+/// The number of directions without flows is bounded: if there are too many, all of them are forgotten.
+MrcTracker::Ports* MrcTracker::ports_of_operations(const FlowKey& ports) {
+  constexpr std::size_t most_idle = 4096;
+  const FlowKey key = ports.with(0);
+  if (const auto found = ports_.find(key); found != ports_.end()) return &found->second;
+  if (idle_ports_ >= most_idle) {
+    evicted_ += idle_ports_;
+    std::erase_if(ports_, [](const auto& entry) { return entry.second.flows.empty(); });
+    idle_ports_ = 0;
+  }
+  ++idle_ports_;
+  return &ports_[key];
+}
+
+void MrcTracker::endpoint_request(const Packet& packet, const FlowKey& ports) {
+  const auto erth = packet.stack.get<Erth>();
+  if (!erth) return;
+  MrcEndpointOperations& known = ports_of_operations(ports)->operations;
+  if (known.first_frame == 0) known.first_frame = packet.number;
+  switch (erth->get<"operation">()) {
+    case 0: {
+      const auto status = static_cast<std::uint32_t>(erth->get<"port_status">());
+      const std::uint32_t lost = known.status_updates++ ? known.port_status & ~status : 0;
+      known.lost_ports |= lost;
+      if (lost && known.lost_frame == 0) known.lost_frame = packet.number;
+      known.port_status = status;
+      break;
+    }
+    case 1: ++known.probes; break;
+    default: ++known.other;
+  }
+}
+
+void MrcTracker::endpoint_response(const FlowKey& ports) {
+  ++ports_of_operations(ports.reversed(0))->operations.responses;
 }
 
 MrcTracker::State* MrcTracker::flow_of_writes(const Packet& packet, const FlowKey& ports, std::uint32_t qp) {
   const FlowKey key = ports.with(qp & 0xffff);
-  const auto found = states_.find(key);
-  if (found == states_.end() && states_.size() >= most_flows_) {
-    ++evicted_;
-    return nullptr;
-  }
-  State& state = states_[key];
-  if (state.flow.first_frame == 0) {
+  const auto [found, added] = states_.try_emplace(key);
+  State& state = found->second;
+  if (added) {
     state.flow.from = ports.from;
     state.flow.to = ports.to;
     state.flow.dest_qp = qp;
     state.flow.first_frame = packet.number;
     state.flow.first_time = packet.time_ns;
+    state.use = uses_.insert(uses_.begin(), key);
+    std::vector<State*>& flows = ports_of_operations(ports)->flows;
+    idle_ports_ -= flows.empty();
+    state.place = flows.size();
+    flows.push_back(&state);
   }
   return &state;
 }
 
-MrcTracker::State* MrcTracker::flow_of_feedback(const FlowKey& ports, std::uint32_t first_qp, std::uint32_t second_qp) {
+/// The flow to one of the two QPs, if it is the only one. The other one is the requester's QP, which receives the
+/// packet.
+MrcTracker::State* MrcTracker::flow_of_feedback(const Packet& packet, const FlowKey& ports, std::uint32_t first_qp,
+                                                std::uint32_t second_qp) {
   const auto find = [&](std::uint32_t qp) {
     const auto found = states_.find(ports.reversed(qp));
     return found == states_.end() ? nullptr : &found->second;
   };
   State* const first = find(first_qp);
   State* const second = find(second_qp);
-  return first && second && first != second ? nullptr : first ? first : second;
+  if (first && second && first != second) return nullptr;
+  State* const state = first ? first : second;
+  const auto qp = static_cast<std::uint32_t>(bth_of(packet.stack).get<"dest_qp">());
+  if (state && !state->flow.from_qp_known && (qp & 0xffff) == (first ? second_qp : first_qp)) {
+    state->flow.from_qp = qp;
+    state->flow.from_qp_known = true;
+  }
+  return state;
 }
 
 MrcPath* MrcTracker::path(State& state, std::uint32_t label, std::uint32_t port, std::uint32_t* index) {
@@ -132,38 +230,39 @@ MrcPath* MrcTracker::path_of_entropy(State& state, std::uint64_t entropy) {
   return nullptr;
 }
 
-void MrcTracker::acknowledge(State& state, std::uint32_t psn) {
-  if (Transmission* const one = state.sent.find(psn)) one->acknowledged = true;
+/// Returns whether the PSN is known and was not acknowledged before.
+bool MrcTracker::acknowledge(State& state, std::uint32_t psn) {
+  Transmission* const one = state.sent.find(psn);
+  if (!one || one->acknowledged) return false;
+  return one->acknowledged = true;
 }
 
 void MrcTracker::acknowledge_up_to(State& state, std::uint32_t psn) {
   if (!state.started || is_later(psn, state.highest)) return;
-  for (std::uint32_t one = state.lowest; !is_later(one, psn); one = (one + 1) & psn_mask) acknowledge(state, one);
+  for (std::uint32_t one = state.lowest; !is_later(one, psn); one = (one + 1) & psn_mask)
+    static_cast<void>(acknowledge(state, one));
   if (!is_later(state.lowest, psn)) state.lowest = (psn + 1) & psn_mask;
   const auto completed = [&](std::uint32_t last) { return !is_later(last, psn); };
   state.flow.completed_messages += static_cast<std::uint64_t>(std::erase_if(state.open_messages, completed));
 }
 
-void MrcTracker::write(const Packet& packet, const FlowKey& ports) {
+MrcTracker::State* MrcTracker::write(const Packet& packet, const FlowKey& ports) {
   const HeaderStack& stack = packet.stack;
   const auto bth = bth_of(stack);
   State* const state = flow_of_writes(packet, ports, static_cast<std::uint32_t>(bth.get<"dest_qp">()));
-  if (!state) return;
   MrcFlow& flow = state->flow;
   const MrcOpcode& op = mrc_opcode(bth.get<"opcode">());
   const std::uint32_t psn = bth.get<"psn">();
-  flow.last_frame = packet.number;
-  flow.last_time = packet.time_ns;
   ++flow.packets;
-  const bool trimmed = stack.cut && stack.wire_length == stack.bytes.size();
+  const bool trimmed = is_trimmed(stack);
   const bool marked = ecn_of(stack) == congestion_experienced;
   const Layer& last = stack.layers().back();
   const std::uint32_t end = declared_end(stack), less = last.offset + last.length + bth.get<"pad">() + icrc_size;
   if (!trimmed && end > less) flow.payload_bytes += end - less;
   std::uint32_t index = 0;
   MrcPath* const used = path(*state, label_of(stack), port_of(stack), &index);
-  flow.trimmed += trimmed;
-  flow.marked += marked;
+  if (trimmed) flow.trimmed.add(packet.number);
+  if (marked) flow.marked.add(packet.number);
   if (used) {
     ++used->packets;
     used->trimmed += trimmed;
@@ -180,23 +279,28 @@ void MrcTracker::write(const Packet& packet, const FlowKey& ports) {
   Transmission* const before = state->sent.find(psn);
   const bool again = before || bth.get<"rtx">() != 0;
   if (again) {
-    ++flow.retransmissions;
+    flow.retransmissions.add(packet.number);
     if (used) ++used->retransmissions;
     if (before && !before->trimmed && !before->acknowledged && before->path < flow.paths.size()) {
       MrcPath& earlier = flow.paths[before->path];
       ++earlier.silent;
+      flow.silent.add(packet.number);
       set_state(earlier, MrcPathState::failed, packet.number);
     }
     if (!before) ++flow.missing;
   } else if (is_later(state->highest, psn)) {
-    ++flow.late;
+    flow.late.add(packet.number);
+    if (used) ++used->late;
     flow.reordering = std::max(flow.reordering, distance(psn, state->highest));
   }
+  note_.retransmission = again;
+  note_.out_of_order = !again && is_later(state->highest, psn);
+  note_path(used);
   const bool ends = op.position == Position::last || op.position == Position::only;
   Transmission now;
   now.psn = psn;
   now.known = true;
-  now.path = index;
+  now.path = used ? index : UINT32_MAX;
   now.trimmed = trimmed;
   now.ends = ends;
   now.counted = before && before->counted;
@@ -212,21 +316,20 @@ void MrcTracker::write(const Packet& packet, const FlowKey& ports) {
     state->highest = psn;
     if (distance(state->lowest, psn) >= window) state->lowest = (psn - window + 1) & psn_mask;
   }
+  return state;
 }
 
-void MrcTracker::sack(const Packet& packet, const FlowKey& ports) {
+MrcTracker::State* MrcTracker::sack(const Packet& packet, const FlowKey& ports) {
   const auto seth = packet.stack.get<Seth>();
-  if (!seth) return;
-  State* const state = flow_of_feedback(ports, seth->get<"spdcid">(), seth->get<"dpdcid">());
-  if (!state) return;
+  if (!seth) return nullptr;
+  State* const state = flow_of_feedback(packet, ports, seth->get<"spdcid">(), seth->get<"dpdcid">());
+  if (!state) return nullptr;
   MrcFlow& flow = state->flow;
   ++flow.sacks;
-  flow.last_frame = packet.number;
-  flow.last_time = packet.time_ns;
   const std::uint32_t cack = seth->get<"cack_psn">(), base = moved(cack, seth->get<"sack_offset">());
   acknowledge_up_to(*state, cack);
   for (std::uint64_t bits = seth->get<"bitmap">(), i = 0; bits; bits >>= 1, ++i)
-    if (bits & 1) acknowledge(*state, (base + static_cast<std::uint32_t>(i)) & psn_mask);
+    if (bits & 1) flow.selective += acknowledge(*state, (base + static_cast<std::uint32_t>(i)) & psn_mask);
   MrcPath* path = path_of_entropy(*state, seth->get<"entropy">());
   if (seth->get<"probe_response">()) {
     ++flow.probe_responses;
@@ -234,126 +337,84 @@ void MrcTracker::sack(const Packet& packet, const FlowKey& ports) {
     if (probed != state->probes.end()) path = &flow.paths[probed->second];
     if (path) ++path->probe_responses;
   } else {
-    acknowledge(*state, moved(cack, seth->get<"ack_psn_offset">()));
+    flow.selective += acknowledge(*state, moved(cack, seth->get<"ack_psn_offset">()));
   }
   if (!path) {
     ++flow.unmatched_entropy;
-    return;
+    return state;
   }
   switch (seth->get<"path_state">()) {
     case 1:
       ++path->congested_sacks;
+      flow.congested_sacks.add(packet.number);
       set_state(*path, MrcPathState::congested, packet.number);
       break;
     case 2:
       ++path->bad_sacks;
+      flow.bad_sacks.add(packet.number);
       set_state(*path, MrcPathState::failed, packet.number);
       break;
     default: set_state(*path, MrcPathState::good, packet.number);
   }
+  note_path(path);
+  return state;
 }
 
-void MrcTracker::nack(const Packet& packet, const FlowKey& ports) {
+MrcTracker::State* MrcTracker::nack(const Packet& packet, const FlowKey& ports) {
   const auto neth = packet.stack.get<Neth>();
-  if (!neth) return;
-  State* const state = flow_of_feedback(ports, neth->get<"spdcid">(), neth->get<"dpdcid">());
-  if (!state) return;
-  state->flow.last_frame = packet.number;
-  state->flow.last_time = packet.time_ns;
+  if (!neth) return nullptr;
+  State* const state = flow_of_feedback(packet, ports, neth->get<"spdcid">(), neth->get<"dpdcid">());
+  if (!state) return nullptr;
   const std::uint8_t reason = neth->get<"reason">();
-  ++state->flow.nacks[reason];
+  const auto psn = static_cast<std::uint32_t>(neth->get<"nack_psn">());
+  std::vector<MrcNacks>& nacks = state->flow.nacks;
+  auto known = std::ranges::lower_bound(nacks, reason, {}, &MrcNacks::reason);
+  if (known == nacks.end() || known->reason != reason) known = nacks.insert(known, {reason, psn, {}});
+  known->seen.add(packet.number);
   // The rejected packet arrived, so its retransmission shows no failed path.
-  if (Transmission* const one = state->sent.find(neth->get<"nack_psn">())) one->trimmed = true;
+  if (Transmission* const one = state->sent.find(psn)) one->trimmed = true;
   MrcPath* const path = path_of_entropy(*state, neth->get<"entropy">());
   if (!path) {
     ++state->flow.unmatched_entropy;
-    return;
+    return state;
   }
   ++path->rejections;
   if (reason == nack_reason::trimmed) set_state(*path, MrcPathState::congested, packet.number);
+  note_path(path);
+  return state;
 }
 
-void MrcTracker::probe(const Packet& packet, const FlowKey& ports) {
+MrcTracker::State* MrcTracker::probe(const Packet& packet, const FlowKey& ports) {
   const auto peth = packet.stack.get<Peth>();
-  if (!peth) return;
+  if (!peth) return nullptr;
   State* const state = flow_of_writes(packet, ports, static_cast<std::uint32_t>(bth_of(packet.stack).get<"dest_qp">()));
-  if (!state) return;
   ++state->flow.probes;
   std::uint32_t index = 0;
   MrcPath* const used = path(*state, label_of(packet.stack), port_of(packet.stack), &index);
-  if (!used) return;
+  if (!used) return state;
   ++used->probes;
+  note_path(used);
   state->probes[peth->get<"probe_id">()] = index;  // at most 2^16 identifiers
+  return state;
 }
 
-void MrcTracker::acknowledgement(const Packet& packet, const FlowKey& ports) {
+MrcTracker::State* MrcTracker::acknowledgement(const Packet& packet, const FlowKey& ports) {
   const auto aeth = packet.stack.get<Aeth>();
-  if (!aeth) return;
+  if (!aeth) return nullptr;
   // An Acknowledge contains only the requester's QP. It belongs to the only flow between these ports.
-  State* only = nullptr;
-  for (auto& [key, state] : states_) {
-    if (!(key.from == ports.to && key.to == ports.from)) continue;
-    if (only) return;
-    only = &state;
-  }
-  if (!only) return;
+  const auto found = ports_.find(ports.reversed(0));
+  if (found == ports_.end() || found->second.flows.size() != 1) return nullptr;
+  State* const only = found->second.flows.front();
   ++only->flow.acknowledgements;
-  acknowledge_up_to(*only, bth_of(packet.stack).get<"psn">());
+  acknowledge_up_to(*only, static_cast<std::uint32_t>(bth_of(packet.stack).get<"psn">()));
+  return only;
 }
 
 std::vector<MrcFlow> MrcTracker::flows() const {
   std::vector<MrcFlow> all;
-  for (const auto& [key, state] : states_) all.push_back(state.flow);
+  for (const auto& [key, state] : states_) all.push_back(reported(state));
   std::sort(all.begin(), all.end(), [](const MrcFlow& a, const MrcFlow& b) { return a.first_frame < b.first_frame; });
   return all;
-}
-
-std::vector<std::string> findings_of(const MrcFlow& flow) {
-  std::vector<std::string> out;
-  std::size_t failed = 0, congested = 0, silent = 0;
-  for (const MrcPath& path : flow.paths) {
-    failed += path.state == MrcPathState::failed;
-    congested += path.congested_sacks + path.trimmed + path.rejections != 0;
-    silent += path.silent != 0;
-  }
-  for (const MrcPath& path : flow.paths)
-    if (path.state == MrcPathState::failed)
-      out.push_back(
-          fmt::format("the path with flow label {:#06x} and source port {} failed (frame {}): {} of its {} "
-                      "packet{} without any response",
-                      path.label, path.port, path.state_frame, path.silent, path.packets, plural(path.packets)));
-  if (flow.nacks[nack_reason::unexpected_event] != 0)
-    out.push_back(fmt::format("the responder reported an unexpected event {} time{}: the connection fails",
-                              flow.nacks[nack_reason::unexpected_event],
-                              plural(flow.nacks[nack_reason::unexpected_event])));
-  const std::uint64_t exhausted = flow.nacks[nack_reason::no_bitmap] + flow.nacks[nack_reason::no_packet_buffer] +
-                                  flow.nacks[nack_reason::no_resource];
-  if (exhausted != 0)
-    out.push_back(
-        fmt::format("the responder rejected {} packet{} because it lacked resources", exhausted, plural(exhausted)));
-  if (flow.nacks[nack_reason::psn_out_of_window] != 0)
-    out.push_back(fmt::format("the responder rejected {} packet{} outside its window",
-                              flow.nacks[nack_reason::psn_out_of_window],
-                              plural(flow.nacks[nack_reason::psn_out_of_window])));
-  if (flow.nacks[nack_reason::trimmed_last_hop] != 0)
-    out.push_back(fmt::format("the receiver's link was congested: {} packet{} trimmed at the last hop (incast)",
-                              flow.nacks[nack_reason::trimmed_last_hop],
-                              plural(flow.nacks[nack_reason::trimmed_last_hop])));
-  if (const std::uint64_t trims = std::max(flow.trimmed, flow.nacks[nack_reason::trimmed]); trims != 0)
-    out.push_back(fmt::format("switches trimmed {} packet{} of {}: congestion on {} of {} path{}, not corruption",
-                              trims, plural(trims), flow.packets, congested, flow.paths.size(),
-                              plural(flow.paths.size())));
-  if (flow.retransmissions != 0)
-    out.push_back(fmt::format("{} of {} packets are retransmissions ({} without a captured first transmission)",
-                              flow.retransmissions, flow.packets, flow.missing));
-  if (silent > failed)
-    out.push_back(fmt::format("{} path{} failed and recovered", silent - failed, plural(silent - failed)));
-  if (flow.packets >= 64 && flow.paths.size() == 1)
-    out.push_back("all packets used one path: the requester does not spray");
-  if (flow.late != 0)
-    out.push_back(fmt::format("{} packet{} arrived out of order, by at most {} PSNs: normal for several paths",
-                              flow.late, plural(flow.late), flow.reordering));
-  return out;
 }
 
 }  // namespace rdmawire::tracking

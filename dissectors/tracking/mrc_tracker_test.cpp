@@ -19,7 +19,13 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 namespace exchange = conformance::mrc;
 
-std::vector<MrcFlow> track(const std::vector<exchange::CapturedFrame>& frames, MrcTracker&& tracker = MrcTracker()) {
+std::vector<std::string> titles_of(const MrcFlow& flow) {
+  std::vector<std::string> titles;
+  for (const MrcFinding& finding : findings_of(flow)) titles.push_back(finding.title);
+  return titles;
+}
+
+void add_all(MrcTracker& tracker, const std::vector<exchange::CapturedFrame>& frames) {
   Dissector dissector;
   Packet packet;
   for (const exchange::CapturedFrame& frame : frames) {
@@ -28,7 +34,21 @@ std::vector<MrcFlow> track(const std::vector<exchange::CapturedFrame>& frames, M
     dissector.dissect(packet, frame.bytes, static_cast<std::uint32_t>(frame.bytes.size()));
     tracker.add(packet);
   }
+}
+
+std::vector<MrcFlow> track(const std::vector<exchange::CapturedFrame>& frames) {
+  MrcTracker tracker;
+  add_all(tracker, frames);
   return tracker.flows();
+}
+
+/// A WRITE Only to a QP.
+std::vector<std::uint8_t> write_to(std::uint32_t qp, std::uint32_t psn = 0, std::uint16_t port = 0xc001) {
+  Frame frame = Value<Ethernet>() / Value<Ipv6>() / Value<Udp>().set<"src_port">(port);
+  frame /= Value<MrcBth>().set<"opcode">(0xca).set<"dest_qp">(qp).set<"psn">(psn);
+  frame /= HeaderValue(info<Meth>);
+  frame /= HeaderValue(info<Reth>);
+  return frame.encode();
 }
 
 TEST(MrcTracker, UndisturbedExchangeHasNoRetransmission) {
@@ -38,18 +58,23 @@ TEST(MrcTracker, UndisturbedExchangeHasNoRetransmission) {
   EXPECT_EQ(flow.dest_qp, 0x22U);
   EXPECT_EQ(flow.messages, 30U);
   EXPECT_EQ(flow.completed_messages, 30U);
-  EXPECT_EQ(flow.retransmissions, 0U);
-  EXPECT_EQ(flow.trimmed, 0U);
+  EXPECT_EQ(flow.retransmissions.count, 0U);
+  EXPECT_EQ(flow.trimmed.count, 0U);
   EXPECT_EQ(flow.unmatched_entropy, 0U);
   EXPECT_EQ(flow.paths.size(), 8U);
-  EXPECT_GT(flow.late, 0U) << "the paths have different delays";
+  EXPECT_GT(flow.late.count, 0U) << "the paths have different delays";
   std::uint64_t packets = 0;
   for (const MrcPath& path : flow.paths) {
     packets += path.packets;
     EXPECT_EQ(path.state, MrcPathState::good);
   }
   EXPECT_EQ(packets, flow.packets);
-  for (const std::string& finding : findings_of(flow)) EXPECT_THAT(finding, HasSubstr("out of order"));
+  EXPECT_TRUE(flow.from_qp_known);
+  EXPECT_EQ(flow.from_qp, 0x11U) << "SACKs are sent to it";
+  EXPECT_EQ(flow.endpoint_operations[0].responses,
+            flow.endpoint_operations[0].status_updates + flow.endpoint_operations[0].probes);
+  EXPECT_GT(flow.endpoint_operations[0].probes, 0U);
+  for (const std::string& title : titles_of(flow)) EXPECT_THAT(title, HasSubstr("out of order"));
 }
 
 TEST(MrcTracker, CountsMatchTheFrames) {
@@ -71,9 +96,9 @@ TEST(MrcTracker, CountsMatchTheFrames) {
   ASSERT_EQ(flows.size(), 1U);
   const MrcFlow& flow = flows[0];
   EXPECT_EQ(flow.packets, writes);
-  EXPECT_EQ(flow.trimmed, trimmed);
-  EXPECT_EQ(flow.retransmissions, flagged);
-  EXPECT_EQ(flow.nacks[nack_reason::trimmed], nacks);
+  EXPECT_EQ(flow.trimmed.count, trimmed);
+  EXPECT_EQ(flow.retransmissions.count, flagged);
+  EXPECT_EQ(flow.nacks_of(nack_reason::trimmed), nacks);
   EXPECT_EQ(flow.sacks, sacks);
   EXPECT_EQ(flow.probes, probes);
   EXPECT_EQ(flow.probe_responses, probes) << "the capture point is after the network";
@@ -81,8 +106,8 @@ TEST(MrcTracker, CountsMatchTheFrames) {
   EXPECT_EQ(flow.completed_messages, 60U);
   EXPECT_GT(trimmed, 0U);
   EXPECT_GT(flagged, trimmed);
-  EXPECT_THAT(findings_of(flow), Contains(HasSubstr("not corruption")));
-  EXPECT_THAT(findings_of(flow), Contains(HasSubstr("retransmissions")));
+  EXPECT_THAT(titles_of(flow), Contains(HasSubstr("not corruption")));
+  EXPECT_THAT(titles_of(flow), Contains(HasSubstr("retransmitted")));
 }
 
 TEST(MrcTracker, TrimmedPacketIsCongestionOfItsPath) {
@@ -121,7 +146,8 @@ TEST(MrcTracker, SilentPathIsFailedUntilAProbeResponse) {
   EXPECT_EQ(flows[0].paths[0].state, MrcPathState::failed);
   EXPECT_EQ(flows[0].paths[0].silent, 1U);
   EXPECT_EQ(flows[0].paths[1].state, MrcPathState::good);
-  EXPECT_THAT(findings_of(flows[0]), Contains(HasSubstr("source port 49153 failed (frame 3)")));
+  EXPECT_THAT(titles_of(flows[0]),
+              Contains(HasSubstr("1 of 2 paths failed: flow label 0x0000, source port 49153 (frame 3)")));
 
   Frame probe = Value<Ethernet>() / Value<Ipv6>() / Value<Udp>().set<"src_port">(0xc001);
   probe /= Value<MrcBth>().set<"opcode">(0xde).set<"dest_qp">(0x22);
@@ -136,19 +162,145 @@ TEST(MrcTracker, SilentPathIsFailedUntilAProbeResponse) {
   EXPECT_EQ(flows[0].paths[0].state, MrcPathState::good);
   EXPECT_EQ(flows[0].paths[0].probe_responses, 1U);
   EXPECT_EQ(flows[0].completed_messages, 2U);
-  EXPECT_THAT(findings_of(flows[0]), Contains(HasSubstr("failed and recovered")));
+  EXPECT_THAT(titles_of(flows[0]), Contains(HasSubstr("failed and recovered")));
 }
 
-TEST(MrcTracker, NumberOfFlowsIsLimited) {
+/// Notes reported flows.
+class Reports final : public Sink {
+ public:
+  void mrc_flow(const MrcFlow& flow, CloseReason reason) override {
+    flows.push_back(flow);
+    evicted += reason == CloseReason::evicted;
+  }
+  std::vector<MrcFlow> flows;
+  std::size_t evicted = 0;
+};
+
+TEST(MrcTracker, LeastRecentlyUsedFlowsAreEvictedBeyondTheLimit) {
   std::vector<exchange::CapturedFrame> frames;
   for (std::uint32_t qp = 1; qp <= 10; ++qp) {
-    Frame frame = Value<Ethernet>() / Value<Ipv6>() / Value<Udp>();
-    frame /= Value<MrcBth>().set<"opcode">(0xca).set<"dest_qp">(qp);
-    frame /= HeaderValue(info<Meth>);
-    frame /= HeaderValue(info<Reth>);
-    frames.push_back({0, frame.encode()});
+    frames.push_back({0, write_to(qp, 1)});
+    frames.push_back({0, write_to(1, qp + 1)});  // QP 1 stays in use
   }
-  EXPECT_EQ(track(frames, MrcTracker(3)).size(), 3U);
+  Reports unlimited;
+  MrcTracker large(&unlimited);
+  add_all(large, frames);
+  const std::size_t all = large.memory();
+  EXPECT_EQ(large.level().highest, all);
+  EXPECT_TRUE(unlimited.flows.empty()) << "flows are reported once";
+  large.finish();
+  EXPECT_EQ(unlimited.flows.size(), 10U);
+  EXPECT_EQ(unlimited.evicted, 0U);
+  EXPECT_EQ(large.memory(), 0U);
+  ASSERT_EQ(unlimited.flows.front().packets, 11U) << "in the order of their first packets";
+
+  Reports limited;
+  MrcTracker small(&limited, all / 2);
+  add_all(small, frames);
+  EXPECT_LE(small.memory(), all / 2);
+  EXPECT_GT(limited.evicted, 2U);
+  EXPECT_EQ(small.evicted(), limited.evicted);
+  EXPECT_EQ(limited.flows.front().dest_qp, 2U) << "the flow that was used least recently";
+  small.finish();
+  std::uint64_t packets = 0;
+  for (const MrcFlow& flow : limited.flows) packets += flow.packets;
+  EXPECT_EQ(packets, frames.size()) << "no packet is lost";
+  EXPECT_EQ(std::ranges::find(limited.flows, 1U, &MrcFlow::dest_qp)->packets, 11U);
+}
+
+TEST(MrcTracker, NoteStatesTheRoleOfEachPacket) {
+  MrcTracker tracker;
+  Dissector dissector;
+  Packet packet;
+  const auto note_of = [&](const std::vector<std::uint8_t>& bytes) {
+    ++packet.number;
+    dissector.dissect(packet, bytes, static_cast<std::uint32_t>(bytes.size()));
+    tracker.add(packet);
+    return tracker.note();
+  };
+  MrcNote note = note_of(write_to(1, 10));
+  EXPECT_EQ(note.connection, 1U);
+  EXPECT_TRUE(note.has_path && !note.retransmission && !note.out_of_order);
+  EXPECT_EQ(note.state, MrcPathState::good);
+  note = note_of(write_to(1, 9, 0xc002));
+  EXPECT_TRUE(note.out_of_order && !note.retransmission);
+  note = note_of(write_to(1, 10));
+  EXPECT_TRUE(note.retransmission && !note.out_of_order);
+  EXPECT_EQ(note.connection, 1U);
+  EXPECT_EQ(note.state, MrcPathState::failed) << "no response to frame 1";
+  EXPECT_EQ(note.state_frame, 3U);
+  const Frame other = Value<Ethernet>() / Value<Ipv6>() / Value<Udp>();
+  EXPECT_EQ(note_of(other.encode()).connection, 0U);
+}
+
+// Only ports with a single flow have an unambiguous Acknowledge.
+TEST(MrcTracker, AcknowledgeBelongsToTheOnlyFlowBetweenTwoPorts) {
+  const auto acknowledge = [](std::uint32_t psn) {
+    Frame frame = Value<Ethernet>() / Value<Ipv6>() / Value<Udp>();
+    frame /= Value<MrcBth>().set<"opcode">(0xd1).set<"dest_qp">(0x11).set<"psn">(psn);
+    frame /= HeaderValue(info<Aeth>);
+    return frame.encode();
+  };
+  auto flows = track({{0, write_to(1, 5)}, {0, acknowledge(5)}});
+  ASSERT_EQ(flows.size(), 1U);
+  EXPECT_EQ(flows[0].acknowledgements, 1U);
+  EXPECT_EQ(flows[0].completed_messages, 1U);
+  flows = track({{0, write_to(1, 5)}, {0, write_to(2, 5)}, {0, acknowledge(5)}});
+  ASSERT_EQ(flows.size(), 2U);
+  EXPECT_EQ(flows[0].acknowledgements + flows[1].acknowledgements, 0U);
+}
+
+TEST(MrcTracker, PortThatAnEndpointReportsAsDownIsAFinding) {
+  const auto update = [](std::uint32_t status) {
+    Frame frame = Value<Ethernet>() / Value<Ipv6>() / Value<Udp>();
+    frame /= Value<MrcBth>().set<"opcode">(0xd8).set<"dest_qp">(mrc::endpoint_qp);
+    frame /= Value<Erth>().set<"port_status">(status);
+    return frame.encode();
+  };
+  auto flows = track({{0, update(7)}, {0, write_to(1)}, {0, update(7)}});
+  ASSERT_EQ(flows.size(), 1U);
+  EXPECT_EQ(flows[0].endpoint_operations[0].status_updates, 2U);
+  EXPECT_EQ(flows[0].endpoint_operations[0].first_frame, 1U);
+  EXPECT_THAT(titles_of(flows[0]), IsEmpty());
+  flows = track({{0, update(7)}, {0, write_to(1)}, {0, update(5)}});
+  ASSERT_EQ(flows.size(), 1U);
+  const std::vector<MrcFinding> findings = findings_of(flows[0]);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].kind, MrcFindingKind::port_down);
+  EXPECT_EQ(findings[0].seen.first_frame, 3U);
+  EXPECT_THAT(findings[0].unverified, IsEmpty());
+}
+
+TEST(MrcTracker, FindingNamesItsUnverifiedFields) {
+  const auto flows = track(exchange::run({}));
+  ASSERT_EQ(flows.size(), 1U);
+  bool sacks = false;
+  for (const MrcFinding& finding : findings_of(flows[0])) {
+    if (finding.kind == MrcFindingKind::congested) {
+      sacks = true;
+      EXPECT_THAT(finding.unverified, ::testing::ElementsAre("seth.entropy", "seth.spdcid", "seth.dpdcid"));
+    }
+    if (finding.kind == MrcFindingKind::trimmed) {
+      EXPECT_THAT(finding.unverified, IsEmpty()) << "trimmed packets are captured";
+    }
+  }
+  EXPECT_TRUE(sacks);
+}
+
+// Packets of paths beyond the limit count only for their flow.
+TEST(MrcTracker, PathsBeyondTheLimitAreCountedOnlyInTotal) {
+  std::vector<exchange::CapturedFrame> frames;
+  for (std::uint32_t i = 0; i < MrcTracker::most_paths + 2; ++i)
+    frames.push_back({0, write_to(1, i, static_cast<std::uint16_t>(1000 + i))});
+  frames.push_back({0, write_to(1, MrcTracker::most_paths + 1, 1000)});  // retransmission of a packet without a row
+  const auto flows = track(frames);
+  ASSERT_EQ(flows.size(), 1U);
+  EXPECT_TRUE(flows[0].paths_limited);
+  EXPECT_EQ(flows[0].paths.size(), MrcTracker::most_paths);
+  EXPECT_EQ(flows[0].packets, frames.size());
+  EXPECT_EQ(flows[0].retransmissions.count, 1U);
+  EXPECT_EQ(flows[0].paths[0].state, MrcPathState::good);
+  EXPECT_EQ(flows[0].silent.count, 0U);
 }
 
 TEST(MrcTracker, UndisturbedFlowHasNoFinding) { EXPECT_THAT(findings_of(MrcFlow{}), IsEmpty()); }

@@ -54,6 +54,10 @@ struct TransportPacket {
 /// offset in the stack's bytes, or beyond them. 0: no such field.
 std::uint32_t declared_end(const HeaderStack& stack);
 
+/// True if the frame on the wire is shorter than its length fields: a switch removed the payload. A packet that the
+/// capture truncated is none.
+inline bool is_trimmed(const HeaderStack& stack) { return stack.cut && stack.wire_length == stack.bytes.size(); }
+
 /// True for a packet of InfiniBand's transport, with BTH and addresses.
 bool has_transport(const Packet& packet);
 /// Reads `packet` into `t`, which must be default-constructed. Returns false if the packet is not of InfiniBand's

@@ -15,7 +15,7 @@ from pathlib import Path
 START = 1_700_000_000
 HOST_A, HOST_B = 0x0A000001, 0x0A000002
 SEND_ONLY, WRITE_ONLY, ACKNOWLEDGE = 0x04, 0x0A, 0x11
-UD_SEND_ONLY, UC_SEND_ONLY, CNP = 0x64, 0x24, 0x81
+UD_SEND_ONLY, UC_SEND_ONLY, CNP, MRC_WRITE_ONLY = 0x64, 0x24, 0x81, 0xCA
 
 
 def ipv4(source, destination, protocol, length, ecn=0, identification=0):
@@ -126,6 +126,13 @@ def requests(i, _):
     return roce(1, i & 0xFFFFFF, opcode=UD_SEND_ONLY, extension=struct.pack(">II", 0x80010000, 1), payload=bytes(mad))
 
 
+def multipath(i, chance):
+    """MRC WRITEs to 20,000 QPs, each on another path."""
+    headers = struct.pack(">HH", 0, i // 20_000 & 0xFFFF) + struct.pack(">QII", 0x7F0000000000, 7, 16)
+    return roce(16 + i % 20_000, i // 20_000 & 0xFFFFFF, opcode=MRC_WRITE_ONLY, extension=headers,
+                port=0xC000 | chance.randrange(1 << 10), source=HOST_A + i % 5)
+
+
 def mixture(i, chance):
     """Any of the other kinds, at random."""
     return chance.choice(MIXED)(chance.randrange(1 << 20), chance)
@@ -133,8 +140,8 @@ def mixture(i, chance):
 
 KINDS = {function.__name__.replace("_", "-"): function
          for function in (queue_pairs, pairs, hosts, twice, datagrams, unreliable, damaged, retransmitted, regions, ports,
-                          incast, sockets, requests, mixture)}
-MIXED = [function for function in KINDS.values() if function is not mixture]
+                          incast, sockets, requests, multipath, mixture)}
+MIXED = [function for function in KINDS.values() if function not in (multipath, mixture)]
 
 
 def write(path, kind, frames, seed=1, step_ns=1000):

@@ -4,6 +4,8 @@
 const table_columns = {
   connections: "connection service wire a.address a.qp b.address b.qp confidence mtu sent.a.packets sent.b.packets sent.a.payload_bytes sent.b.payload_bytes sent.a.retransmitted_packets sent.b.retransmitted_packets first_time -paired_by -mtu_negotiated -upper -service_port -first_frame -last_frame -last_time -opened_frame -closed_frame -replaced",
   flows: "connection from ip_src ip_dst ip_dscp src_qp dest_qp frames_tx frames_rx frames_retransmitted frame_sequence_error nak_tx nak_rx ecn_ce_rx cnp_tx cnp_rx message_complete_rx message_fail flow_completion_time latency_max",
+  mrc_connections: "connection from from_qp to to_qp packets payload_bytes messages messages_completed paths_good paths_congested paths_failed retransmitted trimmed ecn_marked sacks nacks reordering_depth first_time -reverse -last_time",
+  mrc_paths: "connection flow_label source_port state state_frame packets retransmitted trimmed ecn_marked out_of_order without_response congested_sacks bad_sacks nacks probes probe_responses",
   operations: "operation messages bytes completed refused size_min size_max sizes",
   latency: "operation size_from size_to phase count min_ns p50_ns p90_ns p99_ns p999_ns max_ns",
   retransmissions: "cause recoveries packets bytes duration_ns",
@@ -27,6 +29,8 @@ function table_rows(name) {
     case "retransmissions": return Object.entries(object(report.retransmissions)).map(([cause, row]) => ({cause, ...object(row)}));
     case "naks": return Object.entries(object(report.naks)).map(([code, count]) => ({code, count}));
     case "congestion": return list(object(report.congestion).classes);
+    case "mrc_connections": return list(object(report.mrc).connections).map(row => ({...row, nacks: list(row.nacks).map(nack => `${nack.reason ?? nack.code}: ${nack.count}`)}));
+    case "mrc_paths": return list(object(report.mrc).paths);
     case "files": return list(object(report.input).files);
     case "counters": return list(Array.isArray(report.counters) ? report.counters : object(report.counters).rows);
     default: return list(report[name]);
@@ -62,7 +66,7 @@ function columns_of(name, rows) {
     const value = found && get(found);
     const kind = /(^|_)time$/.test(column.name) && column.name !== "flow_completion_time" ? "time"
         : typeof value !== "number" ? "text" : /_ns$|^flow_completion_time$|(^|\.)latency_(max|sum)$/.test(column.name) ? "duration" : "number";
-    return {...column, get, kind, empty: value === undefined};
+    return {...column, get, kind, linked: column.name === "connection" && !name.startsWith("mrc_"), empty: value === undefined};
   }).filter(column => !column.empty || column.shown);
 }
 
@@ -89,7 +93,7 @@ const sort_value = (value, kind) => {
   return kind === "text" ? cell_text(value, kind) : value;
 };
 
-function data_tables_column({name, get, kind, shown}) {
+function data_tables_column({name, get, kind, shown, linked}) {
   const numeric = kind !== "text";
   return {
     title: escaped(name), name, visible: shown, className: numeric ? `number ${kind}` : "", type: numeric ? "num" : "string", orderSequence: numeric ? ["desc", "asc"] : ["asc", "desc"],
@@ -98,7 +102,7 @@ function data_tables_column({name, get, kind, shown}) {
       if (type === "sort" || type === "type") return sort_value(value, kind);
       const text = cell_text(value, kind);
       if (type !== "display") return escaped(text);
-      if (name === "connection" && known(value)) return `<a href="#connection=${escaped(value)}">${escaped(text)}</a>`;
+      if (linked && known(value)) return `<a href="#connection=${escaped(value)}">${escaped(text)}</a>`;
       if (name === "severity") return `<span class="badge ${escaped(value)}">${escaped(text)}</span>`;
       const title = kind === "time" && known(value) ? date(value) : kind === "duration" && known(value) ? `${integer.format(value)} ns` : "";
       return title ? `<span title="${escaped(title)}">${escaped(text)}</span>` : escaped(text);
