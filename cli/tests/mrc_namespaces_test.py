@@ -222,7 +222,7 @@ def test_public_implementation(tmp_path):
         responder.stdin.write("end\n")
         responder.stdin.close()
         statistics = responder.stdout.read()
-    assert "'packets_received': 16" in statistics or "'packets_received': 1" in statistics, statistics
+    assert "'packets_received': 16" in statistics, statistics
     report = rdmawire("check", "--json", str(capture))
     assert {violation["alias"] for violation in report["violations"]} >= {"MRC-001"}
     analysis = rdmawire("analyze", "--json", "--no-crc", str(capture))
