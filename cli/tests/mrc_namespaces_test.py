@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = Path(os.environ.get("RDMAWIRE", ROOT / "build" / "dev" / "bin" / "rdmawire"))
 SAMPLE = ROOT / "captures" / "samples" / "mrc.pcap"
-#: A checkout of anichol67/MRC-Client, which has no license file and is therefore not part of this repository.
+#: A checkout of anichol67/MRC-Client. The user provides it, because it lacks a license.
 CLIENT = os.environ.get("RDMAWIRE_MRC_CLIENT")
 
 pytestmark = [

@@ -95,8 +95,7 @@ constexpr std::array<MrcFindingRow, mrc_finding_kinds> mrc_finding_rows{{
      "The last switch trimmed packets: the receiver's link is congested.",
      "Check how many senders transmit to this receiver at the same time."},
     {Kind::trimmed, "mrc_trimmed", Severity::info,
-     "Switches removed the payload of packets because of congestion. The packets are neither damaged nor lost, and "
-     "the requester retransmits them.",
+     "Switches removed the payload of packets because of congestion. The requester retransmits these packets.",
      "Compare the paths: congestion on all paths has another cause than congestion on one."},
     {Kind::congested, "mrc_congested", Severity::info,
      "SACKs told the requester to skip paths once, because switches ECN-marked packets.",
