@@ -196,6 +196,16 @@ void add_window(const Branch& tree, const PacketNote& note, const FrameFacts& fa
   if (note.answered == tracking::Answered::unseen) tree.flag(Own::unseen_request, true);
 }
 
+/// Adds the role of a packet in its MRC connection.
+void add_mrc(const Branch& tree, const tracking::MrcNote& note) {
+  tree.number(Own::mrc_connection, note.connection);
+  if (note.retransmission) tree.flag(Own::mrc_retransmission, true);
+  if (note.out_of_order) tree.flag(Own::mrc_out_of_order, true);
+  if (!note.has_path) return;
+  tree.number(Own::mrc_path_state, index(note.state));
+  tree.frame(Own::mrc_path_state_frame, note.state_frame);
+}
+
 /// Adds the retransmission burst that contains the frame.
 void add_round(const Branch& tree, const FrameFacts& facts, const Event& round) {
   const Branch inside = tree.below(tree.number(Own::round, facts.round), Subtree::event);
@@ -409,8 +419,8 @@ const char* end_text(packet_info* pinfo, const ConnectionFacts& connection, Side
 void show_analysis(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Session& session, std::uint64_t frame,
                    const FrameFacts& facts) {
   proto_tree* where = nullptr;
-  if (tree && (facts.note || !facts.messages.empty() || !facts.events.empty() || !facts.violations.empty() ||
-               !facts.early.empty() || !facts.whole.empty() || !facts.parts.empty())) {
+  if (tree && (facts.note || facts.mrc || !facts.messages.empty() || !facts.events.empty() ||
+               !facts.violations.empty() || !facts.early.empty() || !facts.whole.empty() || !facts.parts.empty())) {
     const Branch root(tree, tvb);
     proto_item* heading = root.heading(Own::analysis);
     where = proto_item_add_subtree(heading, subtree_id(Subtree::analysis));
@@ -422,6 +432,7 @@ void show_analysis(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Se
   for (const EarlyResult& result : facts.early) expert_add_info(pinfo, where, &expert_of(result.kind));
   for (const Event* event : facts.events) add_event(tvb, pinfo, where, *event);
   for (const ViolationFacts& violation : facts.violations) add_violation(tvb, pinfo, where, violation);
+  if (where && facts.mrc) add_mrc(Branch(where, tvb), *facts.mrc);
   if (where && facts.note) {
     const Branch inside(where, tvb);
     const PacketNote& note = *facts.note;

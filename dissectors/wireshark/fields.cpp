@@ -151,6 +151,7 @@ const value_string* wire_words() {
   return all.data();
 }
 
+const value_string mrc_path_words[] = {{0, "good"}, {1, "congested"}, {2, "failed"}, {0, nullptr}};
 const value_string end_words[] = {{0, "a"}, {1, "b"}, {0, nullptr}};
 
 struct OwnRow {
@@ -286,6 +287,14 @@ std::vector<OwnRow> own_rows() {
        "from the NAK or RNR NAK to the first retransmitted packet"},
       {round_cost, "analysis.go_back_n.time", "Time since first transmission", duration,
        "time since the first transmission of the burst's first packet (for a timeout the duration of the timer)"},
+      {mrc_connection, "analysis.mrc.connection", "MRC connection", number,
+       "frame of the first WRITE to the QP, which identifies the connection"},
+      {mrc_retransmission, "analysis.mrc.retransmission", "Retransmission", flag,
+       "the PSN was sent before, or the packet has RTX"},
+      {mrc_out_of_order, "analysis.mrc.out_of_order", "Out of order", flag, "a later PSN was captured before"},
+      {mrc_path_state, "analysis.mrc.path_state", "State of the path", named(mrc_path_words),
+       "state of the entropy value after this packet: that of a WRITE or probe, or that in a SACK or NACK"},
+      {mrc_path_state_frame, "analysis.mrc.path_state_frame", "State since", frame, "packet that caused the state"},
       {rnr_timer, "analysis.rnr_timer", "RNR timer", duration, "minimum wait requested by the receiver"},
       {rnr_wait, "analysis.rnr_wait", "RNR wait", duration, "actual wait"},
       {rnr_early, "analysis.rnr_early", "Retried too early", flag, "retransmitted before the RNR timer expired"},

@@ -54,6 +54,7 @@ void begin() {
   unless_out_of_memory([] {
     SessionOptions options;
     options.dissector.verify_crcs = preferences.verify_crcs;
+    options.dissector.decode.mrc = preferences.mrc;
     options.dissector.decode.extra_roce_v2_port =
         preferences.roce_port ? static_cast<std::uint16_t>(preferences.roce_port) : port_decoded_as_roce();
     options.monitors = preferences.check_rules;
@@ -123,6 +124,9 @@ void register_preferences() {
   prefs_register_bool_preference(module, "only_plausible_rpc", "Pass only plausible messages to the RPC dissector",
                                  "The built-in RPC-over-RDMA dissector reports other messages as malformed",
                                  &preferences.only_plausible_rpc);
+  prefs_register_bool_preference(module, "mrc", "Recognize MRC",
+                                 "Other manufacturers can use the opcodes of MRC. Applies to the next file",
+                                 &preferences.mrc);
   prefs_register_uint_preference(module, "roce_port", "Additional UDP port of RoCEv2",
                                  "Port 4791 is always RoCEv2; 0: no other port", 10, &preferences.roce_port);
   prefs_register_uint_preference(module, "kept_megabytes", "Megabytes for messages of several packets",

@@ -17,6 +17,7 @@ struct Preferences {
   Boolean info_prefixes = TRUE;
   Boolean coloring_rules = TRUE;
   Boolean only_plausible_rpc = TRUE;
+  Boolean mrc = TRUE;
   guint roce_port = 0;
   guint kept_megabytes = 16;
   guint connection_megabytes = 512;

@@ -166,6 +166,8 @@ const Packet& Session::add(const Frame& frame) {
   }
   note_early_of_packet();
   tracker_->add(packet_);
+  mrc_.add(packet_);
+  if (mrc_.note().connection != 0) mrc_notes_.emplace(frame.number, mrc_.note());
   link_violations();
   return packet_;
 }
@@ -245,6 +247,7 @@ void Session::forget() {
   stream_messages_.forget_before(old.stream_messages);
   bytes_.forget_before(old.bytes);
   early_.forget_before(old.early);
+  std::erase_if(mrc_notes_, [&](const auto& note) { return note.first < old.frame; });
   milestones_.pop_front();
 }
 
@@ -658,8 +661,10 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
   facts.violations.clear();
   facts.whole.clear();
   facts.parts.clear();
+  facts.mrc.reset();
   const Row* row = find_row(frame);
   if (!row) return;
+  if (const auto mrc = mrc_notes_.find(frame); mrc != mrc_notes_.end()) facts.mrc = mrc->second;
   for (std::uint32_t at = row->links; at != none; at = links_[at].next) {
     const Link& one = links_[at];
     switch (one.what) {

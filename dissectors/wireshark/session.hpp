@@ -19,6 +19,7 @@
 #include "dissectors/protocol/opcode.hpp"
 #include "dissectors/tracking/connection.hpp"
 #include "dissectors/tracking/dissector.hpp"
+#include "dissectors/tracking/mrc_tracker.hpp"
 #include "dissectors/tracking/tracker.hpp"
 #include "dissectors/wireshark/packed_table.hpp"
 #include "dissectors/wireshark/seen_psns.hpp"
@@ -166,6 +167,7 @@ struct FrameFacts {
   std::vector<std::pair<Part, const MessageFacts*>> messages;
   std::vector<ViolationFacts> violations;
   std::vector<const StreamMessage*> whole;  ///< that end in this frame
+  std::optional<tracking::MrcNote> mrc;
   std::vector<const StreamMessage*> parts;  ///< with a segment in this frame that is not the last
 };
 
@@ -392,7 +394,9 @@ class Session final : public tracking::Sink {
   ConnectionFacts* last_connection_ = nullptr;
   std::unordered_map<std::uint64_t, Renamed> renamed_;
   std::unordered_map<std::uint64_t, std::int64_t> notified_at_;  ///< times of notifications that wait for their notes
-  std::unordered_map<std::uint64_t, bool> not_rpc_;              ///< of the last message of each flow
+  tracking::MrcTracker mrc_;
+  std::unordered_map<std::uint64_t, tracking::MrcNote> mrc_notes_;  ///< by frame
+  std::unordered_map<std::uint64_t, bool> not_rpc_;                 ///< of the last message of each flow
   std::uint64_t last_frame_ = 0;
   std::uint32_t streams_ = 0;
   std::size_t kept_ = 0;
