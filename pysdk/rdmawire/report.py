@@ -83,6 +83,16 @@ class Report(JsonReport):
         return self._table("packets")
 
     @property
+    def mrc_connections(self) -> list[Row]:
+        """MRC connections: the WRITEs to a QP. Most bytes first: ``from``, ``to_qp``, ``packets``, ``nacks``, …"""
+        return [Row(connection) for connection in self._dict["mrc"]["connections"]]
+
+    @property
+    def mrc_paths(self) -> list[Row]:
+        """Paths of the MRC connections: ``connection``, ``flow_label``, ``source_port``, ``state``, ``packets``, …"""
+        return [Row(path) for path in self._dict["mrc"]["paths"]]
+
+    @property
     def plot(self) -> Plots:
         """Plots with matplotlib: ``report.plot.throughput()``, ``psn()``, ``latency()``, ``percentiles()``."""
         return Plots(self, lambda: self.packets)
@@ -115,7 +125,7 @@ class Report(JsonReport):
         """
         if self._run is None:
             raise UsageError("to_csv() requires the packets, which this report does not have; analyze the files")
-        for table in ("connections", "flows", "messages", "events", "packets"):
+        for table in ("connections", "flows", "messages", "events", "mrc_connections", "mrc_paths", "packets"):
             refuse_inputs(Path(directory) / f"{table}.csv", self._inputs)
         self._run.csv(native(directory), packets)
 

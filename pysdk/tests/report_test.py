@@ -36,6 +36,15 @@ def test_analyze_equals_the_command_output(path):
     assert report.read_errors == []
 
 
+def test_mrc_connections_and_paths():
+    path = next(path for path in SAMPLES if path.name == "mrc.pcap")
+    report = rdmawire.Report.from_json(command_output("analyze", "--json", path))
+    (connection,) = report.mrc_connections
+    assert (connection["from"], connection.from_qp, connection.to_qp) == ("2001:db8::1", 0x11, 0x22)
+    assert sum(row.packets for row in report.mrc_paths) == connection.packets
+    assert {row.state for row in report.mrc_paths} <= {"good", "congested", "failed"}
+
+
 @pytest.mark.parametrize("path", SAMPLES, ids=sample_id)
 def test_check_equals_the_command_output(path):
     report = rdmawire.check(path)
