@@ -5,6 +5,7 @@
 #include "conformance/device/iwarp/fault_table.hpp"
 #include "conformance/device/roce/fault_table.hpp"
 #include "conformance/fuzzer/iwarp.hpp"
+#include "conformance/runner/lab_target.hpp"
 
 namespace rdmawire::fuzzer {
 
@@ -52,7 +53,13 @@ tl::expected<std::unique_ptr<Target>, OpenError> open_target(const OpenOptions& 
     device.credentials = options.credentials;
     device.stop = options.stop;
     device.progress = options.progress;
-    auto opened = remote_target([device] { return conformance::Target::open(device); }, options.name);
+    const bool stores = options.restarts && name.starts_with("lab:");
+    const auto snapshot = stores ? std::make_shared<lab::Snapshot>() : nullptr;
+    auto opened = remote_target(
+        [device, snapshot] {
+          return snapshot ? conformance::open_lab(device, snapshot) : conformance::Target::open(device);
+        },
+        options.name);
     if (!opened) return tl::unexpected(OpenError{opened.error().usage, opened.error().message});
     return std::move(*opened);
   }

@@ -20,6 +20,8 @@ struct OpenOptions {
   std::filesystem::path agent{};   ///< agent program for the lab
   std::vector<std::string> allowed{};
   std::string credentials{};
+  /// Store the state of the lab's guest after its boot, so that a restart takes a fraction of a boot.
+  bool restarts = false;
   int stop = -1;  ///< file descriptor that becomes readable when booting must stop
   std::function<void(std::string_view)> progress{};
 };

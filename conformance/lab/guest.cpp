@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include <cstring>
 #include <fstream>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -96,9 +98,22 @@ class Guest::Impl {
     describe_ports();
     auto initrd = make_initrd();
     if (!initrd) return tl::unexpected(initrd.error());
+    const auto& snapshot = options_.snapshot;
+    if (snapshot && snapshot->stored_) {
+      auto started = boot_once(*initrd, snapshot->path());
+      restored = started.has_value();
+      if (restored) remove_initrd(*initrd);
+      if (restored || started.error().kind == Kind::stopped) return started;
+      snapshot->stored_ = false;
+    }
     for (int attempt = 1;; ++attempt) {
       auto booted = boot_once(*initrd);
-      if (booted) return {};
+      if (booted) {
+        // Without a snapshot, later guests boot.
+        if (snapshot) snapshot->stored_ = store_state(snapshot->path()).has_value();
+        remove_initrd(*initrd);
+        return {};
+      }
       const bool again = attempt == 1 && booted.error().kind == Kind::boot && !panicked();
       if (!again) return booted;
       if (options_.progress)
@@ -123,8 +138,66 @@ class Guest::Impl {
   std::vector<TcpPort> tcp;
   std::vector<std::string> agents;
   double boot_seconds = 0;
+  bool restored = false;
 
  private:
+  static void remove_initrd(const fs::path& initrd) {
+    std::error_code error;
+    fs::remove(initrd, error);
+  }
+
+  // Stores the state of the running guest with QMP, QEMU's monitor protocol.
+  Result<void> store_state(const std::string& path) {
+    auto socket = connect_to_guest((directory / "monitor").string());
+    if (!socket) return tl::unexpected(socket.error());
+    std::string received;
+    // Returns the response to a command, without events and the greeting.
+    const auto run = [&](const nlohmann::json& command) -> Result<nlohmann::json> {
+      const std::string line = command.dump() + "\n";
+      if (::send(socket->get(), line.data(), line.size(), MSG_NOSIGNAL) < 0) return system_failure("write to QMP");
+      const auto deadline = Clock::now() + options_.timeout;
+      while (true) {
+        for (std::size_t end; (end = received.find('\n')) != std::string::npos;) {
+          auto message = nlohmann::json::parse(received.substr(0, end), nullptr, false);
+          received.erase(0, end + 1);
+          if (!message.is_object()) continue;
+          if (message.contains("return")) return std::move(message["return"]);
+          if (message.contains("error")) return failure(Kind::guest, "QMP: " + message["error"].dump());
+        }
+        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+        pollfd waiting[] = {{socket->get(), POLLIN, 0}, {options_.stop, POLLIN, 0}};
+        if (left <= 0 || ::poll(waiting, 2, static_cast<int>(left)) == 0)
+          return failure(Kind::guest, "QMP: no response");
+        if (waiting[1].revents != 0) return failure(Kind::stopped, "stopped while the guest's state was stored");
+        char buffer[4096];
+        const ssize_t got = ::recv(socket->get(), buffer, sizeof buffer, MSG_DONTWAIT);
+        if (got == 0) return failure(Kind::guest, "QMP: the guest ended");
+        if (got > 0) received.append(buffer, static_cast<std::size_t>(got));
+      }
+    };
+    using nlohmann::json;
+    constexpr std::uint64_t unlimited = 100'000'000'000;  // bytes per second
+    const json parameters = {{"max-bandwidth", unlimited}};
+    for (const json& command :
+         std::vector<json>{{{"execute", "qmp_capabilities"}},
+                           {{"execute", "migrate-set-parameters"}, {"arguments", parameters}},
+                           {{"execute", "migrate"}, {"arguments", {{"uri", "exec:cat >" + path}}}}})
+      if (auto done = run(command); !done) return tl::unexpected(done.error());
+    std::string status;
+    const auto deadline = Clock::now() + options_.timeout;
+    while (status != "completed" && status != "failed" && Clock::now() < deadline) {
+      auto state = run({{"execute", "query-migrate"}});
+      if (!state) return tl::unexpected(state.error());
+      status = state->is_object() ? state->value("status", "") : "";
+      if (status != "completed" && stopped_within(options_.stop, std::chrono::milliseconds(20)))
+        return failure(Kind::stopped, "stopped while the guest's state was stored");
+    }
+    if (status != "completed" && status != "failed") (void)run({{"execute", "migrate_cancel"}});
+    if (auto continued = run({{"execute", "cont"}}); !continued) return tl::unexpected(continued.error());
+    if (status != "completed") return failure(Kind::guest, "QMP: storing the guest's state failed");
+    return {};
+  }
+
   [[nodiscard]] bool panicked() const {
     const std::lock_guard lock(mutex_);
     return console_.panicked();
@@ -253,7 +326,8 @@ class Guest::Impl {
     return path;
   }
 
-  Result<std::vector<std::string>> command_line(const fs::path& initrd) {
+  // `state`: path of the state that the guest starts from. Empty: it boots.
+  Result<std::vector<std::string>> command_line(const fs::path& initrd, const std::string& state) {
     const auto path = [this](const std::string& file) { return escaped((directory / file).string()); };
     std::vector<std::string> argv = {options_.qemu,
                                      "-name",
@@ -280,6 +354,10 @@ class Guest::Impl {
     if (!options_.kernel_arguments.empty()) kernel += " " + options_.kernel_arguments;
     argv.insert(argv.end(), {"-append", kernel});
     const auto add = [&argv](std::initializer_list<std::string> words) { argv.insert(argv.end(), words); };
+    if (options_.snapshot)
+      add({"-chardev", "socket,id=monitor,server=on,wait=off,path=" + path("monitor"), "-mon",
+           "chardev=monitor,mode=control"});
+    if (!state.empty()) add({"-incoming", "exec:cat " + state});
     // Descriptors 3 and 4 are the host's ends of the console and of the status channel.
     add({"-chardev", "socket,id=console,fd=3", "-serial", "chardev:console"});
     add({"-device", "virtio-serial-pci,max_ports=31"});
@@ -339,12 +417,12 @@ class Guest::Impl {
     return {};
   }
 
-  Result<void> boot_once(const fs::path& initrd) {
+  Result<void> boot_once(const fs::path& initrd, const std::string& state = {}) {
     const auto began = Clock::now();
     stop_watching();
     process_.kill();
     if (auto made = make_pipes(); !made) return made;
-    auto argv = command_line(initrd);
+    auto argv = command_line(initrd, state);
     if (!argv) return tl::unexpected(argv.error());
     int console[2], status[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, console) != 0 ||
@@ -378,7 +456,7 @@ class Guest::Impl {
     watcher_ = std::thread([this] { watch(); });
 
     const auto deadline = began + options_.timeout;
-    while (true) {
+    while (state.empty()) {  // a restored guest has reported its stages before
       {
         const std::lock_guard lock(mutex_);
         if (ready_) break;
@@ -403,9 +481,6 @@ class Guest::Impl {
     for (unsigned number = 0; number < (options_.agent.empty() ? 0 : options_.agent_channels); ++number)
       agents.push_back("unix:" + (directory / fmt::format("agent.{}", number)).string());
     if (auto answered = wait_for_agent(deadline); !answered) return answered;
-    // Kept until the agent responds, because a failed boot is retried.
-    std::error_code error;
-    fs::remove(initrd, error);
     boot_seconds = std::chrono::duration<double>(Clock::now() - began).count();
     return {};
   }
@@ -414,6 +489,10 @@ class Guest::Impl {
   Result<void> wait_for_agent(Clock::time_point deadline) {
     if (agents.empty()) return {};
     auto socket = connect_to_guest(agents.back().substr(5));
+    // qemu may still create the sockets of a guest that starts from a stored state.
+    while (!socket && Clock::now() < deadline && !ended() &&
+           !stopped_within(options_.stop, std::chrono::milliseconds(10)))
+      socket = connect_to_guest(agents.back().substr(5));
     if (!socket) return tl::unexpected(socket.error());
     constexpr std::string_view question =
         "{\"id\":1,\"do\":\"hello\",\"protocol\":1,\"controller\":\"lab\"}\n{\"id\":2,\"do\":\"bye\"}\n";
@@ -549,6 +628,12 @@ class Guest::Impl {
   bool ready_ = false;
 };
 
+Snapshot::Snapshot() : file_(::memfd_create("rdmawire-guest", MFD_CLOEXEC)) {}
+Snapshot::~Snapshot() {
+  if (file_ >= 0) ::close(file_);
+}
+std::string Snapshot::path() const { return fmt::format("/proc/{}/fd/{}", ::getpid(), file_); }
+
 Guest::Guest(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Guest::Guest(Guest&&) noexcept = default;
 Guest& Guest::operator=(Guest&&) noexcept = default;
@@ -568,6 +653,7 @@ const fs::path& Guest::directory() const { return impl_->directory; }
 fs::path Guest::console_log() const { return impl_->directory / "console.log"; }
 std::string Guest::shell() const { return (impl_->directory / "shell").string(); }
 double Guest::boot_seconds() const { return impl_->boot_seconds; }
+bool Guest::restored() const { return impl_->restored; }
 pid_t Guest::process() const { return impl_->process(); }
 std::vector<KernelReport> Guest::complaints() const { return impl_->complaints(); }
 int Guest::ended_descriptor() const { return impl_->ended_descriptor(); }

@@ -24,6 +24,24 @@ struct PortOptions {
   std::vector<std::string> vlan_addresses;  ///< empty: 10.78.PORT.GUEST/24 and fd78:PORT::GUEST/64
 };
 
+/// The state of a booted guest in the memory of this process (about 200 MB). The first guest with it stores its state
+/// after its boot. Later guests with equal options start from that state, which takes a fraction of a boot.
+class Snapshot {
+ public:
+  Snapshot();
+  Snapshot(const Snapshot&) = delete;
+  Snapshot& operator=(const Snapshot&) = delete;
+  ~Snapshot();
+
+  [[nodiscard]] bool stored() const { return stored_; }
+
+ private:
+  friend class Guest;
+  [[nodiscard]] std::string path() const;  ///< for other processes of this user
+  int file_ = -1;
+  bool stored_ = false;
+};
+
 struct GuestOptions {
   bool rxe = true;      ///< rxe0 on eth0, rxe1 on eth1, …
   bool siw = false;     ///< siw0 on eth0, …, and siwtcp on tcp0, which receives the forwarded TCP ports
@@ -38,8 +56,9 @@ struct GuestOptions {
   unsigned agent_channels = 4;       ///< maximum number of concurrent controllers
   std::string accelerator = "tcg";   ///< qemu accelerator: tcg works everywhere. kvm is faster if available
   std::string qemu = "qemu-system-x86_64";
-  std::string kernel_arguments;      ///< appended to the kernel's command line
-  std::chrono::seconds timeout{60};  ///< boot timeout. A failed boot is retried once
+  std::string kernel_arguments;        ///< appended to the kernel's command line
+  std::chrono::seconds timeout{60};    ///< boot timeout. A failed boot is retried once
+  std::shared_ptr<Snapshot> snapshot;  ///< nullptr: always boot. Not with `share`
   StopDescriptor stop = -1;
   Progress progress;
 };
@@ -92,6 +111,7 @@ class Guest {
   [[nodiscard]] std::filesystem::path console_log() const;
   [[nodiscard]] std::string shell() const;  ///< path of a Unix socket with a terminal
   [[nodiscard]] double boot_seconds() const;
+  [[nodiscard]] bool restored() const;  ///< started from a snapshot
   [[nodiscard]] pid_t process() const;  ///< process ID of qemu
 
   /// Kernel errors so far.

@@ -14,6 +14,7 @@
 #include "conformance/device/roce/reference.hpp"
 #include "conformance/lab/guest.hpp"
 #include "conformance/lab/run_directory.hpp"
+#include "conformance/runner/lab_target.hpp"
 #include "conformance/runner/target_iwarp.hpp"
 #include "dissectors/output/edit_distance.hpp"
 #include "replay/host/host.hpp"
@@ -320,7 +321,8 @@ class AgentTarget : public Target {
 
 class LabTarget final : public AgentTarget {
  public:
-  tl::expected<void, TargetError> boot(const TargetOptions& options) {
+  tl::expected<void, TargetError> boot(const TargetOptions& options,
+                                       std::shared_ptr<lab::Snapshot> snapshot = nullptr) {
     const auto failed = [](const lab::LabError& error) {
       return tl::unexpected(TargetError{error.kind == lab::LabError::Kind::usage, "lab: " + error.message});
     };
@@ -347,6 +349,7 @@ class LabTarget final : public AgentTarget {
     guest_options.rxe = !siw;
     guest_options.siw = siw;
     if (!siw) guest_options.ports.front().vlan = lab_vlan;
+    guest_options.snapshot = std::move(snapshot);
     guest_options.stop = options.stop;
     guest_options.progress = options.progress;
     auto guest = lab::Guest::boot(*image, directory_.path(), guest_options);
@@ -412,6 +415,13 @@ class BenchTarget final : public AgentTarget {
 };
 
 }  // namespace
+
+tl::expected<std::unique_ptr<Target>, TargetError> open_lab(const TargetOptions& options,
+                                                            std::shared_ptr<lab::Snapshot> snapshot) {
+  auto target = std::make_unique<LabTarget>();
+  if (auto booted = target->boot(options, std::move(snapshot)); !booted) return tl::unexpected(booted.error());
+  return target;
+}
 
 bool is_cheap(const std::string& device) { return device == "reference"; }
 bool is_on_bench(const std::string& device) { return device.starts_with("agent:"); }

@@ -23,12 +23,17 @@ namespace {
 
 std::unique_ptr<fuzzer::Target> open(const std::string& target, const std::string& wire, const std::string& kernel,
                                      const std::string& agent, const std::vector<std::string>& allow,
-                                     const std::string& credentials) {
+                                     const std::string& credentials, bool restarts) {
   tl::expected<std::unique_ptr<fuzzer::Target>, fuzzer::OpenError> opened;
   {
     const py::gil_scoped_release others_run;
-    opened = fuzzer::open_target(
-        {.name = target, .wire = wire, .kernel = kernel, .agent = agent, .allowed = allow, .credentials = credentials});
+    opened = fuzzer::open_target({.name = target,
+                                  .wire = wire,
+                                  .kernel = kernel,
+                                  .agent = agent,
+                                  .allowed = allow,
+                                  .credentials = credentials,
+                                  .restarts = restarts});
   }
   if (!opened) raise(opened.error().usage ? ErrorClass::usage : ErrorClass::device, opened.error().message);
   return std::move(*opened);
@@ -136,7 +141,7 @@ class FuzzSession {
       note(write_finding(*session_, index, name_, session_->target(), report_));
       note(write_progress(*session_, name_, report_, true));
     };
-    session_ = std::make_unique<fuzzer::Session>(open(target, wire, kernel, agent, allow, credentials), options);
+    session_ = std::make_unique<fuzzer::Session>(open(target, wire, kernel, agent, allow, credentials, true), options);
     if (session_->trouble()) raise(ErrorClass::base, *session_->trouble());
     refresh();
     if (report_.empty()) return;
@@ -314,7 +319,7 @@ class FuzzSession {
 py::dict replay(const std::string& text, const std::string& target, const std::string& wire, const std::string& kernel,
                 const std::string& agent, const std::vector<std::string>& allow, const std::string& credentials) {
   const fuzzer::Script script = script_of(text);
-  const auto device = open(target, wire, kernel, agent, allow, credentials);
+  const auto device = open(target, wire, kernel, agent, allow, credentials, false);
   if (script.family != device->family())
     raise(ErrorClass::usage, "the script is for " + std::string(to_string(script.family)) + ", and " + target + " is " +
                                  std::string(to_string(device->family())));

@@ -66,10 +66,12 @@ def test_lost_guest_is_restarted_and_the_run_continues(device):
     with fuzz.Session(f"lab:{device}", seed=2, minimize=False) as session:
         session.run(executions=5)
         [killed] = set(lab_guests.processes()) - set(before)
+        restored = lab_guests.is_restored(killed)
         os.kill(killed, signal.SIGKILL)
         session.run(executions=5)
         [running] = set(lab_guests.processes()) - set(before)
         assert running != killed
+        assert lab_guests.is_restored(running) and not restored
         assert session.statistics.executions == 10
         assert session.statistics.restarts >= 1
         session.run(executions=5)

@@ -15,3 +15,8 @@ def processes():
         except (OSError, ValueError, IndexError):
             continue
     return found
+
+
+def is_restored(process):
+    """Return whether a virtual machine started from a stored state, without a boot."""
+    return b"-incoming" in Path("/proc", str(process), "cmdline").read_bytes()
