@@ -132,3 +132,14 @@ def test_missing_packages_works_with_errexit(options):
 def test_known_deviations_page_is_current():
     done = run(ROOT / "scripts" / "known-deviations", "--check")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_format_requires_clang_format_14(tmp_path):
+    """Debian 13 has clang-format 19, which formats differently."""
+    for program in ("bash", "dirname", "env", "git", "sed"):
+        (tmp_path / program).symlink_to(shutil.which(program))
+    (tmp_path / "clang-format").write_text("#!/usr/bin/env bash\necho 'Debian clang-format version 19.1.7'\n")
+    (tmp_path / "clang-format").chmod(0o755)
+    done = subprocess.run([ROOT / "scripts/format"], env={"PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert done.returncode == 77, done.stderr
+    assert done.stdout.startswith("requires clang-format 14, found 19: ")
