@@ -1,7 +1,6 @@
 """Tests the package in RDMAWIRE_PYTHON, or in the build tree of the preset dev."""
 
 import os
-import signal
 import sys
 from pathlib import Path
 
@@ -10,7 +9,3 @@ BUILT = os.environ.get("RDMAWIRE_PYTHON", str(ROOT / "build" / "dev" / "python")
 sys.path.insert(0, BUILT)
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [BUILT, os.environ.get("PYTHONPATH")]))  # for started programs
-
-# A background shell starts programs with SIGINT ignored. The interrupted test programs would inherit this.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
