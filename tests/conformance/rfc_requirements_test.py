@@ -57,7 +57,7 @@ def test_a_correct_entry_has_no_problem():
     ({"summary": "s", "rules": ["DDP-009"], "reason": "local"}, {}, "needs either rules or a reason"),
     ({"summary": "s"}, {"other": {"DDP-009": "…"}}, "needs either rules or a reason"),
     ({"summary": "s", "reason": "lokal"}, {"other": {"DDP-009": "…"}}, "unknown reason lokal"),
-    ({"summary": "s", "reason": "local"}, {}, "DDP-009 is in no requirement and not in other_rules"),
+    ({"summary": "s", "reason": "local"}, {}, "DDP-009 is missing: add it to a requirement or to other_rules"),
     ({"summary": "s", "rules": ["DDP-009"]}, {"other": {"DDP-009": "…"}}, "DDP-009 is in other_rules and in a requirement"),
     ({"summary": "", "rules": ["DDP-009"]}, {}, "has no summary"),
     ({"summary": "s", "rules": ["DDP-009"], "ruls": []}, {}, "unknown member ruls"),
