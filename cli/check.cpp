@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "captures/analysis/memory_reserve.hpp"
+#include "cli/clause_option.hpp"
 #include "cli/command.hpp"
 #include "cli/terminal.hpp"
 #include "conformance/monitors/report.hpp"
@@ -20,7 +21,7 @@ namespace check {
 struct Options {
   std::vector<std::string> files, rules;
   std::vector<tracking::PortAddress> at;
-  std::string filter;
+  std::string filter, clauses;
   std::optional<conformance::Level> level;
   std::uint64_t connection = 0, memory = captures::analysis::default_memory;
   unsigned threads = 0;
@@ -37,6 +38,7 @@ std::optional<tracking::PortAddress> read_address(std::string_view text) {
 }
 
 Exit run(const Options& options, std::uint64_t memory) {
+  use_clauses(options.clauses);
   conformance::CheckOptions setup;
   setup.files = options.files;
   setup.threads = options.threads ? options.threads : std::max(1U, std::thread::hardware_concurrency());
@@ -107,6 +109,7 @@ Command check_command() {
   command.flag("--list-exercised", options->coverage, "Show how often each rule was evaluated, with the results.");
   command.flag("--quiet", options->quiet, "Print only violations, one line each.");
   command.option("--rows", "N", options->rows, "Show at most N violations in full.").positive();
+  add_clauses_option(command, options->clauses);
   add_color_option(command, options->colors);
   command.group("Selection");
   command

@@ -9,6 +9,7 @@
 #include "captures/analysis/findings.hpp"
 #include "captures/analysis/memory_reserve.hpp"
 #include "conformance/monitors/monitored.hpp"
+#include "conformance/rules/clause_numbers.hpp"
 #include "dissectors/output/value.hpp"
 #include "dissectors/protocol/syndrome.hpp"
 
@@ -168,6 +169,8 @@ Json report_of(const CheckResult& result) {
   Json report{{"schema", "rdmawire.check/2"}, {"program", "rdmawire " RDMAWIRE_VERSION}, {"notice", notice}};
   // ordered_json copies all members when their list grows, because their keys are constant.
   report.get_ref<Json::object_t&>().reserve(32);
+  if (const ClauseNumberCounts counts = count_clause_numbers(); counts.supplied > 0)
+    report["clause_numbers"] = Json{{"supplied", counts.supplied}, {"missing", counts.missing}};
   report["input"] = input_json(result);
   report["summary"] = summary_json(result);
   report["violations"] = Json::array();

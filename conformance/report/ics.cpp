@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "conformance/report/package.hpp"
-#include "conformance/runner/json_file.hpp"
+#include "conformance/files/json_file.hpp"
 #include "dissectors/output/edit_distance.hpp"
 
 namespace rdmawire::conformance {

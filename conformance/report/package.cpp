@@ -10,7 +10,7 @@
 #include <set>
 
 #include "captures/io/output_file.hpp"
-#include "conformance/runner/json_file.hpp"
+#include "conformance/files/json_file.hpp"
 #include "dissectors/output/printable.hpp"
 
 namespace rdmawire::conformance {

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "conformance/rules/clause_numbers.hpp"
 #include "dissectors/output/text_style.hpp"
 
 namespace rdmawire::conformance {
@@ -84,9 +85,10 @@ std::string explain_rule(const Rule& rule, bool colors) {
   row("applies", rule.applies);
   row("checked", how(rule.mode));
   row("stimulus", rule.stimulus);
-  for (std::size_t i = 0; i < rule.sources().size(); ++i) {
+  const std::vector<Source> sources = sources_of(rule);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
     if (i == 0) page.to(2).put(TextStyle::dim, "clause");
-    put_broken(page, column, to_string(rule.sources()[i]));
+    put_broken(page, column, to_string(sources[i].clause));
   }
   return out;
 }
@@ -116,11 +118,13 @@ std::string rule_json(const Rule& rule) {
   add(Services::iwarp, "iwarp");
   add(Services::mrc, "mrc");
   nlohmann::ordered_json clauses = nlohmann::ordered_json::array();
-  for (const Clause& clause : rule.sources())
+  for (const auto& [clause, is_supplied] : sources_of(rule)) {
     clauses.push_back({{"document", clause.document},
                        {"number", clause.number},
                        {"title", clause.title},
                        {"verified", clause.verified}});
+    if (is_supplied) clauses.back()["supplied"] = true;
+  }
   const nlohmann::ordered_json json{{"kind", "rule"},
                                     {"id", rule.id},
                                     {"alias", rule.alias},

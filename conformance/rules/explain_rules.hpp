@@ -15,7 +15,7 @@ std::string explain_rule(const Rule& rule, bool colors = false);
 std::string list_rules(std::span<const Rule* const> chosen, bool colors = false);
 /// Returns one JSON object without line end:
 /// {"kind":"rule","id","alias","level","mode","services","clauses","sentence", "stimulus","applies"}. Each of `clauses`
-/// has "document", "number", "title", "verified".
+/// has "document", "number", "title", "verified", and "supplied" for a number of use_clause_numbers().
 std::string rule_json(const Rule& rule);
 
 /// Escapes text for a cell of a Markdown table.

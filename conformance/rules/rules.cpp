@@ -6,6 +6,7 @@
 #include <iterator>
 #include <tuple>
 
+#include "conformance/rules/clause_numbers.hpp"
 #include "conformance/rules/well_formed.hpp"
 #include "dissectors/output/edit_distance.hpp"
 
@@ -65,9 +66,19 @@ bool begins_with_parts(std::string_view id, std::string_view parts) {
          equal(id.substr(0, parts.size()), parts);
 }
 
+/// Returns whether the rule cites a number. A supplied number has several parts: "9.7.5.2.8, C9-110".
 bool cites(const Rule& rule, std::string_view number) {
-  return !number.empty() &&
-         std::ranges::any_of(rule.sources(), [&](const Clause& clause) { return equal(clause.number, number); });
+  const auto contains_part = [&](std::string_view parts) {
+    while (!parts.empty()) {
+      const std::size_t end = std::min(parts.find(", "), parts.size());
+      if (equal(parts.substr(0, end), number)) return true;
+      parts.remove_prefix(std::min(end + 2, parts.size()));
+    }
+    return false;
+  };
+  return !number.empty() && std::ranges::any_of(sources_of(rule), [&](const Source& source) {
+    return source.is_supplied ? contains_part(source.clause.number) : equal(source.clause.number, number);
+  });
 }
 
 }  // namespace
@@ -132,7 +143,7 @@ std::string to_string(const Clause& clause) {
 
 std::string clauses_of(const Rule& rule) {
   std::string out;
-  for (const Clause& clause : rule.sources()) out += (out.empty() ? "" : "; ") + to_string(clause);
+  for (const Source& source : sources_of(rule)) out += (out.empty() ? "" : "; ") + to_string(source.clause);
   return out;
 }
 

@@ -7,8 +7,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "conformance/files/json_file.hpp"
 #include "conformance/runner/expected.hpp"
-#include "conformance/runner/json_file.hpp"
 
 namespace rdmawire::conformance {
 namespace {

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "conformance/runner/expected_files.hpp"
-#include "conformance/runner/json_file.hpp"
+#include "conformance/files/json_file.hpp"
 #include "dissectors/output/edit_distance.hpp"
 
 namespace rdmawire::conformance {

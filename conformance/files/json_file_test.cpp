@@ -1,4 +1,4 @@
-#include "conformance/runner/json_file.hpp"
+#include "conformance/files/json_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,6 +25,15 @@ TEST(JsonFile, MemberMustBeUnique) {
   for (const char* text : {R"({"a":{"a":1},"b":{"a":1}})", R"([{"a":1},{"a":2}])", "[]"})
     EXPECT_TRUE(parse_json(text)) << text;
   EXPECT_THAT(parse_json("{\"a\":1,\n\"a\"").error(), HasSubstr("line 2: invalid JSON"));
+}
+
+TEST(JsonFile, FormatMustBe1) {
+  const auto error_of = [](const std::string& text) { return wrong_format(*parse_json(text), text); };
+  EXPECT_EQ(error_of(R"({"format": 1, "x": 2})"), "");
+  EXPECT_EQ(error_of("[]"), "must be an object");
+  EXPECT_EQ(error_of("{}"), "missing \"format\": 1");
+  for (const char* text : {"{\n\"format\": 2}", "{\n\"format\": \"1\"}", "{\n\"format\": null}"})
+    EXPECT_EQ(error_of(text), "line 2: \"format\" must be 1") << text;
 }
 
 TEST(JsonFile, DateMustExist) {

@@ -1,4 +1,4 @@
-#include "conformance/runner/json_file.hpp"
+#include "conformance/files/json_file.hpp"
 
 #include <fmt/format.h>
 
@@ -89,6 +89,14 @@ tl::expected<Json, std::string> parse_json(const std::string& text) {
     const std::size_t end = what.find("] ");
     return tl::unexpected(fmt::format("invalid JSON: {}", end == std::string_view::npos ? what : what.substr(end + 2)));
   }
+}
+
+std::string wrong_format(const Json& json, std::string_view text) {
+  if (!json.is_object()) return "must be an object";
+  const auto format = json.find("format");
+  if (format == json.end()) return "missing \"format\": 1";
+  if (*format != 1) return fmt::format("{}: \"format\" must be 1", line_of(text, {"format"}));
+  return {};
 }
 
 std::string line_of(std::string_view text, std::initializer_list<std::string_view> members) {

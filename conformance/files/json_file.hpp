@@ -18,6 +18,9 @@ tl::expected<std::string, std::string> text_of_file(const std::filesystem::path&
 /// contain the name of the file.
 tl::expected<nlohmann::json, std::string> parse_json(const std::string& text);
 
+/// Returns why a file is not an object of format 1. Empty: it is. `text`: the text of `json`.
+std::string wrong_format(const nlohmann::json& json, std::string_view text);
+
 /// "line 7", the position of a member: {"cases", "RSP-009"} is the member RSP-009 of the member "cases". The line of
 /// the last member that exists.
 std::string line_of(std::string_view text, std::initializer_list<std::string_view> members);
