@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -15,12 +14,14 @@
 #include <thread>
 
 #include "captures/io/output_file.hpp"
+#include "cli/clause_option.hpp"
 #include "cli/command.hpp"
 #include "cli/device_options.hpp"
 #include "cli/lab.hpp"
 #include "cli/terminal.hpp"
 #include "conformance/coverage/coverage.hpp"
 #include "conformance/report/assessment.hpp"
+#include "conformance/report/merge.hpp"
 #include "conformance/report/package.hpp"
 #include "conformance/report/report.hpp"
 #include "conformance/runner/expected.hpp"
@@ -38,9 +39,9 @@ using conformance::Verdict;
 
 struct Options {
   conformance::AssessmentOptions run;
-  std::string agent, html, rerun_failed, ics, write_ics;
+  std::string agent, html, rerun_failed, ics, write_ics, clauses;
   std::vector<std::string> only;
-  unsigned shard = 1, shards = 1;
+  conformance::Shard shard;
   bool list = false, verbose = false, json = false, preflight = false, coverage = false, mutations = false;
 };
 
@@ -317,22 +318,7 @@ std::vector<std::string> device_arguments(const Options& options, const Given& g
 void apply_ics(Options& options, const Given& given) {
   auto ics = conformance::Ics::read(options.ics);
   if (!ics) throw UsageError(ics.error());
-  const conformance::Ixit& ixit = ics->ixit;
-  conformance::TargetOptions& target = options.run.target;
-  const auto use = [&](const char* option, auto& to, const auto& from) {
-    if (from && !given(option)) to = *from;
-  };
-  use("--device", target.device, ixit.device);
-  use("--wire", target.wire, ixit.wire);
-  use("--credentials", target.credentials, ixit.credentials);
-  use("--congestion-management", target.congestion_management, ixit.congestion_management);
-  use("--allow-multicast", target.multicast, ixit.multicast);
-  use("--slow", target.slow, ixit.slow);
-  use("--dangerous", target.dangerous, ixit.dangerous);
-  use("--case-timeout", options.run.case_timeout, ixit.case_timeout);
-  use("--rate", target.frames_per_second, ixit.frames_per_second);
-  use("--max-device-losses", options.run.most_losses, ixit.max_device_losses);
-  if (!given("--allow")) target.allowed = ixit.allow;
+  apply_ixit(ics->ixit, options.run, [&](const std::string& option) { return given(option); });
   options.run.ics_file = options.ics;
   options.run.ics = std::move(*ics);
 }
@@ -412,6 +398,81 @@ Command verify_command() {
       {"2", "usage error"},
       {"3", "the manifest could not be read"}};
   command.run = [options](const Given&) { return verify(*options); };
+  return command;
+}
+
+/// Options of `certify merge`.
+struct MergeCommandOptions {
+  std::vector<std::string> directories;  ///< the new one, then those of the shards
+  std::string sign, key;
+  bool several_benches = false, overwrite = false, json = false;
+};
+
+Exit merge(const MergeCommandOptions& options) {
+  if (options.directories.size() < 3)
+    throw UsageError("expected a new directory and the packages of two or more shards");
+  std::optional<conformance::SignatureKey> key;
+  if (!options.key.empty()) {
+    auto read = conformance::SignatureKey::read_public(options.key);
+    if (!read) throw UsageError(read.error());
+    key = std::move(*read);
+  }
+  conformance::MergeOptions how;
+  how.directory = options.directories.front();
+  how.packages.assign(options.directories.begin() + 1, options.directories.end());
+  how.several_benches = options.several_benches;
+  how.overwrite = options.overwrite;
+  how.sign = options.sign;
+  how.public_key = key ? &*key : nullptr;
+  const auto made = conformance::merge_packages(how);
+  if (!made) {
+    report_error("certify merge: " + made.error());
+    return Exit::error;
+  }
+  Output output;
+  if (!options.json)
+    for (const CaseResult& result : (*made)->report.results)
+      if (!(*made)->expected.expects(result, (*made)->report.date, (*made)->report.strict))
+        output.text() += conformance::text_of(result, false) + comment_on(result, (*made)->report);
+  Options of_output;
+  of_output.json = options.json;
+  return finish(of_output, **made, output);
+}
+
+Command merge_command() {
+  const auto options = std::make_shared<MergeCommandOptions>();
+  Command command;
+  command.name = "merge";
+  command.summary = "Merge the reports of all shards of a campaign into one report.";
+  command.description =
+      "The shards are reports of --shard 1/N to N/N, of the same build, device, seed and options. A modified, partial, "
+      "missing or repeated shard is refused. The result is the report of a run without shards. It contains the "
+      "manifests of the shards.";
+  command.usage = {"[OPTIONS] OUT DIR DIR..."};
+  command.argument("DIR", options->directories, "The new report directory, then the report directories of the shards.")
+      .repeats()
+      .must_be_given()
+      .completes(Completion::directory);
+  command.flag(
+      "--several-benches", options->several_benches,
+      "Accept shards of several devices with different addresses and hosts. Vendor, part, hardware version and "
+      "firmware must be equal.");
+  command.flag("--overwrite", options->overwrite, "Replace the report of another run in OUT.");
+  command
+      .option("--public-key", "FILE", options->key,
+              "Require that the shards are signed, with the Ed25519 public key in FILE (PEM).")
+      .completes(Completion::file);
+  command.option("--sign", "FILE", options->sign, "Sign the new manifest with the Ed25519 private key in FILE (PEM).")
+      .completes(Completion::file);
+  command.flag("--json", options->json, "Print the report as one JSON object.");
+  command.examples = {{"rdmawire certify merge all part1 part2", "Merge two shards."},
+                      {"rdmawire certify merge all part* --public-key bench.pub --sign lab.key",
+                       "Check the signatures of the shards, and sign the result."}};
+  command.statuses = {{"0", "all results are as expected"},
+                      {"1", "unexpected result"},
+                      {"2", "usage error"},
+                      {"3", "a shard is unreadable, incomplete, or of another campaign"}};
+  command.run = [options](const Given&) { return merge(*options); };
   return command;
 }
 
@@ -539,15 +600,9 @@ Command compare_command() {
 
 /// Parses "i/n". Returns an error message or an empty string.
 std::string read_shard(const std::string& text, Options& options) {
-  unsigned index = 0, count = 0;
-  const char* end = text.data() + text.size();
-  const auto first = std::from_chars(text.data(), end, index);
-  const bool separated = first.ec == std::errc() && first.ptr != end && *first.ptr == '/';
-  const auto second = separated ? std::from_chars(first.ptr + 1, end, count) : first;
-  if (!separated || second.ec != std::errc() || second.ptr != end || index == 0 || index > count)
-    return fmt::format("expected I/N with I from 1 to N, for example 1/4, got \"{}\"", text);
-  options.shard = index;
-  options.shards = count;
+  const auto shard = conformance::parse_shard(text);
+  if (!shard) return shard.error();
+  options.shard = *shard;
   return {};
 }
 
@@ -565,24 +620,28 @@ bool select_cases(Options& options, const Given& given) {
     std::erase_if(selected, [&](const Case* one) {
       return std::find(failed->cases.begin(), failed->cases.end(), one) == failed->cases.end();
     });
+    if (!failed->partial.empty())
+      report_error(fmt::format("certify: {} is partial: {}; only its results are considered: continue it with --resume",
+                               options.rerun_failed, failed->partial));
     if (!given("--seed")) options.run.seed = failed->seed;
     if (!given("--repeat")) options.run.repeat = failed->repeat;
     if (selected.empty()) return false;
   }
-  if (options.shards > 1) {
+  if (options.shard.count > 1) {
     const std::size_t all = selected.size();
-    selected = conformance::shard_of(selected, options.shard, options.shards);
-    options.run.shard = fmt::format("{}/{}", options.shard, options.shards);
+    selected = conformance::shard_of(selected, options.shard.index, options.shard.count);
+    options.run.shard = fmt::format("{}/{}", options.shard.index, options.shard.count);
     if (selected.empty())
       throw UsageError(fmt::format("--shard {} contains no case; the selection has only {}", options.run.shard, all));
   }
-  options.run.all_cases = options.only.empty() && options.rerun_failed.empty() && options.shards == 1;
+  options.run.all_cases = options.only.empty() && options.rerun_failed.empty() && options.shard.count == 1;
   return true;
 }
 
 Exit run(Options& options, const Given& given) {
   conformance::TargetOptions& target = options.run.target;
   if (options.coverage) return show_coverage();
+  if (!options.mutations) options.run.clauses = use_clauses(options.clauses);
   if (options.list) return list(options);
   if (target.faults == std::vector<std::string>{"list"}) return list_faults();
   check_device_options(target, given);
@@ -681,7 +740,7 @@ Command certify_command() {
               "compare the device with them. Options on the command line override these values.")
       .completes(Completion::file);
   command.option("--write-ics", "FILE", options->write_ics, "Query the device, and write a template for --ics to FILE.")
-      .excludes({"--ics"});
+      .excludes({"--ics", "--report", "--resume", "--html", "--json", "--sign", "--preflight", "--list"});
   command.group("Selection");
   command
       .option("--only", "PATTERN", options->only,
@@ -721,7 +780,8 @@ Command certify_command() {
       .range(1, 1000);
   command.option("--resume", "DIR", run_options.resume, "Continue the run whose report directory is DIR.")
       .excludes({"--report"});
-  command.flag("--preflight", options->preflight, "Only check the test setup.");
+  command.flag("--preflight", options->preflight, "Only check the test setup.")
+      .excludes({"--report", "--resume", "--html", "--json", "--sign", "--list"});
   command.group("Expected results");
   command.option("--expected", "FILE", run_options.expected,
                  "Read known results of this device from FILE (JSON). They override the built-in list.");
@@ -737,6 +797,7 @@ Command certify_command() {
   command.flag("--overwrite", run_options.overwrite, "Replace the report of another run in the directory of --report.")
       .excludes({"--resume"});
   command.option("--sign", "FILE", run_options.sign, "Sign the manifest with the Ed25519 private key in FILE (PEM).");
+  add_clauses_option(command, options->clauses);
   command.option("--html", "FILE", options->html, "Write the report as one HTML file, without captures.");
   command.flag("--json", options->json, "Print the report as one JSON object.");
   command.flag("-v,--verbose", options->verbose, "Print every step of each case.");
@@ -759,7 +820,7 @@ Command certify_command() {
                       {"2", "usage error"},
                       {"3", "the device could not be reached, or was lost too often"},
                       {"130", "interrupted with Ctrl-C (the report covers the finished cases)"}};
-  command.subcommands = {certify::compare_command(), certify::verify_command()};
+  command.subcommands = {certify::compare_command(), certify::merge_command(), certify::verify_command()};
   command.run = [options](const Given& given) { return certify::run(*options, given); };
   return command;
 }

@@ -1,6 +1,8 @@
 """rdmawire certify: the reference device, conforming and with injected faults."""
 
+import base64
 import csv
+import gzip
 import json
 import os
 import re
@@ -42,7 +44,7 @@ def test_list_shows_rules_and_clauses():
 
 def test_reference_device_passes(tmp_path):
     text = certify("--only", "RSP-009", "--only", "RSP-011", "--seed", 5, "--report", tmp_path / "out").stdout
-    assert re.search(r"^\d+ cases? in .* s: \d+ pass; reference, seed 5$", text, re.M), text
+    assert re.search(r"^\d+ cases? in .* s \(wire clock\): \d+ pass; reference, seed 5$", text, re.M), text
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["format"] == 1 and report["seed"] == 5
     assert {case["verdict"] for case in report["cases"]} == {"pass"}
@@ -692,3 +694,184 @@ def test_ics_of_another_transport_selects_its_cases(tmp_path):
     assert json.loads(path.read_text())["transport"] == "iwarp"
     assert "none of the selected cases tests it" in certify("--only", "RSP-009", "--ics", path, status=2).stderr
     certify("--only", "MPA-008", "--ics", path)
+
+
+# Clause numbers of a licensee
+
+
+def explain(*arguments, status=0, **environment):
+    done = subprocess.run([COMMAND, "explain", *map(str, arguments)], timeout=60, capture_output=True, text=True,
+                          env=os.environ | environment)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture
+def clauses(tmp_path):
+    """A file with one clause number, completed from the template."""
+    file = tmp_path / "clauses.json"
+    written = explain("--write-clauses", file).stderr
+    assert re.search(r"clauses.json contains \d+ clauses without a number, and 0 with one", written)
+    content = json.loads(file.read_text())
+    content["rules"]["HDR-026"]["clauses"]["validation of BTH and queue pair"] |= {"release": "1.7", "section": "9.6.1.9.9"}
+    file.write_text(json.dumps(content, indent=1))
+    return file
+
+
+NUMBER = "IBTA vol 1 release 1.7, 9.6.1.9.9 (validation of BTH and queue pair)"
+
+
+def test_clause_numbers_of_a_file_are_in_all_reports(tmp_path, clauses):
+    assert "clause number not verified" in explain("HDR-026").stdout
+    assert NUMBER in explain("HDR-026", "--clauses", clauses).stdout
+    assert "HDR-026" in explain("9.6.1.9.9", RDMAWIRE_CLAUSES=str(clauses)).stdout
+    explain("9.6.1.9.9", status=2)
+    out = tmp_path / "out"
+    certify("--only", "HDR-026", "--only", "HDR-024", "--clauses", clauses, "--seed", 1, "--report", out)
+    report = json.loads((out / "report.json").read_text())
+    assert {case["clauses"] for case in report["cases"] if case["alias"] == "HDR-026"} == {NUMBER}
+    assert report["clause_numbers"]["supplied"] == 1
+    schema("certify").validate(report)
+    matrix = json.loads((out / "traceability.json").read_text())
+    schema("traceability").validate(matrix)
+    (row,) = (rule for rule in matrix["rules"] if rule["alias"] == "HDR-026")
+    assert row["clauses"] == [{"clause": NUMBER, "verified": True, "supplied": True}]
+    with (out / "traceability.csv").open(newline="") as file:
+        verified = {row["clause number verified"] for row in csv.DictReader(file) if row["alias"] == "HDR-026"}
+    assert verified == {"supplied"}
+    (carried,) = re.findall(r'id="report-data">([^<]*)<', (out / "index.html").read_text())
+    assert NUMBER in gzip.decompress(base64.b64decode(carried)).decode()
+    assert (out / "inputs" / "clauses.json").read_bytes() == clauses.read_bytes()
+
+
+def test_check_reads_clause_numbers(clauses):
+    done = subprocess.run([COMMAND, "check", ROOT / "captures" / "samples" / "mrc.pcap", "--json", "--clauses", clauses],
+                          timeout=60, capture_output=True)
+    report = json.loads(done.stdout)
+    schema("check").validate(report)
+    assert report["clause_numbers"]["supplied"] == 1
+    assert [rule["clause"] for rule in report["rules"] if rule["alias"] == "HDR-026"] == [NUMBER]
+
+
+def test_a_template_keeps_the_numbers_and_replaces_no_file(tmp_path, clauses):
+    explain("--clauses", clauses, "--write-clauses", tmp_path / "new.json")
+    assert json.loads((tmp_path / "new.json").read_text()) == json.loads(clauses.read_text())
+    assert "exists already" in explain("--write-clauses", clauses, status=2).stderr
+
+
+def test_malformed_clause_files_are_usage_errors(tmp_path, clauses):
+    file = tmp_path / "wrong.json"
+    file.write_text(clauses.read_text().replace('"HDR-026"', '"HDR-26"'))
+    for command in ["explain", "HDR-026"], ["certify", "--only", "HDR-026"], ["check", "x.pcap"]:
+        done = subprocess.run([COMMAND, *command, "--clauses", file], timeout=60, capture_output=True, text=True)
+        assert done.returncode == 2 and "HDR-26: unknown rule; did you mean HDR-026?" in done.stderr, done.stderr
+    message = explain("HDR-026", status=2, RDMAWIRE_CLAUSES=str(file)).stderr
+    assert "the environment variable RDMAWIRE_CLAUSES: " in message
+    # The reference pages do not depend on it.
+    explain("--rules", RDMAWIRE_CLAUSES=str(file))
+
+
+# Shards
+
+
+def test_merged_shards_equal_a_run_without_shards(tmp_path):
+    run = ("--only", "RSP-00*", "--only", "RSP-01*", "--fault", "naks-every-packet", "--seed", 3)
+    parts = [tmp_path / f"part{i}" for i in range(1, 4)]
+    for number, part in enumerate(parts, 1):
+        certify(*run, "--shard", f"{number}/3", "--report", part, status=None)
+    whole = certify(*run, "--report", tmp_path / "whole", status=1)
+    merged = certify("merge", tmp_path / "all", *parts, status=1)
+    assert merged.stdout == whole.stdout
+    for name in "report.json", "junit.xml", "traceability.csv", "traceability.json", "index.html":
+        assert (tmp_path / "all" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+    manifest = json.loads((tmp_path / "all" / "manifest.json").read_text())
+    schema("manifest").validate(manifest)
+    assert [shard["shard"] for shard in manifest["shards"]] == ["1/3", "2/3", "3/3"]
+    assert "intact" in verify(tmp_path / "all").stdout
+    # The merged package is a report like any other.
+    assert "0 unchanged" not in certify("compare", tmp_path / "whole", tmp_path / "all").stdout
+    certify("--rerun-failed", tmp_path / "all", *run[4:6], status=1)
+    assert json.loads(certify("merge", tmp_path / "json", *parts, "--json", status=1).stdout) == json.loads((tmp_path / "all" / "report.json").read_text())
+
+
+def test_merge_refuses_incomplete_and_foreign_shards(tmp_path):
+    run = ("--only", "RSP-00*", "--seed", 3)
+    one, two, other = tmp_path / "one", tmp_path / "two", tmp_path / "other"
+    certify(*run, "--shard", "1/2", "--report", one)
+    certify(*run, "--shard", "2/2", "--report", two)
+    certify("--only", "RSP-00*", "--seed", 4, "--shard", "2/2", "--report", other)
+    out = tmp_path / "out"
+    assert "could not be read" in certify("merge", out, one, tmp_path / "none", status=3).stderr
+    assert "have different setups: seed is 3 and 4" in certify("merge", out, one, other, status=3).stderr
+    assert "are both shard 1/2" in certify("merge", out, one, one, status=3).stderr
+    assert "expected a new directory and the packages of two or more shards" in certify("merge", out, one, status=2).stderr
+    assert not out.exists()
+    (two / "junit.xml").write_text("")
+    assert "the package is not intact" in certify("merge", out, one, two, status=3).stderr
+
+
+@pytest.fixture
+def keys(tmp_path):
+    """An Ed25519 key pair: the files of the private and of the public key."""
+    if not shutil.which("openssl"):
+        pytest.skip("needs openssl")
+    private, public = tmp_path / "private.key", tmp_path / "public.key"
+    for command in ["genpkey", "-algorithm", "ed25519", "-out", private], ["pkey", "-in", private, "-pubout", "-out", public]:
+        subprocess.run(["openssl", *command], check=True, timeout=60, capture_output=True)
+    return private, public
+
+
+def test_merge_checks_and_writes_signatures(tmp_path, keys):
+    private, public = keys
+    run = ("--only", "RSP-00*", "--seed", 3)
+    one, two = tmp_path / "one", tmp_path / "two"
+    certify(*run, "--shard", "1/2", "--report", one, "--sign", private)
+    certify(*run, "--shard", "2/2", "--report", two)
+    assert "two: the package is not intact" in certify("merge", tmp_path / "out", one, two, "--public-key", public, status=3).stderr
+    certify(*run, "--shard", "2/2", "--report", two, "--overwrite", "--sign", private)
+    certify("merge", tmp_path / "out", one, two, "--public-key", public, "--sign", private)
+    assert "signature     valid" in verify(tmp_path / "out", "--public-key", public).stdout
+    assert (tmp_path / "out" / "inputs" / "shard-1.sig").read_bytes() == (one / "manifest.sig").read_bytes()
+
+
+# Repetitions, parameters and options
+
+
+def test_repeat_states_whether_results_are_stable(tmp_path):
+    text = certify("--only", "RSP-009", "--fault", "naks-every-packet", "--repeat", 3, "--seed", 1, status=1).stdout
+    assert "    repeated  of 3 runs 3 fail\n" in text
+    assert "repeated: 1 of 1 cases have the same verdict in all runs\n" in text
+    assert "repeated" not in certify("--only", "RSP-009", "--seed", 1).stdout
+
+
+@pytest.mark.parametrize("options", [("--write-ics", "x", "--report", "y"), ("--write-ics", "x", "--sign", "y"),
+                                     ("--preflight", "--sign", "y"), ("--preflight", "--report", "y")])
+def test_options_without_effect_are_refused(tmp_path, options):
+    done = subprocess.run([COMMAND, "certify", *options], cwd=tmp_path, timeout=60, capture_output=True, text=True)
+    assert done.returncode == 2 and options[-2] in done.stderr, done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_rerun_of_a_partial_report_warns(tmp_path):
+    certify("--only", "RSP-00*", "--seed", 1, "--report", tmp_path / "a")
+    report = json.loads((tmp_path / "a" / "report.json").read_text())
+    report["partial"] = "3 of 9 cases ran"
+    (tmp_path / "partial.json").write_text(json.dumps(report))
+    assert "is partial: 3 of 9 cases ran; only its results are considered" in certify("--rerun-failed", tmp_path / "partial.json").stderr
+
+
+def test_parameter_values_of_failures_are_stated(tmp_path):
+    """The device fails with the first PSN 0 and with one that wraps, so no single combination separates the rows."""
+    text = certify("--only", "rc.responder.ack.asked-for-once", "--fault", "psn-does-not-wrap", "--seed", 1, "--report", tmp_path / "out",
+                   status=1).stdout
+    assert re.search(r"^RSP-003 fails in some rows: no combination of up to 4 parameter values separates them: \d+ rows failed, "
+                     r"\d+ passed$", text, re.M), text
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    SCHEMA.validate(report)
+    (conditions,) = report["failure_conditions"]
+    assert conditions["whenever"] == []
+    assert conditions["cases"] == [case["id"] for case in report["cases"] if case["verdict"] == "fail"]
+    matrix = json.loads((tmp_path / "out" / "traceability.json").read_text())
+    (rule,) = (rule for rule in matrix["rules"] if rule["alias"] == "RSP-003")
+    rows = [row for case in rule["cases"] for row in case["rows"] if "first PSN" in row["parameters"]]
+    assert {row["parameters"]["first PSN"] for row in rows if row["verdict"] == "fail"} == {"0", "wraps"}

@@ -7,6 +7,7 @@
 #include <array>
 #include <deque>
 
+#include "conformance/cases/case_parameters.hpp"
 #include "conformance/cases/files.hpp"
 #include "conformance/cases/parameters.hpp"
 
@@ -85,6 +86,15 @@ std::string text_of(const ParameterRow& row) {
   const std::uint32_t count = others[row[3]];
   return fmt::format("MTU {}, {}, {}, {} other QP{}", mtus[row[0]], lengths[row[1]].text, first_psns[row[2]].text,
                      count, count == 1 ? "" : "s");
+}
+
+std::vector<CaseParameter> parameters_of(const char* operation, const ParameterRow& row) {
+  return {{"operation", operation},
+          {"path MTU", fmt::to_string(mtus[row[0]])},
+          {"length", lengths[row[1]].text},
+          {"packets", transfer_of(row).packets() == 1 ? "one" : "several"},
+          {"first PSN", std::string(first_psns[row[2]].text).substr(4)},
+          {"other QPs", fmt::to_string(others[row[3]])}};
 }
 
 // ---- the steps
@@ -266,6 +276,11 @@ std::span<const Case> all() {
     return cases;
   }();
   return list;
+}
+
+std::vector<CaseParameter> parameters_of_row(std::size_t index) {
+  static const std::vector<ParameterRow> all_rows = rows();
+  return parameters_of(declared[index / all_rows.size()].name, all_rows[index % all_rows.size()]);
 }
 
 }  // namespace rdmawire::conformance::transfers_cases

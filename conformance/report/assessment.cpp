@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <ctime>
 #include <map>
@@ -124,7 +125,8 @@ class Work {
       const auto relative = std::filesystem::weakly_canonical(file, error).lexically_relative(directory);
       return !file.empty() && !relative.empty() && *relative.begin() != "..";
     };
-    for (const auto* file : {&options_.expected, &options_.waivers, &options_.baseline, &options_.ics_file})
+    for (const auto* file :
+         {&options_.expected, &options_.waivers, &options_.baseline, &options_.ics_file, &options_.clauses})
       if (is_inside(*file)) return fmt::format("{} is in {}, which the run overwrites", file->string(), name);
     return {};
   }
@@ -154,7 +156,10 @@ class Work {
     }
     if (const std::string name = target.known_as(); options_.known && !name.empty()) {
       const auto results = ExpectedResults::of_device(name);
-      if (results) made_->expected.add_below(*results);
+      if (results) {
+        made_->expected.add_below(*results);
+        known_results_ = name;
+      }
       listener_.known(name, results.has_value());
     }
     if (!cheap_) listener_.opened(target);
@@ -248,24 +253,7 @@ class Work {
   /// Evaluates the results and writes the reports.
   tl::expected<std::shared_ptr<Assessment>, AssessmentError> finish() {
     Report& report = made_->report;
-    for (const CaseResult& result : report.results) {
-      report.nanoseconds += result.nanoseconds;
-      if (!made_->expected.expects(result, report.date, report.strict)) made_->unexpected.push_back(result.of);
-      if (disposition_of(result, report) == Disposition::expired) made_->expired.push_back(result.of);
-    }
-    for (const BasicViolation& basic : report.basic)
-      if (!made_->expected.find_observed(*basic.judgment.rule, report.date))
-        made_->basic.push_back(basic.judgment.rule);
-    if (options_.ics) {
-      report.ics = check_ics(*options_.ics, reported_, report.results);
-      // Failed cases are unexpected results, unless they are known.
-      for (const IcsFinding& one : report.ics)
-        if (one.status == IcsFinding::Status::fail && one.reported != one.claimed && !one.reported.empty())
-          made_->ics_failures.push_back(one);
-    }
-    // Only a complete run proves that a rule passed.
-    if (options_.all_cases && report.partial.empty())
-      made_->unlike_them = made_->expected.held_unexpectedly(report.results, report.date);
+    evaluate(*made_, options_.ics, reported_, options_.all_cases);
     if (!options_.baseline.empty()) {
       auto changes = compare(options_.baseline, report.results);
       if (!changes) return error(Kind::usage, changes.error());
@@ -286,7 +274,8 @@ class Work {
     for (const auto& [file, name] : {std::pair(options_.ics_file, "ics.json"),
                                      {options_.expected, "expected.json"},
                                      {options_.waivers, "waivers.json"},
-                                     {options_.baseline, "baseline.json"}})
+                                     {options_.baseline, "baseline.json"},
+                                     {options_.clauses, "clauses.json"}})
       if (!file.empty())
         if (auto added = package_->add_input(file, name); !added) return added;
     auto finished = package_->finish(made_->report, circumstances(), key_ ? &*key_ : nullptr);
@@ -333,6 +322,7 @@ class Work {
                                       {"built_in_expected", options_.known},
                                       {"timeout_s", options_.timeout},
                                       {"max_device_losses", options_.most_losses}};
+    if (!known_results_.empty()) parameters["known_results"] = known_results_;
     parameters.update(effective_options());
     nlohmann::ordered_json all;
     if (options_.arguments) all["arguments"] = *options_.arguments;
@@ -349,6 +339,7 @@ class Work {
   std::optional<Package> package_;
   std::optional<SignatureKey> key_;
   ReportedCapabilities reported_;
+  std::string known_results_;  ///< the device whose built-in results are used. Empty: none
   nlohmann::ordered_json description_ = nlohmann::ordered_json::object();
 };
 
@@ -357,6 +348,27 @@ class Work {
 tl::expected<std::shared_ptr<Assessment>, AssessmentError> Assessment::run(AssessmentOptions options,
                                                                            AssessmentListener& listener) {
   return Work(std::move(options), listener).go();
+}
+
+void evaluate(Assessment& made, const std::optional<Ics>& ics, const ReportedCapabilities& reported, bool all_cases) {
+  Report& report = made.report;
+  for (const CaseResult& result : report.results) {
+    report.nanoseconds += result.nanoseconds;
+    if (!made.expected.expects(result, report.date, report.strict)) made.unexpected.push_back(result.of);
+    if (disposition_of(result, report) == Disposition::expired) made.expired.push_back(result.of);
+  }
+  for (const BasicViolation& basic : report.basic)
+    if (!made.expected.find_observed(*basic.judgment.rule, report.date)) made.basic.push_back(basic.judgment.rule);
+  if (ics) {
+    report.ics = check_ics(*ics, reported, report.results);
+    // Failed cases are unexpected results, unless they are known.
+    for (const IcsFinding& one : report.ics)
+      if (one.status == IcsFinding::Status::fail && one.reported != one.claimed && !one.reported.empty())
+        made.ics_failures.push_back(one);
+  }
+  // Only a complete run proves that a rule passed.
+  if (all_cases && report.partial.empty())
+    made.unlike_them = made.expected.held_unexpectedly(report.results, report.date);
 }
 
 std::string in_vain(const TargetOptions& target, std::span<const Case* const> cases) {
@@ -379,6 +391,36 @@ std::string in_vain(const TargetOptions& target, std::span<const Case* const> ca
   return {};
 }
 
+void apply_ixit(const Ixit& ixit, AssessmentOptions& options,
+                const std::function<bool(const std::string& option)>& is_given) {
+  TargetOptions& target = options.target;
+  const auto use = [&](const char* option, auto& to, const auto& from) {
+    if (from && !is_given(option)) to = *from;
+  };
+  use("--device", target.device, ixit.device);
+  use("--wire", target.wire, ixit.wire);
+  use("--credentials", target.credentials, ixit.credentials);
+  use("--congestion-management", target.congestion_management, ixit.congestion_management);
+  use("--allow-multicast", target.multicast, ixit.multicast);
+  use("--slow", target.slow, ixit.slow);
+  use("--dangerous", target.dangerous, ixit.dangerous);
+  use("--case-timeout", options.case_timeout, ixit.case_timeout);
+  use("--rate", target.frames_per_second, ixit.frames_per_second);
+  use("--max-device-losses", options.most_losses, ixit.max_device_losses);
+  if (!is_given("--allow")) target.allowed = ixit.allow;
+}
+
+tl::expected<Shard, std::string> parse_shard(std::string_view text) {
+  Shard shard;
+  const char* end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, shard.index);
+  const bool separated = first.ec == std::errc() && first.ptr != end && *first.ptr == '/';
+  const auto second = separated ? std::from_chars(first.ptr + 1, end, shard.count) : first;
+  if (!separated || second.ec != std::errc() || second.ptr != end || shard.index == 0 || shard.index > shard.count)
+    return tl::unexpected(fmt::format("expected I/N with I from 1 to N, for example 1/4, got \"{}\"", text));
+  return shard;
+}
+
 std::vector<const Case*> shard_of(std::span<const Case* const> cases, unsigned index, unsigned count) {
   std::vector<const Case*> shard;
   for (std::size_t i = index - 1; i < cases.size(); i += count) shard.push_back(cases[i]);
@@ -390,6 +432,7 @@ tl::expected<FailedCases, std::string> failed_cases(const std::filesystem::path&
   if (!outcomes) return tl::unexpected(outcomes.error());
   FailedCases failed;
   failed.seed = outcomes->seed;
+  failed.partial = outcomes->partial;
   for (const Outcome& one : outcomes->cases) {
     failed.repeat = std::max(failed.repeat, static_cast<unsigned>(std::min<std::size_t>(one.attempts, 1000)));
     if (!one.failed() && !one.unexpected) continue;

@@ -32,12 +32,14 @@ struct AssessmentOptions {
   bool known = true;                             ///< use the built-in known results of lab devices
   std::filesystem::path expected{}, baseline{};  ///< files. Empty: none
   std::filesystem::path waivers{};               ///< file. Its results override `expected`. Empty: none
-  std::filesystem::path report{};                ///< directory for the reports. Empty: none
-  bool overwrite = false;                        ///< replace the report of another run in `report`
-  std::filesystem::path resume{};                ///< report directory of the run to resume. Replaces `report`
-  std::filesystem::path ics_file{};              ///< the file of `ics`, for the evidence package
-  std::optional<Ics> ics{};                      ///< the device's conformance statement. The caller applies its IXIT
-  std::filesystem::path sign{};                  ///< Ed25519 private key (PEM) for the manifest. Empty: not signed
+  /// File of the clause numbers in use, for the evidence package. The caller reads it: see use_clause_numbers().
+  std::filesystem::path clauses{};
+  std::filesystem::path report{};    ///< directory for the reports. Empty: none
+  bool overwrite = false;            ///< replace the report of another run in `report`
+  std::filesystem::path resume{};    ///< report directory of the run to resume. Replaces `report`
+  std::filesystem::path ics_file{};  ///< the file of `ics`, for the evidence package
+  std::optional<Ics> ics{};          ///< the device's conformance statement. The caller applies its IXIT
+  std::filesystem::path sign{};      ///< Ed25519 private key (PEM) for the manifest. Empty: not signed
   /// Options of `rdmawire certify` that select and configure the device. nullopt: the command cannot open it.
   std::optional<std::vector<std::string>> arguments{};
   std::vector<std::string> patterns{};  ///< the selection of the cases, for the manifest
@@ -109,9 +111,22 @@ class Assessment {
   }
 };
 
+/// Compares the results of `made.report` with the known results of `made.expected` and with the ICS. `all_cases`: the
+/// selection contains all cases. Call after report.results, .basic and .date are set.
+void evaluate(Assessment& made, const std::optional<Ics>& ics, const ReportedCapabilities& reported, bool all_cases);
 /// Returns why one of the injected faults cannot be tested: wrong device, unknown fault, or no case of its family.
 /// Empty if all can.
 std::string in_vain(const TargetOptions& target, std::span<const Case* const> cases);
+/// Uses the values of an IXIT for the options that `is_given` does not name. The names are those of the command:
+/// "--device".
+void apply_ixit(const Ixit& ixit, AssessmentOptions& options,
+                const std::function<bool(const std::string& option)>& is_given);
+/// One of several shards: 1 of 4.
+struct Shard {
+  unsigned index = 1, count = 1;
+};
+/// Parses "1/4".
+tl::expected<Shard, std::string> parse_shard(std::string_view text);
 /// Returns the cases of one of `count` shards, index 1 to `count`. The shards are disjoint, and their union is `cases`.
 /// Neighbors, which often have similar durations, are in different shards.
 std::vector<const Case*> shard_of(std::span<const Case* const> cases, unsigned index, unsigned count);
@@ -120,6 +135,7 @@ struct FailedCases {
   std::vector<const Case*> cases;
   std::uint64_t seed = 0;
   unsigned repeat = 1;
+  std::string partial;  ///< why other cases have no result. Empty: all ran
 };
 /// Reads report.json, or a report directory. The error names an unknown case.
 tl::expected<FailedCases, std::string> failed_cases(const std::filesystem::path& path);

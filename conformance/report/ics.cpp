@@ -6,8 +6,8 @@
 #include <array>
 #include <limits>
 
-#include "conformance/report/package.hpp"
 #include "conformance/files/json_file.hpp"
+#include "conformance/report/package.hpp"
 #include "dissectors/output/edit_distance.hpp"
 
 namespace rdmawire::conformance {
@@ -248,8 +248,8 @@ bool tests(const Case& which, const Capability& capability) {
 tl::expected<Ics, std::string> Ics::parse(const std::string& text, const std::string& name) {
   const auto json = parse_json(text);
   if (!json) return tl::unexpected(fmt::format("{}: {}", name, json.error()));
-  if (!json->is_object() || json->value("format", SortedJson()) != 1)
-    return tl::unexpected(fmt::format("{}: missing \"format\": 1", name));
+  if (const std::string why = wrong_format(*json, text); !why.empty())
+    return tl::unexpected(fmt::format("{}: {}", name, why));
   return Parser(text, name, *json).parse();
 }
 

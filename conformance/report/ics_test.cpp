@@ -63,7 +63,7 @@ TEST(Ics, ContradictionNamesLineAndMember) {
 
 TEST(Ics, MalformedFileIsReported) {
   EXPECT_THAT(Ics::parse("{\n", "i").error(), HasSubstr("i: line 2: invalid JSON"));
-  EXPECT_EQ(Ics::parse("[]", "i").error(), "i: missing \"format\": 1");
+  EXPECT_EQ(Ics::parse("[]", "i").error(), "i: must be an object");
   EXPECT_EQ(Ics::parse(R"({"format":1})", "i").error(), "i: line 1: transport: must be \"roce\" or \"iwarp\"");
   EXPECT_EQ(error_of("\"limit\": {}"), "ics.json: line 3: limit: unknown member; did you mean limits?");
   EXPECT_THAT(error_of(R"("capabilities":{"xcr":true})"),

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -32,28 +33,38 @@ SortedJson to_json(const RunIdentity& identity) {
           {"cases", identity.cases}};
 }
 
-/// Describes how the identity of a present run differs from that of a new one. Empty: it is equal.
-std::string difference(const SortedJson& theirs, const SortedJson& ours) {
-  const auto text_of = [](const SortedJson& object, const std::string& key) {
-    return object.contains(key) ? object[key].dump(-1, ' ', false, SortedJson::error_handler_t::replace) : "not set";
-  };
-  const auto compare = [&](const SortedJson& a, const SortedJson& b, const std::string& key) {
-    return text_of(a, key) == text_of(b, key)
-               ? std::string()
-               : fmt::format("{} of that run is {}, of this one {}", key, text_of(a, key), text_of(b, key));
+std::string text_of_member(const SortedJson& object, const std::string& key) {
+  return object.contains(key) ? object[key].dump(-1, ' ', false, SortedJson::error_handler_t::replace) : "not set";
+}
+
+struct SetupDifference {
+  std::string key, a, b;
+};
+std::optional<SetupDifference> find_difference(const SortedJson& a, const SortedJson& b,
+                                               std::span<const std::string_view> ignored) {
+  const auto compare = [&](const SortedJson& x, const SortedJson& y,
+                           const std::string& key) -> std::optional<SetupDifference> {
+    SetupDifference found{key, text_of_member(x, key), text_of_member(y, key)};
+    if (found.a == found.b || std::find(ignored.begin(), ignored.end(), key) != ignored.end()) return std::nullopt;
+    return found;
   };
   for (const char* key : {"device", "details", "seed", "repeat"})
-    if (std::string what = compare(theirs, ours, key); !what.empty()) return what;
-  const auto setup = theirs.find("setup"), cases = theirs.find("cases");
-  if (setup == theirs.end() || !setup->is_object() || cases == theirs.end() || !cases->is_array())
-    return "that run does not state its setup and selection";
-  SortedJson all = *setup;
-  all.update(ours["setup"]);
+    if (auto found = compare(a, b, key)) return found;
+  SortedJson all = a["setup"];
+  all.update(b["setup"]);
   for (const auto& [key, value] : all.items())
-    if (std::string what = compare(*setup, ours["setup"], key); !what.empty()) return what;
-  if (*cases != ours["cases"])
-    return fmt::format("that run selects {} cases, this one {}; specify the same selection", cases->size(),
-                       cases->size() == ours["cases"].size() ? "others" : std::to_string(ours["cases"].size()));
+    if (auto found = compare(a["setup"], b["setup"], key)) return found;
+  return std::nullopt;
+}
+
+/// Describes how the identity of a present run differs from that of a new one. Empty: it is equal.
+std::string difference(const SortedJson& theirs, const SortedJson& ours) {
+  if (const auto found = find_difference(theirs, ours, {}))
+    return fmt::format("{} of that run is {}, of this one {}", found->key, found->a, found->b);
+  const SortedJson& cases = theirs["cases"];
+  if (cases != ours["cases"])
+    return fmt::format("that run selects {} cases, this one {}; specify the same selection", cases.size(),
+                       cases.size() == ours["cases"].size() ? "others" : std::to_string(ours["cases"].size()));
   return {};
 }
 
@@ -86,6 +97,39 @@ tl::expected<SortedJson, std::string> first_line(std::ifstream& file, const fs::
 }
 
 }  // namespace
+
+tl::expected<StoredJournal, std::string> read_journal(const fs::path& directory) {
+  const fs::path path = file_in(directory);
+  std::ifstream file(path, std::ios::binary);
+  auto head = first_line(file, path);
+  if (!head) return tl::unexpected(head.error());
+  if (file.eof()) return tl::unexpected(fmt::format("{}: its first line is incomplete", path.string()));
+  const auto setup = head->find("setup"), cases = head->find("cases");
+  if (setup == head->end() || !setup->is_object() || cases == head->end() || !cases->is_array())
+    return tl::unexpected(fmt::format("{}: does not state the setup and selection of its run", path.string()));
+  StoredJournal stored;
+  stored.identity = std::move(*head);
+  stored.size = static_cast<std::uint64_t>(file.tellg());
+  std::size_t number = 1;
+  for (std::string line; std::getline(file, line); ++number) {
+    if (file.eof()) break;  // an incomplete last line
+    const SortedJson read = SortedJson::parse(line, nullptr, false);
+    auto result = result_of(read);
+    if (!result || !add_tallies(read, *result))
+      return tl::unexpected(fmt::format("{}: line {} is not a result of a known case", path.string(), number + 1));
+    result->left_out = read.contains("left_out");
+    result->blocked = read.contains("blocked");
+    stored.results.push_back(std::move(*result));
+    stored.lines += line + '\n';
+    stored.size += line.size() + 1;
+  }
+  return stored;
+}
+
+std::string difference_of_setups(const SortedJson& a, const SortedJson& b, std::span<const std::string_view> ignored) {
+  const auto found = find_difference(a, b, ignored);
+  return found ? fmt::format("{} is {} and {}", found->key, found->a, found->b) : std::string();
+}
 
 Journal::Journal(Journal&& other) noexcept
     : path_(std::move(other.path_)),
@@ -128,29 +172,16 @@ tl::expected<std::uint64_t, std::string> Journal::seed_of(const fs::path& direct
 
 tl::expected<Journal, std::string> Journal::resume(const fs::path& directory, const RunIdentity& identity) {
   const fs::path path = file_in(directory);
-  std::ifstream file(path, std::ios::binary);
-  const auto head = first_line(file, path);
-  if (!head) return tl::unexpected(head.error());
-  if (const std::string what = difference(*head, to_json(identity)); !what.empty())
+  auto stored = read_journal(directory);
+  if (!stored) return tl::unexpected(stored.error());
+  if (const std::string what = difference(stored->identity, to_json(identity)); !what.empty())
     return tl::unexpected(fmt::format("{}: cannot resume: {}", path.string(), what));
-  std::vector<CaseResult> results;
-  std::streamoff whole = file.tellg();
-  std::size_t number = 1;
-  for (std::string line; std::getline(file, line); ++number) {
-    if (file.eof()) break;  // an incomplete last line
-    const SortedJson read = SortedJson::parse(line, nullptr, false);
-    auto result = result_of(read);
-    if (!result || !add_tallies(read, *result))
-      return tl::unexpected(fmt::format("{}: line {} is not a result of a known case", path.string(), number + 1));
-    results.push_back(std::move(*result));
-    whole = file.tellg();
-  }
   std::error_code error;
-  fs::resize_file(path, static_cast<std::uintmax_t>(whole), error);
+  fs::resize_file(path, stored->size, error);
   const int descriptor = error ? -1 : ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   if (descriptor < 0) return tl::unexpected(fmt::format("{}: not writable", path.string()));
   Journal journal(path, descriptor);
-  journal.results_ = std::move(results);
+  journal.results_ = std::move(stored->results);
   return journal;
 }
 
@@ -161,6 +192,8 @@ void Journal::append(const CaseResult& result) {
   auto& counters = line["counters"] = nlohmann::ordered_json::object();
   for (const auto& [rule, counts] : result.observed.counters)
     counters[std::string(rules[rule].id)] = {counts.passed, counts.violated, counts.inconclusive_by_reason};
+  if (result.left_out) line["left_out"] = true;
+  if (result.blocked) line["blocked"] = true;
   // Kernel messages may be invalid UTF-8.
   write(line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }

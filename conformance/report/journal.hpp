@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
+#include <string_view>
 #include <tl/expected.hpp>
 #include <vector>
 
@@ -21,6 +23,20 @@ struct RunIdentity {
   nlohmann::json setup = nlohmann::json::object();  ///< options that affect the results: faults, wire, time limits, …
   std::vector<std::string> cases{};                 ///< ids of the selected cases, in order
 };
+
+/// A journal as it is stored.
+struct StoredJournal {
+  nlohmann::json identity;  ///< the first line: an object
+  std::vector<CaseResult> results;
+  std::string lines;       ///< the lines of the results
+  std::uint64_t size = 0;  ///< bytes of the file without an incomplete last line
+};
+/// Reads the journal of a directory. Fails if it is missing, or if a line is not a result of a known case.
+tl::expected<StoredJournal, std::string> read_journal(const std::filesystem::path& directory);
+/// Describes how the setup of a stored journal differs from that of another one, without their cases. Empty: it is
+/// equal. `ignored`: keys that may differ.
+std::string difference_of_setups(const nlohmann::json& a, const nlohmann::json& b,
+                                 std::span<const std::string_view> ignored = {});
 
 /// Each line is written with one system call, so that it survives a crash of this process. Reading ignores an
 /// incomplete last line.

@@ -100,7 +100,7 @@ TEST_F(JournalTest, ResumeOfAnotherRunFails) {
               HasSubstr("that run selects 2 cases, this one others"));
   std::ofstream(directory_ / "results.ndjson")
       << R"({"format":1,"device":"lab:rxe","details":"rxe0 at guest, kernel 6.1","seed":5,"repeat":2})" << '\n';
-  EXPECT_THAT(Journal::resume(directory_, identity_).error(), HasSubstr("does not state its setup"));
+  EXPECT_THAT(Journal::resume(directory_, identity_).error(), HasSubstr("does not state the setup"));
 }
 
 TEST_F(JournalTest, DamagedLineIsReported) {

@@ -4,8 +4,10 @@
 #include <charconv>
 
 #include "conformance/monitors/monitored.hpp"
+#include "conformance/report/conditions.hpp"
 #include "conformance/report/json_integer.hpp"
 #include "conformance/report/report.hpp"
+#include "conformance/rules/clause_numbers.hpp"
 
 namespace rdmawire::conformance {
 namespace {
@@ -225,6 +227,8 @@ Json to_json(const Report& report) {
             {"verdicts", std::move(counts)},
             {"rules", rules_of(report)}};
   if (!report.date.empty()) json["date"] = report.date;
+  if (const ClauseNumberCounts numbers = count_clause_numbers(); numbers.supplied > 0)
+    json["clause_numbers"] = {{"supplied", numbers.supplied}, {"missing", numbers.missing}};
   if (!report.partial.empty()) json["partial"] = report.partial;
   if (!report.basic.empty()) {
     Json& basic = json["basic"] = Json::array();
@@ -243,6 +247,8 @@ Json to_json(const Report& report) {
       if (!one.advice.empty()) lines.back()["advice"] = one.advice;
     }
   }
+  if (const auto conditions = failure_conditions(report); !conditions.empty())
+    json["failure_conditions"] = to_json(conditions);
   if (!report.ics.empty()) json["ics"] = to_json(report.ics);
   if (!report.changes.empty()) {
     Json& changes = json["changes"] = Json::array();

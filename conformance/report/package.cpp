@@ -232,17 +232,30 @@ tl::expected<Package, std::string> Package::begin(const fs::path& directory, boo
     package.sessions_ = std::move(present->sessions);
   }
   package.sessions_.push_back({now()});
+  if (const auto written = package.write_unfinished(!resumes); !written) return tl::unexpected(written.error());
+  return package;
+}
+
+tl::expected<Package, std::string> Package::begin_merged(const fs::path& directory, std::vector<Session> sessions) {
+  Package package(directory);
+  package.sessions_ = std::move(sessions);
+  if (const auto written = package.write_unfinished(true); !written) return tl::unexpected(written.error());
+  return package;
+}
+
+tl::expected<void, std::string> Package::write_unfinished(bool removes_inputs) {
   std::error_code error;
-  fs::remove(directory / signature_name, error);
-  if (!resumes) fs::remove_all(directory / "inputs", error);
+  fs::remove(directory_ / signature_name, error);
+  if (removes_inputs) fs::remove_all(directory_ / "inputs", error);
+  // Without an end, the package is known to be unfinished.
+  std::vector<Session> sessions = sessions_;
+  sessions.back().end.clear();
   const Json unfinished{{"format", 1},
                         {"program", "rdmawire " RDMAWIRE_VERSION},
                         {"commit", RDMAWIRE_COMMIT},
-                        {"sessions", sessions_json(package.sessions_)},
+                        {"sessions", sessions_json(sessions)},
                         {"files", Json::array()}};
-  if (auto written = captures::write_file((directory / manifest_name).string(), dumped(unfinished)); !written)
-    return tl::unexpected(written.error());
-  return package;
+  return captures::write_file((directory_ / manifest_name).string(), dumped(unfinished));
 }
 
 tl::expected<void, std::string> Package::add_input(const fs::path& file, const std::string& name) {
@@ -256,7 +269,7 @@ tl::expected<void, std::string> Package::add_input(const fs::path& file, const s
 
 tl::expected<void, std::string> Package::finish(const Report& report, const Json& circumstances,
                                                 const SignatureKey* key) {
-  sessions_.back().end = now();
+  if (sessions_.back().end.empty()) sessions_.back().end = now();
   // A resumed run may have had other inputs before.
   std::error_code error;
   std::vector<fs::path> unused;

@@ -67,6 +67,10 @@ class Package {
   /// present manifest. Removes a signature.
   static tl::expected<Package, std::string> begin(const std::filesystem::path& directory, bool resumes);
 
+  /// The same for a package that is merged from finished parts, with their sessions.
+  static tl::expected<Package, std::string> begin_merged(const std::filesystem::path& directory,
+                                                         std::vector<Session> sessions);
+
   /// Copies an input of the run, e.g. the file of waivers, to DIR/inputs/NAME.
   tl::expected<void, std::string> add_input(const std::filesystem::path& file, const std::string& name);
   /// Writes the manifest of all files, and signs it if there is a key. Call after all other files are complete.
@@ -78,6 +82,9 @@ class Package {
 
  private:
   explicit Package(std::filesystem::path directory) : directory_(std::move(directory)) {}
+  /// Writes the manifest of a package without files.
+  tl::expected<void, std::string> write_unfinished(bool removes_inputs);
+
   std::filesystem::path directory_;
   std::vector<Session> sessions_;
   std::vector<std::string> foreign_;

@@ -53,7 +53,7 @@ TEST(Report, TextShowsVerdictReferenceAndActual) {
             "unsupported      RSP-011   rc.responder.psn.wraps\n"
             "    because   the device has no queue pairs\n");
   EXPECT_EQ(summary(report),
-            "2 cases in 2.0 s: 1 fail-wrong-code, 1 unsupported; 1 UNEXPECTED; a <device>, seed 7\n"
+            "2 cases in 2.0 s (wire clock): 1 fail-wrong-code, 1 unsupported; 1 UNEXPECTED; a <device>, seed 7\n"
             "monitors: 1 rules passed, 0 violated, 0 inconclusive, " +
                 std::to_string(report.watched().size() - 1) + " not exercised; 0 only confirmed\n");
 }

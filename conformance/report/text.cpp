@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "conformance/monitors/monitored.hpp"
+#include "conformance/report/conditions.hpp"
 #include "conformance/report/report.hpp"
 
 namespace rdmawire::conformance {
@@ -184,7 +185,8 @@ std::string text_of(const CaseResult& result, bool steps) {
     text += fmt::format("    observed  {} {}\n    reference {}\n    expected  {}\n    actual    {}\n",
                         violation.of().alias, violation.of().id, clauses_of(violation.of()),
                         violation.statement.expected, violation.statement.actual);
-  if (result.flaky()) text += fmt::format("    flaky     {}\n", attempts_of(result));
+  if (result.attempts.size() > 1)
+    text += fmt::format("    {}  {}\n", result.flaky() ? "flaky   " : "repeated", attempts_of(result));
   for (const std::string& complaint : result.complaints) text += fmt::format("    kernel message: {}\n", complaint);
   if (!steps) return text;
   const std::int64_t begin = result.transcript.empty() ? 0 : result.transcript.front().time;
@@ -197,8 +199,8 @@ std::string text_of(const CaseResult& result, bool steps) {
 }
 
 std::string summary(const Report& report) {
-  std::string text = fmt::format("{} case{} in {:.1f} s:", report.results.size(), report.results.size() == 1 ? "" : "s",
-                                 static_cast<double>(report.nanoseconds) / 1e9);
+  std::string text = fmt::format("{} case{} in {:.1f} s (wire clock):", report.results.size(),
+                                 report.results.size() == 1 ? "" : "s", static_cast<double>(report.nanoseconds) / 1e9);
   const char* separator = " ";
   for (const auto& [verdict, count] : report.counts()) {
     text += fmt::format("{}{} {}", separator, count, to_string(verdict));
@@ -234,6 +236,11 @@ std::string summary(const Report& report) {
   for (const BasicViolation& basic : report.basic)
     text += fmt::format("every transfer of {} violates {}; cases of other rules are inconclusive\n",
                         to_string(basic.family), text_of_violation(basic.judgment));
+  const auto repeated = std::count_if(report.results.begin(), report.results.end(),
+                                      [](const CaseResult& result) { return result.attempts.size() > 1; });
+  if (repeated > 0)
+    text += fmt::format("repeated: {} of {} cases have the same verdict in all runs\n", repeated - flaky, repeated);
+  text += text_of(failure_conditions(report));
   if (const auto waived = with(Disposition::waived), over = with(Disposition::expired); waived || over)
     text +=
         fmt::format("waivers: {} result{} waived, {} with an expired waiver\n", waived, waived == 1 ? "" : "s", over);

@@ -8,7 +8,9 @@
 #include <set>
 #include <span>
 
+#include "conformance/cases/case_parameters.hpp"
 #include "conformance/monitors/monitored.hpp"
+#include "conformance/rules/clause_numbers.hpp"
 
 namespace rdmawire::conformance {
 namespace {
@@ -41,6 +43,7 @@ std::string reason_of(const Rule& rule, const Report& report) {
 Json row_of(const CaseResult& result, const Report& report) {
   Json parameters = Json::object();
   if (!result.of->variant.empty()) parameters["variant"] = result.of->variant;
+  for (const CaseParameter& one : parameters_of(*result.of)) parameters[one.name] = one.value;
   Json row{{"parameters", std::move(parameters)},
            {"seed", run_seed_of(result, report)},
            {"verdict", to_string(result.judgment.verdict)},
@@ -103,8 +106,10 @@ Json traceability(const Report& report) {
   Json list = Json::array();
   for (const Rule& rule : rules) {
     Json clauses = Json::array();
-    for (const Clause& clause : rule.sources())
+    for (const auto& [clause, is_supplied] : sources_of(rule)) {
       clauses.push_back({{"clause", to_string(clause)}, {"verified", clause.verified}});
+      if (is_supplied) clauses.back()["supplied"] = true;
+    }
     Json one{{"rule", rule.id},           {"alias", rule.alias},           {"level", to_string(rule.level)},
              {"sentence", rule.sentence}, {"clauses", std::move(clauses)}, {"monitor", monitor_of(rule, observed)},
              {"cases", Json::array()}};
@@ -132,10 +137,15 @@ std::string traceability_csv(const Report& report) {
   for (const Rule& rule : rules) {
     const auto found = by_rule.find(&rule);
     const std::string monitor = monitor_of(rule, observed);
-    for (const Clause& clause : rule.sources()) {
-      const std::vector<std::string> start{
-          to_string(clause),       clause.verified ? "yes" : "no",     std::string(rule.id),
-          std::string(rule.alias), std::string(to_string(rule.level)), std::string(rule.sentence)};
+    for (const auto& [clause, is_supplied] : sources_of(rule)) {
+      const std::vector<std::string> start{to_string(clause),
+                                           is_supplied       ? "supplied"
+                                           : clause.verified ? "yes"
+                                                             : "no",
+                                           std::string(rule.id),
+                                           std::string(rule.alias),
+                                           std::string(to_string(rule.level)),
+                                           std::string(rule.sentence)};
       const auto add = [&](std::vector<std::string> end) {
         std::vector<std::string> all = start;
         all.insert(all.end(), end.begin(), end.end());

@@ -8,8 +8,8 @@
 #include <optional>
 #include <set>
 
-#include "conformance/runner/expected_files.hpp"
 #include "conformance/files/json_file.hpp"
+#include "conformance/runner/expected_files.hpp"
 #include "dissectors/output/edit_distance.hpp"
 
 namespace rdmawire::conformance {
@@ -81,7 +81,7 @@ tl::expected<ExpectedResults, std::string> ExpectedResults::parse(const std::str
   auto parsed = parse_json(text);
   if (!parsed) return wrong(parsed.error());
   const Json& json = *parsed;
-  if (!json.is_object() || json.value("format", Json()) != 1) return wrong("missing \"format\": 1");
+  if (const std::string why = wrong_format(json, text); !why.empty()) return wrong(why);
   const auto list = json.find("cases");
   if (list == json.end() || !list->is_object()) return wrong("missing object \"cases\"");
   Layer known_here;
@@ -103,13 +103,15 @@ tl::expected<ExpectedResults, std::string> ExpectedResults::parse(const std::str
     if (const std::string instead = text_member(entry, "or"); !instead.empty())
       if (known.instead = verdict_of(instead); !known.instead) return wrong_entry(invalid("or", instead));
     known.reason = text_member(entry, "reason");
-    if (known.reason.empty()) return wrong_entry("missing \"reason\"");
+    if (known.reason.empty())
+      return wrong_entry(entry.contains("reason") ? "\"reason\" must not be empty" : "missing \"reason\"");
     known.evidence = text_member(entry, "evidence");
     known.right = text_member(entry, "right");
     known.until = text_member(entry, "until");
     known.approved_by = text_member(entry, "approved_by");
     if (!known.until.empty() && !is_date(known.until))
-      return wrong_entry(fmt::format("invalid \"until\": \"{}\"; expected a date YYYY-MM-DD", known.until));
+      return wrong(fmt::format("{}: {}: invalid \"until\": \"{}\"; expected a date YYYY-MM-DD",
+                               line_of(text, {"cases", id, "until"}), id, known.until));
     known.waiver = file == ResultsFile::waivers;
     if (known.waiver && known.until.empty()) return wrong_entry("missing \"until\": a waiver requires an end date");
     known_here.emplace(id, std::move(known));

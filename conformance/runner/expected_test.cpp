@@ -125,7 +125,7 @@ TEST(ExpectedResults, MalformedFileIsReported) {
   };
   EXPECT_THAT(error("{\n  5"), MatchesRegex("known.json: line 2: invalid JSON: .*object key.*"));
   EXPECT_EQ(error("[1e999]"), "known.json: invalid JSON: number overflow parsing '1e999'");
-  EXPECT_EQ(error("[]"), "known.json: missing \"format\": 1");
+  EXPECT_EQ(error("[]"), "known.json: must be an object");
   EXPECT_EQ(error(R"({"format":1})"), "known.json: missing object \"cases\"");
   EXPECT_EQ(error("{\"format\":1,\n\"cases\":{\n\"RSP-0009\":{}}}"),
             "known.json: line 3: RSP-0009: unknown case or rule; did you mean RSP-009?");
@@ -138,6 +138,16 @@ TEST(ExpectedResults, MalformedFileIsReported) {
               StartsWith("known.json: line 1: RSP-009: invalid \"or\": \"maybe\""));
   EXPECT_EQ(ExpectedResults::read("/no/such.json").error(),
             "/no/such.json: could not be read: No such file or directory");
+}
+
+TEST(ExpectedResults, ErrorNamesTheCauseAndTheLineOfTheMember) {
+  const auto error = [](const std::string& text) { return ExpectedResults::parse(text, "w.json").error(); };
+  EXPECT_EQ(error("{\n\"format\":2,\"cases\":{}}"), "w.json: line 2: \"format\" must be 1");
+  EXPECT_EQ(error("{\"format\":1,\"cases\":{\"RSP-009\":{\"verdict\":\"fail\",\"reason\":\"\"}}}"),
+            "w.json: line 1: RSP-009: \"reason\" must not be empty");
+  EXPECT_EQ(
+      error("{\"format\":1,\"cases\":{\n\"RSP-009\":{\"verdict\":\"fail\",\"reason\":\"r\",\n\n\"until\":\"soon\"}}}"),
+      "w.json: line 4: RSP-009: invalid \"until\": \"soon\"; expected a date YYYY-MM-DD");
 }
 
 TEST(ExpectedResults, UnknownMembersAndDatesAreErrors) {

@@ -127,3 +127,33 @@ def test_theme_button_changes_the_colors(browser, broken):
         page.click("#theme")
         colors.add(page.script("return getComputedStyle(document.body).backgroundColor"))
     assert len(colors) == 2
+
+
+@pytest.fixture(scope="module")
+def declared(tmp_path_factory):
+    """A report with a conformance statement, and rows of parameters of which some are changed to failures."""
+    folder = tmp_path_factory.mktemp("declared")
+    ics = {"format": 1, "transport": "roce", "capabilities": {"uc": True, "xrc": False, "ud": None}, "limits": {"max_qp": 1}}
+    (folder / "ics.json").write_text(json.dumps(ics))
+    run(BIN / "rdmawire", "certify", "--seed", 7, "--only", "UC-00*", "--only", "rc.responder.msn.in-read-response", "--ics",
+        folder / "ics.json", "--report", folder, status=None)  # fmt: skip
+    return folder, json.loads((folder / "report.json").read_text())
+
+
+def test_conformance_statement_is_a_table(browser, declared):
+    folder, report = declared
+    page = Page(browser, folder / "index.html")
+    rows = page.script("""return [...document.querySelectorAll("#ics tbody tr")]
+        .map(row => [...row.children].slice(0, 4).map(cell => cell.textContent))""")
+    assert sorted(rows) == sorted([one["member"], one["claimed"], one.get("reported", "unknown"), one["status"]] for one in report["ics"])
+    assert page.script("return document.getElementById('ics').open")  # the device has more than declared
+    assert page.script("return document.getElementById('conditions')") is None
+    page.assert_no_requests_or_errors()
+
+
+def test_parameter_values_of_failures_are_a_table(browser, tmp_path):
+    run(BIN / "rdmawire", "certify", "--seed", 7, "--only", "rc.responder.ack.asked-for-once", "--fault", "psn-does-not-wrap",
+        "--report", tmp_path, status=None)  # fmt: skip
+    page = Page(browser, tmp_path / "index.html")
+    assert "RSP-003" in page.text("conditions") and "no combination separates the rows" in page.text("conditions")
+    page.assert_no_requests_or_errors()

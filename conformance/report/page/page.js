@@ -31,6 +31,8 @@ async function begin() {
   }
   show_summary();
   show_groups();
+  show_conditions();
+  show_ics();
   show_observed();
   show_changes();
   show_cases();

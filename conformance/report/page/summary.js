@@ -85,6 +85,40 @@ function show_groups() {
               element("td", {class: "number"}, String(data.cases.filter(row => row.group === group.name).length))))))));
 }
 
+/** The parameter values with which the cases of a rule fail. */
+function show_conditions() {
+  const rows = list(data.report.failure_conditions);
+  if (!rows.length) return;
+  const text = combination => Object.entries(object(combination)).map(([name, value]) => `${name} = ${value}`).join(" and ");
+  const condition = row => list(row.whenever).length ? list(row.whenever).map((one, i) => element("div", {}, i ? "or equally " : "", element("b", {}, text(one))))
+      : row.passed ? ["no combination separates the rows", Object.keys(object(row.shared)).length ? `; all failed rows have ${text(row.shared)}` : ""] : "in all rows";
+  document.getElementById("groups").append(element("div", {class: "panel scroll", id: "conditions"}, element("table", {class: "plain"},
+      element("caption", {}, "Parameter values of failures"),
+      element("thead", {}, element("tr", {}, ["rule", "fails whenever", "failed", "passed", "other"].map(name => element("th", {scope: "col"}, name)))),
+      element("tbody", {}, rows.map(row => element("tr", {},
+          element("td", {}, element("a", {href: `#case=${encodeURIComponent(list(row.cases)[0])}`}, row.alias || row.rule), row.violated === row.rule ? "" : element("p", {class: "hint"}, `violates ${row.violated}`)),
+          element("td", {}, condition(row)),
+          ["failed", "passed", "other"].map(name => element("td", {class: "number"}, integer.format(row[name])))))))));
+}
+
+/** The conformance statement of the device, compared with the results. */
+function show_ics() {
+  const rows = list(data.report.ics);
+  if (!rows.length) return;
+  const tones = {"pass": "ok", "fail": "error", "unclaimed": "warning", "not tested": "warning"};
+  const order = ["fail", "unclaimed", "not tested", "pass", "absent"];
+  const sorted = rows.slice().sort((left, right) => order.indexOf(left.status) - order.indexOf(right.status));
+  const counts = order.map(status => [status, rows.filter(row => row.status === status).length]).filter(([, count]) => count);
+  const worst = counts.some(([status]) => status === "fail" || status === "unclaimed");
+  document.getElementById("groups").append(element("details", {class: "panel", id: "ics", open: worst},
+      element("summary", {}, "Conformance statement (ICS): ", counts.map(([status, count]) => `${count} ${status}`).join(", ")),
+      element("div", {class: "scroll"}, element("table", {class: "plain"},
+          element("thead", {}, element("tr", {}, ["statement", "declared", "reported by the device", "result", "pass", "fail", "unsupported", "other"].map(name => element("th", {scope: "col"}, name)))),
+          element("tbody", {}, sorted.map(row => element("tr", {}, element("th", {scope: "row"}, element("code", {}, row.member)), element("td", {}, row.claimed), element("td", {}, row.reported ?? "unknown"),
+              element("td", {}, element("span", {class: `badge ${tones[row.status] ?? "plain"}`}, row.status)),
+              ["pass", "fail", "unsupported", "other"].map(name => element("td", {class: "number"}, integer.format(object(row.cases)[name] ?? 0))))))))));
+}
+
 /** Results of the monitors for each rule, over all cases. */
 function show_observed() {
   const rules = list(data.report.rules);

@@ -1,0 +1,159 @@
+#include "conformance/report/conditions.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "conformance/cases/case_parameters.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+/// Larger combinations are not searched: they describe single rows.
+constexpr std::size_t largest_combination = 4;
+
+bool holds(const Combination& combination, const EvaluatedRow& row) {
+  return std::all_of(combination.begin(), combination.end(), [&](const ParameterValue& one) {
+    return std::find(row.values.begin(), row.values.end(), one) != row.values.end();
+  });
+}
+
+/// The values that all failed rows have.
+Combination shared_by_failures(const std::vector<EvaluatedRow>& rows) {
+  Combination shared;
+  bool is_first = true;
+  for (const EvaluatedRow& row : rows) {
+    if (!row.failed) continue;
+    if (std::exchange(is_first, false))
+      shared = row.values;
+    else
+      std::erase_if(shared, [&](const ParameterValue& one) { return !holds({one}, row); });
+  }
+  return shared;
+}
+
+std::string name_of(const Rule& rule) { return std::string(rule.alias.empty() ? rule.id : rule.alias); }
+
+std::string text_of(const Combination& combination) {
+  std::string text;
+  for (const auto& [name, value] : combination)
+    text += fmt::format("{}{} = {}", text.empty() ? "" : " and ", name, value);
+  return text;
+}
+
+nlohmann::ordered_json to_json(const Combination& combination) {
+  nlohmann::ordered_json values = nlohmann::ordered_json::object();
+  for (const auto& [name, value] : combination) values[name] = value;
+  return values;
+}
+
+}  // namespace
+
+std::vector<Combination> separating_combinations(const std::vector<EvaluatedRow>& rows, std::size_t most) {
+  const bool any_passed = std::any_of(rows.begin(), rows.end(), [](const EvaluatedRow& row) { return !row.failed; });
+  const Combination shared = shared_by_failures(rows);
+  std::vector<Combination> found;
+  if (!any_passed) return found;
+  for (std::size_t size = 1; size <= std::min(largest_combination, shared.size()) && found.empty(); ++size) {
+    // All subsets of this size: the permutations of a mask.
+    std::vector<bool> chosen(shared.size());
+    std::fill(chosen.begin(), chosen.begin() + static_cast<std::ptrdiff_t>(size), true);
+    do {
+      Combination combination;
+      for (std::size_t i = 0; i < shared.size(); ++i)
+        if (chosen[i]) combination.push_back(shared[i]);
+      if (std::none_of(rows.begin(), rows.end(),
+                       [&](const EvaluatedRow& row) { return !row.failed && holds(combination, row); }))
+        found.push_back(std::move(combination));
+    } while (found.size() < most && std::prev_permutation(chosen.begin(), chosen.end()));
+  }
+  return found;
+}
+
+std::vector<FailureConditions> failure_conditions(const Report& report) {
+  // By rule, in the order of the rules.
+  std::map<const Rule*, std::vector<std::pair<const CaseResult*, Combination>>> rows_of;
+  for (const CaseResult& result : report.results) {
+    Combination values;
+    for (const CaseParameter& one : parameters_of(*result.of)) values.push_back({one.name, one.value});
+    if (!values.empty()) rows_of[&*result.of->rule].emplace_back(&result, std::move(values));
+  }
+  std::vector<FailureConditions> all;
+  for (const auto& [rule, results] : rows_of) {
+    const auto violated_by = [own = rule](const CaseResult& result) {
+      return result.judgment.rule ? result.judgment.rule : own;
+    };
+    std::vector<const Rule*> violated;
+    for (const auto& [result, values] : results)
+      if (is_failure(result->judgment.verdict) &&
+          std::find(violated.begin(), violated.end(), violated_by(*result)) == violated.end())
+        violated.push_back(violated_by(*result));
+    for (const Rule* one : violated) {
+      FailureConditions conditions{.rule = rule, .violated = one, .whenever = {}, .shared = {}, .cases = {}};
+      std::vector<EvaluatedRow> rows;
+      for (const auto& [result, values] : results) {
+        const bool failed = is_failure(result->judgment.verdict) && violated_by(*result) == one;
+        if (failed) {
+          ++conditions.failed;
+          conditions.cases.push_back(result->of->id());
+        } else if (result->judgment.verdict == Verdict::pass) {
+          ++conditions.passed;
+        } else {
+          ++conditions.other;
+          continue;
+        }
+        rows.push_back({values, failed});
+      }
+      if (rows.size() < 2) continue;
+      conditions.whenever = separating_combinations(rows);
+      if (conditions.whenever.empty() && conditions.passed > 0) conditions.shared = shared_by_failures(rows);
+      all.push_back(std::move(conditions));
+    }
+  }
+  return all;
+}
+
+std::string text_of(const std::vector<FailureConditions>& conditions) {
+  std::string text;
+  for (const FailureConditions& one : conditions) {
+    text += name_of(*one.rule);
+    if (one.violated != one.rule) text += fmt::format(" (violates {})", name_of(*one.violated));
+    if (one.passed == 0) {
+      text += " fails in all rows";
+    } else if (!one.whenever.empty()) {
+      text += " fails whenever ";
+      for (std::size_t i = 0; i < one.whenever.size(); ++i)
+        text += fmt::format("{}{}", i == 0 ? "" : "; or equally whenever ", text_of(one.whenever[i]));
+    } else {
+      text += fmt::format(" fails in some rows: no combination of up to {} parameter values separates them",
+                          largest_combination);
+      if (!one.shared.empty()) text += fmt::format("; all have {}", text_of(one.shared));
+    }
+    text += fmt::format(": {} row{} failed, {} passed", one.failed, one.failed == 1 ? "" : "s", one.passed);
+    if (one.other > 0) text += fmt::format(", {} without a verdict on it", one.other);
+    text += "\n";
+  }
+  return text;
+}
+
+nlohmann::ordered_json to_json(const std::vector<FailureConditions>& conditions) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const FailureConditions& one : conditions) {
+    nlohmann::ordered_json whenever = nlohmann::ordered_json::array();
+    for (const Combination& combination : one.whenever) whenever.push_back(to_json(combination));
+    list.push_back({{"rule", one.rule->id},
+                    {"alias", one.rule->alias},
+                    {"violated", one.violated->id},
+                    {"failed", one.failed},
+                    {"passed", one.passed},
+                    {"other", one.other},
+                    {"whenever", std::move(whenever)}});
+    if (!one.shared.empty()) list.back()["shared"] = to_json(one.shared);
+    list.back()["cases"] = one.cases;
+  }
+  return list;
+}
+
+}  // namespace rdmawire::conformance

@@ -1,0 +1,49 @@
+#pragma once
+/// The smallest combinations of parameter values that occur in all failed rows of a parameterized rule and in no passed
+/// one: "fails whenever path MTU = 256 and first PSN = wraps".
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "conformance/report/report.hpp"
+
+namespace rdmawire::conformance {
+
+struct ParameterValue {
+  std::string name, value;  ///< "path MTU", "256"
+
+  friend bool operator==(const ParameterValue&, const ParameterValue&) = default;
+};
+/// A combination of values. All of them must hold.
+using Combination = std::vector<ParameterValue>;
+
+/// One row of a covering array: its values, in the order of the parameters.
+struct EvaluatedRow {
+  Combination values;
+  bool failed = false;
+};
+
+/// The smallest combinations of values that occur in all failed rows and in no passed one, at most `most`. Empty: there
+/// is none, or no row passed, or none failed. All rows have the same parameters.
+std::vector<Combination> separating_combinations(const std::vector<EvaluatedRow>& rows, std::size_t most = 4);
+
+/// The failed rows of a rule.
+struct FailureConditions {
+  const Rule* rule = nullptr;      ///< the rule of the cases
+  const Rule* violated = nullptr;  ///< the violated rule. The same as `rule`, or one about every frame
+  std::size_t failed = 0, passed = 0;
+  std::size_t other = 0;              ///< rows without a verdict, or that violate another rule
+  std::vector<Combination> whenever;  ///< equivalent for these rows
+  Combination shared;                 ///< values that all failed rows have, if nothing separates them from passed rows
+  std::vector<std::string> cases;     ///< ids of the failed rows
+};
+/// For each rule with parameters of which at least two rows have a verdict and one failed.
+std::vector<FailureConditions> failure_conditions(const Report& report);
+
+/// "RSP-013 fails whenever path MTU = 256 and first PSN = wraps: 4 rows failed, 97 passed", one line for each rule.
+std::string text_of(const std::vector<FailureConditions>& conditions);
+nlohmann::ordered_json to_json(const std::vector<FailureConditions>& conditions);
+
+}  // namespace rdmawire::conformance
