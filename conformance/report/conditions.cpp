@@ -73,7 +73,7 @@ std::vector<Combination> separating_combinations(const std::vector<EvaluatedRow>
 }
 
 std::vector<FailureConditions> failure_conditions(const Report& report) {
-  // By rule, in the order of the rules.
+  // The rows of each rule, in the order of the rules.
   std::map<const Rule*, std::vector<std::pair<const CaseResult*, Combination>>> rows_of;
   for (const CaseResult& result : report.results) {
     Combination values;
@@ -125,11 +125,11 @@ std::string text_of(const std::vector<FailureConditions>& conditions) {
     } else if (!one.whenever.empty()) {
       text += " fails whenever ";
       for (std::size_t i = 0; i < one.whenever.size(); ++i)
-        text += fmt::format("{}{}", i == 0 ? "" : "; or equally whenever ", text_of(one.whenever[i]));
+        text += fmt::format("{}{}", i == 0 ? "" : ", or equally whenever ", text_of(one.whenever[i]));
     } else {
       text += fmt::format(" fails in some rows: no combination of up to {} parameter values separates them",
                           largest_combination);
-      if (!one.shared.empty()) text += fmt::format("; all have {}", text_of(one.shared));
+      if (!one.shared.empty()) text += fmt::format(", and all have {}", text_of(one.shared));
     }
     text += fmt::format(": {} row{} failed, {} passed", one.failed, one.failed == 1 ? "" : "s", one.passed);
     if (one.other > 0) text += fmt::format(", {} without a verdict on it", one.other);

@@ -25,8 +25,8 @@ struct EvaluatedRow {
   bool failed = false;
 };
 
-/// The smallest combinations of values that occur in all failed rows and in no passed one, at most `most`. Empty: there
-/// is none, or no row passed, or none failed. All rows have the same parameters.
+/// The smallest combinations of values that occur in all failed rows and in no passed one, at most `most`. Empty if
+/// nothing separates the rows, or if all rows have the same result. All rows have the same parameters.
 std::vector<Combination> separating_combinations(const std::vector<EvaluatedRow>& rows, std::size_t most = 4);
 
 /// The failed rows of a rule.

@@ -38,7 +38,7 @@ TEST(SeparatingCombinations, SmallestIsFound) {
 }
 
 TEST(SeparatingCombinations, EquivalentCombinationsAreAllFound) {
-  // With these rows, a and b cannot be distinguished.
+  // These rows do not distinguish a and b.
   const std::vector<EvaluatedRow> rows{{{{"a", "1"}, {"b", "1"}, {"c", "1"}}, true},
                                        {{{"a", "1"}, {"b", "1"}, {"c", "2"}}, true},
                                        {{{"a", "2"}, {"b", "2"}, {"c", "2"}}, false}};
@@ -103,7 +103,7 @@ TEST_F(ConditionsTest, HonestWordsWithoutACondition) {
     return id.find("MTU 256,") != std::string::npos || id.find("MTU 512,") != std::string::npos ? failed : passed;
   });
   EXPECT_THAT(text_of(failure_conditions(report_)),
-              HasSubstr(" fails in some rows: no combination of up to 4 parameter values separates them; all have "
+              HasSubstr(" fails in some rows: no combination of up to 4 parameter values separates them, and all have "
                         "operation = READ: "));
   for (CaseResult& result : report_.results) result.judgment = failed;
   EXPECT_THAT(text_of(failure_conditions(report_)), HasSubstr(" fails in all rows: "));

@@ -45,12 +45,12 @@ tl::expected<Part, std::string> read_part(const fs::path& directory, const Signa
   part.directory = directory;
   part.check = std::move(*check);
   const Manifest& manifest = part.check.manifest;
-  if (!manifest.finished()) return wrong("the run was killed; continue it with rdmawire certify --resume");
+  if (!manifest.finished()) return wrong("the run was killed: continue it with rdmawire certify --resume");
   if (!part.check.is_intact())
-    return wrong(fmt::format("the package is not intact; list the differences with rdmawire certify verify {}",
+    return wrong(fmt::format("the package is not intact: list the differences with rdmawire certify verify {}",
                              shell_word(directory.string())));
   if (!manifest.partial.empty())
-    return wrong(fmt::format("the run is partial: {}; continue it with rdmawire certify --resume", manifest.partial));
+    return wrong(fmt::format("the run is partial ({}): continue it with rdmawire certify --resume", manifest.partial));
   const auto text = text_of_file(directory / manifest_name);
   if (!text) return tl::unexpected(text.error());
   auto json = parse_json(*text);
@@ -66,7 +66,7 @@ tl::expected<Part, std::string> read_part(const fs::path& directory, const Signa
   if (part.shard.count == 1) return wrong("the package is not a shard: it contains a complete run");
   if (const std::string program = fmt::format("{}, commit {}", manifest.program, manifest.commit);
       program != program_and_commit())
-    return wrong(fmt::format("the package was written by {}, and this is {}; use the same build", program,
+    return wrong(fmt::format("the package was written by {}, and this is {}: use the same build", program,
                              program_and_commit()));
   auto journal = read_journal(directory);
   if (!journal) return tl::unexpected(journal.error());
@@ -91,7 +91,7 @@ std::map<std::string, std::string> inputs_of(const Part& part) {
 constexpr std::array<std::string_view, 6> bench_members{"device", "details", "wire", "allowed", "modules", "kernel"};
 /// Members of the device's description that must be equal on all test benches.
 constexpr std::array model_members{"firmware", "vendor_id", "vendor_part_id", "hw_ver"};
-/// Parameters of the manifest that affect neither results nor their assessment, or that differ by definition.
+/// Parameters of the manifest that are free: they have no effect on the results, or differ by definition.
 constexpr std::array<std::string_view, 3> free_parameters{"shard", "timeout_s", "max_device_losses"};
 
 /// Returns how two shards differ. Empty: they are parts of one campaign.
@@ -218,11 +218,11 @@ class Merger {
     std::error_code error;
     for (const Part& part : parts_)
       if (fs::equivalent(part.directory, options_.directory, error))
-        return tl::unexpected(fmt::format("{} is one of the shards; specify a new directory", name));
+        return tl::unexpected(fmt::format("{} is one of the shards: specify a new directory", name));
     if (!contains_report(options_.directory)) return {};
     if (!options_.overwrite)
       return tl::unexpected(fmt::format(
-          "{} contains the report of another run; specify a new directory, or --overwrite to replace it", name));
+          "{} contains the report of another run: specify a new directory, or --overwrite to replace it", name));
     return remove_report(options_.directory);
   }
 

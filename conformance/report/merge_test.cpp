@@ -174,7 +174,7 @@ TEST_F(MergeTest, ModifiedKilledAndPartialShardsAreRefused) {
   run("a", 1, 2);
   run("b", 2, 2);
   std::ofstream(path("b/junit.xml"), std::ios::app) << " ";
-  EXPECT_THAT(error_of({"a", "b"}), HasSubstr("b: the package is not intact; list the differences with rdmawire"));
+  EXPECT_THAT(error_of({"a", "b"}), HasSubstr("b: the package is not intact: list the differences with rdmawire"));
   fs::remove_all(path("b"));
   run("b", 2, 2);
   std::ofstream(path("b/results.ndjson"), std::ios::app) << "{}\n";
@@ -182,16 +182,16 @@ TEST_F(MergeTest, ModifiedKilledAndPartialShardsAreRefused) {
   auto manifest = json("a/manifest.json");
   manifest["sessions"].back().erase("end");
   std::ofstream(path("a/manifest.json")) << manifest;
-  EXPECT_EQ(error_of({"b", "a"}), "b: the package is not intact; list the differences with rdmawire certify verify " +
+  EXPECT_EQ(error_of({"b", "a"}), "b: the package is not intact: list the differences with rdmawire certify verify " +
                                       path("b").string().substr(directory_.string().size() + 1));
   fs::remove_all(path("b"));
   run("b", 2, 2);
-  EXPECT_EQ(error_of({"b", "a"}), "a: the run was killed; continue it with rdmawire certify --resume");
+  EXPECT_EQ(error_of({"b", "a"}), "a: the run was killed: continue it with rdmawire certify --resume");
   manifest["sessions"].back()["end"] = "2026-11-27T15:50:36Z";
   manifest["partial"] = "3 of 5 cases ran";
   std::ofstream(path("a/manifest.json")) << manifest;
   EXPECT_EQ(error_of({"b", "a"}),
-            "a: the run is partial: 3 of 5 cases ran; continue it with rdmawire certify --resume");
+            "a: the run is partial (3 of 5 cases ran): continue it with rdmawire certify --resume");
   EXPECT_EQ(error_of({"b", "none"}), "none/manifest.json: could not be read: No such file or directory");
 }
 
@@ -200,7 +200,7 @@ TEST_F(MergeTest, AnotherReportIsNotReplaced) {
   run("b", 2, 2);
   MergeOptions into_a = of({"a", "b"});
   into_a.directory = path("a");
-  EXPECT_THAT(merge_packages(into_a).error(), HasSubstr("is one of the shards; specify a new directory"));
+  EXPECT_THAT(merge_packages(into_a).error(), HasSubstr("is one of the shards: specify a new directory"));
   ASSERT_EQ(error_of({"a", "b"}), "merged");
   EXPECT_THAT(error_of({"a", "b"}), HasSubstr("all contains the report of another run"));
   MergeOptions again = of({"a", "b"});

@@ -166,7 +166,7 @@ class Parser {
     }
     if (!number.is_known()) return;
     if (number.release.empty()) number.release = release_;
-    if (number.release.empty()) return fail({name, title}, "has no \"release\", and the file has none for all clauses");
+    if (number.release.empty()) return fail({name, title}, "needs a \"release\", here or for the whole file");
     numbers_.emplace(std::pair(static_cast<std::size_t>(&rule - rules.data()), index), std::move(number));
   }
 

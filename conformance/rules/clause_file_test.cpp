@@ -108,7 +108,7 @@ TEST(ClauseFile, WrongNumberIsRejected) {
 
 TEST(ClauseFile, NumberNeedsARelease) {
   EXPECT_EQ(error_of("{\"format\": 1, \"rules\": {\"XRC-005\": {\"clauses\": {\"XRC\": {\"section\": \"9\"}}}}}"),
-            "f: line 1: XRC-005: XRC: has no \"release\", and the file has none for all clauses");
+            "f: line 1: XRC-005: XRC: needs a \"release\", here or for the whole file");
 }
 
 }  // namespace

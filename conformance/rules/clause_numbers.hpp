@@ -31,7 +31,7 @@ bool lacks_number(const Clause& clause);
 /// Clause numbers by the indexes of the rule and of the clause in its sources().
 using ClauseNumbers = std::map<std::pair<std::size_t, std::size_t>, ClauseNumber>;
 
-/// From now on, all texts of this process contain these numbers. Replaces earlier ones. Thread-safe.
+/// All later texts of this process contain these numbers. Replaces earlier ones. Thread-safe.
 void use_clause_numbers(ClauseNumbers numbers);
 
 /// A clause as texts show it.
