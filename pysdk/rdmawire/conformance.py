@@ -367,7 +367,7 @@ def rules() -> list[Rule]:
 
 
 def certify(
-    device: str | Device = "reference",
+    device: str | Device | None = None,
     only: str | Callable[..., Any] | Iterable[str | Callable[..., Any]] | None = None,
     *,
     report: str | os.PathLike[str] | None = None,
@@ -376,13 +376,17 @@ def certify(
     seed: int = 0,
     jobs: int = 0,
     repeat: int = 1,
-    case_timeout: float = 0,
+    case_timeout: float | None = None,
     timeout: float = 0,
-    max_device_losses: int = 5,
+    max_device_losses: int | None = None,
     strict: bool = False,
     known: bool = True,
     expected: str | os.PathLike[str] | None = None,
+    waivers: str | os.PathLike[str] | None = None,
     baseline: str | os.PathLike[str] | None = None,
+    ics: str | os.PathLike[str] | None = None,
+    clauses: str | os.PathLike[str] | None = None,
+    shard: str | None = None,
     on_result: Callable[[CaseResult], Any] | None = None,
     progress: bool | None = None,
     **options: Any,
@@ -390,12 +394,18 @@ def certify(
     """Run cases against a device, as ``rdmawire certify`` does, and return the report.
 
     - ``device``: "reference", "lab:rxe", "lab:siw", "agent:ADDRESS" with ``wire=…``, or an open
-      :class:`rdmawire.Device`. The cases run one by one on an open device, and other users of the device wait. It stays
+      :class:`rdmawire.Device`. Default: that of ``ics``, otherwise "reference". The cases run one by one on an open device, and other users of the device wait. It stays
       open, unless a case hangs, which ends the run.
     - ``only``: ids or aliases of rules with ``*`` and ``?``, ids of cases, or functions of case(). Default: all cases.
     - ``report``: directory for report.json, junit.xml, index.html and one capture per case.
     - ``overwrite``: replace the report of another run in ``report``. Default: raise UsageError.
     - ``resume``: report directory of an interrupted run that is continued.
+    - ``shard``: "1/4" runs the first of four disjoint parts of the selection. ``rdmawire certify merge`` joins the
+      reports.
+    - ``ics``: file with the declared capabilities of the device, and values for options that are not specified
+      (docs/reference/ics.md).
+    - ``waivers``: file with known failures that have an end date.
+    - ``clauses``: file with clause numbers, for all later texts of this process (docs/how-to/complete-clause-numbers.md).
     - ``seed``: 0 picks a new seed, which is in the report.
     - ``on_result``: function called with each result, in any order. Its exceptions end the run.
     - ``progress``: True shows a progress bar, False none. Default: a bar on a terminal and in a notebook, if tqdm is
@@ -410,22 +420,34 @@ def certify(
     if only is not None and not patterns:
         raise _core.UsageError("only= is empty; omit it to run all cases")
     ids = _core._matching(patterns)
-    core, target = _target(device, options)
+    core, target = _target("reference" if device is None else device, options)
     run: dict[str, Any] = {
         "seed": seed,
         "jobs": jobs,
         "repeat": repeat,
-        "max_device_losses": max_device_losses,
         "timeout": timeout,
         "strict": strict,
         "known": known,
         "overwrite": overwrite,
         "all_cases": not patterns,
-        "case_timeout": case_timeout,
+        "patterns": patterns,
     }
-    for name, path in (("report", report), ("resume", resume), ("expected", expected), ("baseline", baseline)):
-        if path is not None:
-            run[name] = os.fspath(path)
+    # The IXIT of an ICS replaces only options that are not specified.
+    for option, value in (("max_device_losses", max_device_losses), ("case_timeout", case_timeout), ("shard", shard)):
+        if value is not None:
+            run[option] = value
+    if device is not None:
+        run["device"] = True
+    files = {
+        "report": report,
+        "resume": resume,
+        "expected": expected,
+        "waivers": waivers,
+        "baseline": baseline,
+        "ics": ics,
+        "clauses": clauses,
+    }
+    run |= {name: os.fspath(path) for name, path in files.items() if path is not None}
     done = failed = 0
     with bar_of(progress, "certify", len(ids) * repeat, "case") as show:
 

@@ -12,6 +12,7 @@
 #include "conformance/cases/iwarp/bench.hpp"
 #include "conformance/report/assessment.hpp"
 #include "conformance/report/report.hpp"
+#include "conformance/rules/clause_file.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/cases.hpp"
 #include "pysdk/src/devices.hpp"
@@ -371,7 +372,54 @@ void set(conformance::AssessmentOptions& options, const std::string& name, const
   if (name == "resume") return path(options.resume);
   if (name == "expected") return path(options.expected);
   if (name == "baseline") return path(options.baseline);
+  if (name == "waivers") return path(options.waivers);
+  if (name == "patterns") return to(options.patterns);
+  if (name == "shard") return to(options.shard);
   raise(ErrorClass::usage, "certify: unknown option " + name);
+}
+
+/// Selects the cases of the shard that the options name.
+void select_shard(conformance::AssessmentOptions& options) {
+  if (options.shard.empty()) return;
+  const auto shard = conformance::parse_shard(options.shard);
+  if (!shard) raise(ErrorClass::usage, "shard: " + shard.error());
+  const std::size_t all = options.cases.size();
+  options.cases = conformance::shard_of(options.cases, shard->index, shard->count);
+  if (options.cases.empty())
+    raise(ErrorClass::usage, fmt::format("shard {} contains no case; the selection has only {}", options.shard, all));
+  if (shard->count > 1)
+    options.all_cases = false;
+  else
+    options.shard.clear();
+}
+
+/// Reads a conformance statement, and uses its IXIT for the options that the caller did not specify.
+void use_ics(RunOptions& options, const std::string& file, const py::dict& target, const py::dict& run) {
+  auto ics = conformance::Ics::read(file);
+  if (!ics) raise(ErrorClass::usage, ics.error());
+  conformance::apply_ixit(ics->ixit, options.how, [&](const std::string& option) {
+    static const std::map<std::string, std::string> other_names{{"--rate", "frames_per_second"},
+                                                                {"--allow-multicast", "multicast"}};
+    const auto other = other_names.find(option);
+    std::string name = other == other_names.end() ? option.substr(2) : other->second;
+    std::replace(name.begin(), name.end(), '-', '_');
+    // The options of an open device are fixed.
+    const bool of_device = name != "case_timeout" && name != "max_device_losses";
+    return (options.opened && of_device) || target.contains(name) || run.contains(name);
+  });
+  if (options.how.target.device.starts_with("lab:") && options.how.target.agent.empty())
+    options.how.target.agent =
+        py::cast<std::string>(py::str(py::module_::import("rdmawire.conformance").attr("agent_program")()));
+  options.how.ics_file = file;
+  options.how.ics = std::move(*ics);
+}
+
+/// Uses the clause numbers of a file for all later texts of the process.
+void use_clauses(conformance::AssessmentOptions& options, const std::string& file) {
+  auto numbers = conformance::read_clause_file(file);
+  if (!numbers) raise(ErrorClass::usage, numbers.error());
+  conformance::use_clause_numbers(std::move(*numbers));
+  options.clauses = file;
 }
 
 std::vector<const Case*> find_cases(const std::vector<std::string>& ids) {
@@ -545,12 +593,16 @@ void bind_certify(py::module_& module) {
         options.on_result = on_result;
         for (const auto& [key, value] : run) {
           const auto name = py::cast<std::string>(key);
+          if (name == "ics" || name == "clauses" || name == "device") continue;
           try {
             set(options.how, name, value);
           } catch (const py::cast_error&) {
             raise(ErrorClass::usage, fmt::format("{}={}: invalid value", name, std::string(py::str(py::repr(value)))));
           }
         }
+        select_shard(options.how);
+        if (run.contains("clauses")) use_clauses(options.how, py::cast<std::string>(run["clauses"]));
+        if (run.contains("ics")) use_ics(options, py::cast<std::string>(run["ics"]), target, run);
         return Run(std::move(options)).go();
       },
       py::arg("ids"), py::arg("device"), py::arg("target"), py::arg("run"), py::arg("on_result"));

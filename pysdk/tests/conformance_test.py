@@ -56,6 +56,49 @@ def test_report_equals_the_command_output(tmp_path):
     assert report[RULE].verdict == "pass"
 
 
+def test_shards_are_disjoint_and_merge_to_one_report(tmp_path):
+    only = ["RSP-00*", "RSP-01*"]
+    shards = [conformance.certify(only=only, seed=3, shard=f"{i}/2", report=tmp_path / f"{i}") for i in (1, 2)]
+    whole = conformance.certify(only=only, seed=3)
+    ids = [case.id for shard in shards for case in shard]
+    assert sorted(ids) == sorted(case.id for case in whole) and len(set(ids)) == len(ids)
+    done = subprocess.run([COMMAND, "certify", "merge", tmp_path / "all", tmp_path / "1", tmp_path / "2"], capture_output=True)
+    assert done.returncode == 0, done.stderr
+    merged = json.loads((tmp_path / "all" / "report.json").read_text())
+    assert [case["id"] for case in merged["cases"]] == [case.id for case in whole]
+    for wrong in "0/2", "3/2", "one", "1/2/3", "1/":
+        with pytest.raises(rdmawire.UsageError, match="shard: expected I/N with I from 1 to N"):
+            conformance.certify(only=RULE, shard=wrong)
+    with pytest.raises(rdmawire.UsageError, match="shard 2/2 contains no case"):
+        conformance.certify(only=RULE, shard="2/2")
+
+
+def test_waivers_ics_and_clauses_are_used(tmp_path):
+    waivers, ics, clauses = (tmp_path / f"{name}.json" for name in ("waivers", "ics", "clauses"))
+    known = {"verdict": "fail", "reason": "known", "until": "2999-01-01"}
+    waivers.write_text(json.dumps({"format": 1, "cases": {"RSP-009": known, "RSP-009/as observed": known}}))
+    ics.write_text(json.dumps({"format": 1, "transport": "roce", "capabilities": {"xrc": False}, "ixit": {"case_timeout_s": 30}}))
+    number = {"release": "1.7", "section": "9.6.1.9.9"}
+    clauses.write_text(json.dumps(
+        {"format": 1, "rules": {"HDR-026": {"clauses": {"validation of BTH and queue pair": number}}}}))
+    options = {"only": [RULE, "HDR-026"], "seed": 1, "faults": "naks-every-packet"}
+    assert not conformance.certify(**options).ok
+    report = conformance.certify(**options, waivers=waivers, ics=ics, clauses=clauses, report=tmp_path / "out")
+    assert report.ok and report[RULE].verdict == "fail"
+    assert [(one["member"], one["status"]) for one in report.json["ics"]] == [("capabilities.xrc", "unclaimed")]
+    assert "release 1.7, 9.6.1.9.9" in report.json["cases"][0]["clauses"] + report.json["cases"][1]["clauses"]
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["parameters"]["case_timeout_s"] == 30
+    assert {path.name for path in (tmp_path / "out" / "inputs").iterdir()} == {"waivers.json", "ics.json", "clauses.json"}
+    assert conformance.certify(**options, waivers=waivers, ics=ics, case_timeout=20, report=tmp_path / "20").ok
+    assert json.loads((tmp_path / "20" / "manifest.json").read_text())["parameters"]["case_timeout_s"] == 20
+    for name in "waivers", "ics", "clauses":
+        with pytest.raises(rdmawire.UsageError, match="no-such-file"):
+            conformance.certify(**options, **{name: "no-such-file"})
+    clauses.write_text(json.dumps({"format": 1, "rules": {}}))
+    conformance.certify(only=RULE, clauses=clauses)  # the numbers apply to the whole process
+
+
 def test_report_directory_has_report_and_captures(tmp_path):
     seen = []
     report = conformance.certify(only=[RULE, "RSP-010"], seed=1, report=tmp_path, on_result=seen.append)
