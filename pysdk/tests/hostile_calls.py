@@ -27,7 +27,7 @@ from rdmawire import _core, conformance, fuzz, iwarp
 
 INTERRUPT_AFTER = 0.4
 #: Seconds from the interruption to the end of a call. Other processes share the machine.
-MOST_DELAY = 0.5 * float(os.environ.get("RDMAWIRE_SLOWDOWN", "20"))
+MOST_DELAY = 0.5 * float(os.environ.get("RDMAWIRE_SLOWDOWN", "6"))
 #: Functions with an effect outside of this process: they run programs or resolve names.
 EXCLUDED = {
     "agent", "lab", "open_device", "_open_device", "load_core", "main", "open_live", "LiveCapture", "follow",

@@ -38,7 +38,7 @@ def test_hostile_arguments_end_in_exceptions(tmp_path):
     out, err = child.communicate()
     call = log.read_text(errors="replace")
     assert child.returncode == 0, f"seed {seed}: status {child.returncode} in {call}\n{out}\n{err[-4000:]}"
-    assert int(out.split()[0]) > 500  # an idle host reaches ten times as many
+    assert int(out.split()[0]) > 2000  # an idle host reaches more than twice as many
 
 
 CORE_CALLS = [
@@ -89,7 +89,7 @@ def interrupted(program, *arguments, stdin=None, after="ready"):
 
 
 # The interpreter's end is included. An idle host needs less than 1.5 s (RDMAWIRE_SLOWDOWN=2).
-MOST = 0.5 + 0.5 * float(os.environ.get("RDMAWIRE_SLOWDOWN", "20"))
+MOST = 0.5 + 0.5 * float(os.environ.get("RDMAWIRE_SLOWDOWN", "6"))
 BEGIN = "import sys, rdmawire; print('ready', flush=True); "
 
 
