@@ -11,10 +11,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
+#include <tuple>
 
 #include "captures/analysis/findings.hpp"
 #include "captures/io/output_file.hpp"
@@ -299,6 +301,9 @@ class Play {
     if (!mapping) {
       using Kind = replay::MappingError::Kind;
       const auto& [kind, message] = mapping.error();
+      // Only faults need the connections, and no rule uses them: the replay reports the damage after the frames before
+      // it.
+      if (kind == Kind::trouble && !needs_connections() && !rule_with_connection()) return;
       if (kind == Kind::capture) refuse(Exit::usage, message);
       if (kind == Kind::assignment) refuse(Exit::usage, "--map " + message);
       refuse(Exit::error, message + (kind == Kind::incomplete ? "; use --unmapped keep or --unmapped drop" : ""));
@@ -317,12 +322,18 @@ class Play {
 
   /// Without connections, a rule would select other frames than in a capture file.
   void refuse_connections_of_faults() const {
+    if (const replay::FaultRule* rule = rule_with_connection())
+      refuse(Exit::usage,
+             fmt::format("fault \"{}\": connections and sides require a capture file instead of a pipe", rule->text));
+  }
+
+  /// The first rule that selects a connection, or a side of one.
+  [[nodiscard]] const replay::FaultRule* rule_with_connection() const {
     using Kind = replay::FaultEndpoint::Kind;
     const auto is_side = [&](const auto& end) { return end && end->kind == Kind::side && options_.wires.size() < 2; };
     for (const replay::FaultRule& rule : player_.faults.rules())
-      if (rule.connection || is_side(rule.from) || is_side(rule.to))
-        refuse(Exit::usage,
-               fmt::format("fault \"{}\": connections and sides require a capture file instead of a pipe", rule.text));
+      if (rule.connection || is_side(rule.from) || is_side(rule.to)) return &rule;
+    return nullptr;
   }
 
   void write_map() {
@@ -417,20 +428,27 @@ class Play {
   /// With --ip-step, hosts of different loops may get the same address.
   void warn_of_equal_addresses() const {
     if (options_.ip_step == 0) return;
-    std::set<std::uint32_t> hosts;  // low 32 bits, which --ip-step changes
+    // --ip-step changes the low 32 bits. Hosts with equal other bits and an equal remainder can get the same address:
+    // the nearest ones are neighbors in their set.
+    std::map<std::tuple<std::uint64_t, std::uint64_t, std::uint32_t>, std::set<std::uint32_t>> hosts;
+    std::uint32_t lowest = UINT32_MAX, highest = 0;
     for (const MappedConnection& c : map_.connections)
       for (const replay::MappedEnd& end : c.ends)
-        if (end.address.captured)
-          hosts.insert(static_cast<std::uint32_t>(end.address.live.value_or(*end.address.captured).low));
+        if (end.address.captured) {
+          const auto address = end.address.live.value_or(*end.address.captured);
+          const auto low = static_cast<std::uint32_t>(address.low);
+          hosts[{address.high, address.low >> 32, low % options_.ip_step}].insert(low);
+          lowest = std::min(lowest, low);
+          highest = std::max(highest, low);
+        }
     const std::uint64_t steps = options_.loops == 0 ? ~std::uint64_t{0} : (options_.loops - 1) / options_.ip_step_loops;
-    for (auto a = hosts.begin(); a != hosts.end(); ++a)
-      for (auto b = std::next(a); b != hosts.end(); ++b)
-        if (const std::uint32_t difference = *b - *a;
-            difference % options_.ip_step == 0 && difference / options_.ip_step <= steps)
+    for (const auto& [key, lows] : hosts)
+      for (auto a = lows.begin(); std::next(a) != lows.end(); ++a)
+        if (const std::uint32_t difference = *std::next(a) - *a; difference / options_.ip_step <= steps)
           return report_error(fmt::format(
               "--ip-step {}: hosts of different loops get the same address, because addresses of hosts differ by {} "
               "(use --ip-step {})",
-              options_.ip_step, difference, *hosts.rbegin() - *hosts.begin() + 1));
+              options_.ip_step, difference, std::uint64_t{highest} - lowest + 1));
   }
 
   void warn_of_gap(std::int64_t nanoseconds, std::uint64_t frame) {

@@ -54,7 +54,7 @@ def test_anonymized_archive_has_no_addresses(tmp_path):
     # The addresses of the device and of the tester in frames, comments and texts, and the name of this host.
     assert bytes([10, 0, 0, 200]) in (day / "first" / "captures" / f"{RULE}.pcapng").read_bytes()
     for name, data in content.items():
-        for secret in bytes([10, 0, 0, 200]), b"0a00:00c8", b"10.0.0.", socket.gethostname().encode():
+        for secret in bytes([10, 0, 0, 200]), b"0a00:00c8", b"10.0.0.", f'"{socket.gethostname()}"'.encode():
             assert secret not in data, (name, secret)
 
 
@@ -64,6 +64,14 @@ def test_unsuitable_bench_stops_the_day(tmp_path):
     assert "Correct the failed checks, and start the same command again." in text
     assert not (tmp_path / "day" / "first").exists() and not (tmp_path / "day" / "preflight.status").exists()
     assert (tmp_path / "day.tar.gz").exists()
+
+
+def test_unsuitable_bench_has_an_empty_anonymized_archive(tmp_path):
+    text = first_day("--out", tmp_path / "day", "--anonymize", "--", "--device", f"agent:unix:{tmp_path}/none", "--wire",
+                     "unix:none", "--allow", "10.0.0.2", status=1)
+    assert "Traceback" not in text
+    with tarfile.open(tmp_path / "day-anonymized.tar.gz") as archive:
+        assert not [member for member in archive if member.isfile()]
 
 
 def test_interrupted_run_continues(tmp_path):

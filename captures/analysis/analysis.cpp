@@ -164,22 +164,44 @@ bool MrcFlows::before(const tracking::MrcFlow& a, const tracking::MrcFlow& b) {
   return a.payload_bytes != b.payload_bytes ? a.payload_bytes > b.payload_bytes : a.first_frame < b.first_frame;
 }
 
+bool MrcFlows::precedes_dropped(const tracking::MrcFlow& flow) const {
+  if (dropped_frame_ == UINT64_MAX) return true;
+  return flow.payload_bytes != dropped_bytes_ ? flow.payload_bytes > dropped_bytes_ : flow.first_frame < dropped_frame_;
+}
+
 void MrcFlows::add(const tracking::MrcFlow& flow) {
+  if (!precedes_dropped(flow)) {
+    ++dropped_;
+    return;
+  }
   flows_.push_back(flow);
   paths_ += weight(flow);
   if (paths_ > 2 * std::uint64_t{most_paths_}) limit();
 }
 
 void MrcFlows::merge(const MrcFlows& other) {
-  for (const tracking::MrcFlow& flow : other.flows_) add(flow);
   dropped_ += other.dropped_;
+  tracking::MrcFlow first;
+  first.payload_bytes = other.dropped_bytes_;
+  first.first_frame = other.dropped_frame_;
+  if (other.dropped_frame_ != UINT64_MAX && precedes_dropped(first)) {
+    dropped_bytes_ = other.dropped_bytes_;
+    dropped_frame_ = other.dropped_frame_;
+    limit();
+  }
+  for (const tracking::MrcFlow& flow : other.flows_) add(flow);
 }
 
 void MrcFlows::limit() {
   std::ranges::sort(flows_, before);
   paths_ = 0;
   std::size_t kept = 0;
-  while (kept < flows_.size() && paths_ + weight(flows_[kept]) <= most_paths_) paths_ += weight(flows_[kept++]);
+  while (kept < flows_.size() && precedes_dropped(flows_[kept]) && paths_ + weight(flows_[kept]) <= most_paths_)
+    paths_ += weight(flows_[kept++]);
+  if (kept < flows_.size() && precedes_dropped(flows_[kept])) {
+    dropped_bytes_ = flows_[kept].payload_bytes;
+    dropped_frame_ = flows_[kept].first_frame;
+  }
   dropped_ += flows_.size() - kept;
   flows_.resize(kept);
 }

@@ -149,7 +149,7 @@ struct ConnectionCount {
 };
 
 /// The MRC flows with the most payload bytes, as long as the number of their paths is within a limit. The result does
-/// not depend on the order of insertion. Two instances merge exactly.
+/// not depend on the order of insertion.
 class MrcFlows {
  public:
   explicit MrcFlows(std::uint32_t most_paths = 0) : most_paths_(most_paths) {}
@@ -164,12 +164,16 @@ class MrcFlows {
   friend struct Archived;
   static std::uint64_t weight(const tracking::MrcFlow& flow) { return flow.paths.size() + flow.nacks.size() + 8; }
   static bool before(const tracking::MrcFlow& a, const tracking::MrcFlow& b);
+  /// True if no flow that precedes this one was dropped: only then can it be kept.
+  [[nodiscard]] bool precedes_dropped(const tracking::MrcFlow& flow) const;
   /// Sorts the flows, and removes those after the limit.
   void limit();
 
   std::uint32_t most_paths_;
-  std::uint64_t paths_ = 0;    ///< sum of the weights of flows_
-  std::uint64_t dropped_ = 0;  ///< by limit()
+  std::uint64_t paths_ = 0;                   ///< sum of the weights of flows_
+  std::uint64_t dropped_ = 0;                 ///< by limit()
+  std::uint64_t dropped_bytes_ = 0;           ///< payload bytes of the first dropped flow
+  std::uint64_t dropped_frame_ = UINT64_MAX;  ///< its first frame. UINT64_MAX: none was dropped
   std::vector<tracking::MrcFlow> flows_;
 };
 

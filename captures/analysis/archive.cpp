@@ -169,7 +169,7 @@ struct Archived {
   }
   template <class A>
   static void each(A& archive, MrcFlows& flows) {
-    all(archive, flows.most_paths_, flows.dropped_, flows.flows_);
+    all(archive, flows.most_paths_, flows.dropped_, flows.dropped_bytes_, flows.dropped_frame_, flows.flows_);
     if constexpr (A::loads) {
       flows.paths_ = 0;
       for (tracking::MrcFlow& flow : flows.flows_) {

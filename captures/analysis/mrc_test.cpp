@@ -339,5 +339,25 @@ TEST(MrcFlows, KeepsTheFlowsWithTheMostBytesInAnyOrder) {
   EXPECT_EQ(MrcFlows(500).dropped(), 0U);
 }
 
+// A flow that was dropped ends the kept ones, also if a later flow would fit.
+TEST(MrcFlows, FlowsBehindADroppedOneAreDroppedInAnyOrder) {
+  std::vector<tracking::MrcFlow> flows{flow_of(1, 1000, 82), flow_of(2, 900, 52), flow_of(3, 800, 52),
+                                       flow_of(4, 10, 1)};
+  std::ranges::sort(flows, {}, &tracking::MrcFlow::first_frame);
+  do {
+    MrcFlows kept(100), first(100), second(100);
+    for (std::size_t i = 0; i < flows.size(); ++i) {
+      kept.add(flows[i]);
+      (i < 2 ? first : second).add(flows[i]);
+    }
+    first.merge(second);
+    for (const MrcFlows* one : {&kept, &first}) {
+      ASSERT_EQ(one->sorted().size(), 1U);
+      EXPECT_EQ(one->sorted()[0].first_frame, 1U);
+      EXPECT_EQ(one->dropped(), 3U);
+    }
+  } while (std::ranges::next_permutation(flows, {}, &tracking::MrcFlow::first_frame).found);
+}
+
 }  // namespace
 }  // namespace rdmawire::captures::analysis

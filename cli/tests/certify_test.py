@@ -810,6 +810,33 @@ def test_merge_refuses_incomplete_and_foreign_shards(tmp_path):
     assert "the package is not intact" in certify("merge", out, one, two, status=3).stderr
 
 
+def test_merge_into_a_directory_with_a_shard_is_refused(tmp_path):
+    run = ("--only", "RSP-00*", "--seed", 3)
+    one, two = tmp_path / "all" / "one", tmp_path / "all" / "two"
+    certify(*run, "--shard", "1/2", "--report", one)
+    certify(*run, "--shard", "2/2", "--report", two)
+    for target in tmp_path / "all", one / "inputs" / "new", f"{tmp_path}/all/":
+        for overwrite in (), ("--overwrite",):
+            assert "contain each other" in certify("merge", target, one, two, *overwrite, status=3).stderr
+    assert "is one of the shards" in certify("merge", one, one, two, "--overwrite", status=3).stderr
+    for part in one, two:
+        assert "intact" in verify(part).stdout
+
+
+def test_failed_merge_keeps_the_previous_report(tmp_path):
+    run = ("--only", "RSP-00*", "--seed", 3)
+    one, two, out = tmp_path / "one", tmp_path / "two", tmp_path / "out"
+    certify(*run, "--shard", "1/2", "--report", one)
+    certify(*run, "--shard", "2/2", "--report", two)
+    certify(*run, "--report", out)
+    for part in one, two:
+        manifest = json.loads((part / "manifest.json").read_text())
+        manifest["arguments"] = [1]
+        (part / "manifest.json").write_text(json.dumps(manifest))
+    assert "contain a member of another type" in certify("merge", out, one, two, "--overwrite", status=3).stderr
+    assert "intact" in verify(out).stdout
+
+
 @pytest.fixture
 def keys(tmp_path):
     """An Ed25519 key pair: the files of the private and of the public key."""

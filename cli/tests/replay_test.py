@@ -212,6 +212,14 @@ def test_statistics_are_json_lines_if_standard_error_is_piped():
     assert 0 < lines[-1]["sent"]["frames"] <= 379 and lines[-1]["size"] > 0
 
 
+def test_fault_without_connections_replays_a_capture_with_a_damaged_end(tmp_path):
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(RPING.read_bytes()[:20_000])
+    whole = json.loads(replay(cut, "--wire", "null", "-t", "--json", status=3).stdout)
+    report = json.loads(replay(cut, "--wire", "null", "-t", "--json", "--fault", "drop nth 3", status=3).stdout)
+    assert report["sent"]["frames"] == whole["sent"]["frames"] - 1 > 40
+
+
 def test_pid_file_exists_while_frames_are_sent(tmp_path):
     pid = tmp_path / "pid"
     process = subprocess.Popen([COMMAND, "replay", RPING, "--wire", "null", "--pps", "200", "--loops", "0",

@@ -14,7 +14,7 @@ namespace access = device::access;
 namespace names = device::names;
 
 namespace {
-constexpr auto agent_time = std::chrono::milliseconds(10'000);
+constexpr auto response_time = std::chrono::milliseconds(10'000);
 }
 
 tl::expected<void, conformance::TargetError> AgentTarget::open(std::unique_ptr<conformance::Target> first) {
@@ -85,7 +85,7 @@ std::optional<std::uint64_t> AgentTarget::send_command(const char* command, cons
 json AgentTarget::response_of(const char* command, std::optional<std::uint64_t> number) {
   if (!number) return json::object();
   peer::Peer& peer = *device_->device().peer;
-  auto response = peer.collect(*number, agent_time);
+  auto response = peer.collect(*number, response_time);
   if (response) return std::move(*response);
   if (response.error().kind == peer::PeerError::Kind::timeout) peer.forget(*number);
   if (response.error().kind != peer::PeerError::Kind::refused && !lost_)

@@ -75,10 +75,14 @@ void RemoteMemory::post_command(const char* command, const json& arguments, std:
 
 void RemoteMemory::wait_for_posted(std::optional<std::string>& lost) {
   for (const Posted& one : posted_) {
+    if (lost) {
+      peer_->forget(one.number);
+      continue;
+    }
     const auto response = peer_->collect(one.number, agent_time);
     if (response || response.error().kind == peer::PeerError::Kind::refused) continue;
     if (response.error().kind == peer::PeerError::Kind::timeout) peer_->forget(one.number);
-    if (!lost) lost = fmt::format("{}: {}", one.command, response.error().message);
+    lost = fmt::format("{}: {}", one.command, response.error().message);
   }
   posted_.clear();
 }

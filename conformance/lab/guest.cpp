@@ -109,8 +109,17 @@ class Guest::Impl {
     for (int attempt = 1;; ++attempt) {
       auto booted = boot_once(*initrd);
       if (booted) {
-        // Without a snapshot, later guests boot.
-        if (snapshot) snapshot->stored_ = store_state(snapshot->path()).has_value();
+        if (snapshot && !snapshot->failed_) {
+          const auto stored = store_state(snapshot->path());
+          snapshot->stored_ = stored.has_value();
+          if (!stored && stored.error().kind == Kind::stopped) return stored;
+          if (!stored) {
+            // The guest may be paused: boot again, without a snapshot.
+            snapshot->failed_ = true;
+            --attempt;
+            continue;
+          }
+        }
         remove_initrd(*initrd);
         return {};
       }

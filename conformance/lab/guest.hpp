@@ -40,6 +40,7 @@ class Snapshot {
   [[nodiscard]] std::string path() const;  ///< for other processes of this user
   int file_ = -1;
   bool stored_ = false;
+  bool failed_ = false;  ///< it could not be stored: later guests boot
 };
 
 struct GuestOptions {

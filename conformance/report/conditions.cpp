@@ -121,7 +121,7 @@ std::string text_of(const std::vector<FailureConditions>& conditions) {
     text += name_of(*one.rule);
     if (one.violated != one.rule) text += fmt::format(" (violates {})", name_of(*one.violated));
     if (one.passed == 0) {
-      text += " fails in all rows";
+      text += one.other == 0 ? " fails in all rows" : " fails in all rows with a verdict on it";
     } else if (!one.whenever.empty()) {
       text += " fails whenever ";
       for (std::size_t i = 0; i < one.whenever.size(); ++i)

@@ -107,6 +107,8 @@ TEST_F(ConditionsTest, HonestWordsWithoutACondition) {
                         "operation = READ: "));
   for (CaseResult& result : report_.results) result.judgment = failed;
   EXPECT_THAT(text_of(failure_conditions(report_)), HasSubstr(" fails in all rows: "));
+  report_.results.front().judgment = {Verdict::inconclusive, "", "no response was captured"};
+  EXPECT_THAT(text_of(failure_conditions(report_)), HasSubstr(" fails in all rows with a verdict on it: "));
   for (CaseResult& result : report_.results) result.judgment = passed;
   EXPECT_THAT(failure_conditions(report_), IsEmpty());
 }

@@ -19,20 +19,20 @@ namespace rdmawire::conformance {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
-using OrderedJson = nlohmann::ordered_json;
+using SortedJson = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 /// The package of one shard.
 struct Part {
   fs::path directory;
   PackageCheck check;
-  Json manifest;  ///< an object with the objects "parameters" and "device"
+  SortedJson manifest;  ///< an object with the objects "parameters" and "device"
   StoredJournal journal;
   ReportRemainder remainder;
   Shard shard;
 
   [[nodiscard]] std::string name() const { return directory.string(); }
-  [[nodiscard]] const Json& parameters() const { return manifest["parameters"]; }
+  [[nodiscard]] const SortedJson& parameters() const { return manifest["parameters"]; }
 };
 
 tl::expected<Part, std::string> read_part(const fs::path& directory, const SignatureKey* key) {
@@ -101,14 +101,15 @@ std::string difference_of(const Part& a, const Part& b, bool several_benches) {
                                               several_benches ? Names(bench_members) : Names());
       !what.empty())
     return what;
-  const auto text_of = [](const Json& object, const std::string& member) {
-    return object.contains(member) ? object[member].dump(-1, ' ', false, Json::error_handler_t::replace) : "not set";
+  const auto text_of = [](const SortedJson& object, const std::string& member) {
+    return object.contains(member) ? object[member].dump(-1, ' ', false, SortedJson::error_handler_t::replace)
+                                   : "not set";
   };
   for (const char* member : model_members) {
     const std::string of_a = text_of(a.manifest["device"], member), of_b = text_of(b.manifest["device"], member);
     if (of_a != of_b) return fmt::format("{} is {} and {}", member, of_a, of_b);
   }
-  Json all = a.parameters();
+  SortedJson all = a.parameters();
   all.update(b.parameters());
   const auto is_in = [](auto names, const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
@@ -134,7 +135,7 @@ class Merger {
 
   tl::expected<std::shared_ptr<Assessment>, std::string> merge() {
     for (const auto step : {&Merger::read, &Merger::check_shards, &Merger::check_cases, &Merger::check_directory,
-                            &Merger::assess, &Merger::write_package})
+                            &Merger::assess, &Merger::clear_directory, &Merger::write_package})
       if (const auto done = (this->*step)(); !done) return tl::unexpected(done.error());
     return made_;
   }
@@ -190,7 +191,7 @@ class Merger {
     std::map<const Case*, const Part*> owners;
     for (const Part& part : parts_) {
       std::set<std::string> selected;
-      for (const Json& id : part.journal.identity["cases"])
+      for (const SortedJson& id : part.journal.identity["cases"])
         if (id.is_string()) selected.insert(id.get<std::string>());
       for (const CaseResult& result : part.journal.results) {
         const std::string id = result.of->id();
@@ -216,21 +217,50 @@ class Merger {
   Done check_directory() {
     const std::string name = options_.directory.string();
     std::error_code error;
-    for (const Part& part : parts_)
-      if (fs::equivalent(part.directory, options_.directory, error))
+    const fs::path target = canonical(options_.directory);
+    for (const Part& part : parts_) {
+      const fs::path shard = canonical(part.directory);
+      if (shard == target || fs::equivalent(part.directory, options_.directory, error))
         return tl::unexpected(fmt::format("{} is one of the shards: specify a new directory", name));
+      if (is_inside(shard, target) || is_inside(target, shard))
+        return tl::unexpected(
+            fmt::format("{} and the shard {} contain each other: specify a directory elsewhere", name, part.name()));
+    }
     if (!contains_report(options_.directory)) return {};
     if (!options_.overwrite)
       return tl::unexpected(fmt::format(
           "{} contains the report of another run: specify a new directory, or --overwrite to replace it", name));
-    return remove_report(options_.directory);
+    return {};
+  }
+
+  /// Removes the report that is replaced, once the shards are known to be mergeable.
+  Done clear_directory() { return contains_report(options_.directory) ? remove_report(options_.directory) : Done(); }
+
+  static fs::path canonical(const fs::path& path) {
+    std::error_code error;
+    const fs::path whole = fs::weakly_canonical(path, error);
+    return whole.has_filename() ? whole : whole.parent_path();
+  }
+  static bool is_inside(const fs::path& inner, const fs::path& outer) {
+    const fs::path relative = inner.lexically_relative(outer);
+    return !relative.empty() && *relative.begin() != "..";
+  }
+
+  /// Members that read_part() did not check can have any type.
+  Done assess() {
+    try {
+      return assess_checked();
+    } catch (const SortedJson::exception& error) {
+      return tl::unexpected(fmt::format("{}: the manifest or the results contain a member of another type: {}",
+                                        first().name(), error.what()));
+    }
   }
 
   /// Evaluates the results as the run of a complete selection does.
-  Done assess() {
+  Done assess_checked() {
     Report& report = made_->report;
     report.expected = &made_->expected;
-    const Json& identity = first().journal.identity;
+    const SortedJson& identity = first().journal.identity;
     report.device = identity.value("device", "");
     report.details = identity.value("details", "");
     report.seed = identity.value("seed", std::uint64_t{0});
@@ -266,7 +296,7 @@ class Merger {
       use_clause_numbers(std::move(*read));
     }
     report.results = std::move(results_);
-    all_cases_ = first().parameters().value("selection", Json::array()).empty() && covers_all_cases();
+    all_cases_ = first().parameters().value("selection", SortedJson::array()).empty() && covers_all_cases();
     evaluate(*made_, ics, first().remainder.reported, all_cases_);
     if (const fs::path file = first().directory / "inputs" / "baseline.json"; fs::exists(file)) {
       auto changes = compare(file, report.results);
@@ -318,10 +348,10 @@ class Merger {
       if (one.end > sessions.back().end) sessions.back().end = one.end;
     auto package = Package::begin_merged(out, std::move(sessions));
     if (!package) return tl::unexpected(package.error());
-    Json identity = first().journal.identity;
-    identity["cases"] = Json::array();
+    SortedJson identity = first().journal.identity;
+    identity["cases"] = SortedJson::array();
     for (const CaseResult& result : made_->report.results) identity["cases"].push_back(result.of->id());
-    std::string lines = identity.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    std::string lines = identity.dump(-1, ' ', false, SortedJson::error_handler_t::replace) + "\n";
     for (const Part& part : parts_) {
       lines += part.journal.lines;
       for (const PackageFile& file : part.check.manifest.files)
@@ -343,20 +373,20 @@ class Merger {
     return finished;
   }
 
-  [[nodiscard]] OrderedJson circumstances() const {
-    OrderedJson all = OrderedJson::object();
+  [[nodiscard]] Json circumstances() const {
+    Json all = Json::object();
     if (first().manifest.contains("arguments")) all["arguments"] = first().manifest["arguments"];
     all["parameters"] = first().parameters();
     all["parameters"]["shard"] = "1/1";
     all["parameters"]["all_cases"] = all_cases_;
     all["device"] = first().manifest["device"];
-    OrderedJson& shards = all["shards"] = OrderedJson::array();
+    Json& shards = all["shards"] = Json::array();
     for (const Part& part : parts_) {
-      OrderedJson one{{"shard", fmt::format("{}/{}", part.shard.index, part.shard.count)},
-                      {"manifest", fmt::format("inputs/shard-{}.json", part.shard.index)},
-                      {"manifest_sha256", part.check.manifest_sha256},
-                      {"signature", to_string(part.check.signature)},
-                      {"device", {{"name", part.check.manifest.device}, {"details", part.check.manifest.details}}}};
+      Json one{{"shard", fmt::format("{}/{}", part.shard.index, part.shard.count)},
+               {"manifest", fmt::format("inputs/shard-{}.json", part.shard.index)},
+               {"manifest_sha256", part.check.manifest_sha256},
+               {"signature", to_string(part.check.signature)},
+               {"device", {{"name", part.check.manifest.device}, {"details", part.check.manifest.details}}}};
       if (part.manifest.contains("tester")) one["tester"] = part.manifest["tester"];
       shards.push_back(std::move(one));
     }
@@ -406,11 +436,11 @@ tl::expected<ReportRemainder, std::string> parse_report_remainder(const std::str
   const auto wrong = [&](const std::string& what) { return tl::unexpected(fmt::format("{}: {}", name, what)); };
   const auto json = parse_json(text);
   if (!json) return wrong(json.error());
-  if (!json->is_object() || json->value("format", Json()) != 1) return wrong("is no report of format 1");
+  if (!json->is_object() || json->value("format", SortedJson()) != 1) return wrong("is no report of format 1");
   ReportRemainder remainder;
   try {
     remainder.date = json->value("date", "");
-    for (const Json& one : json->value("basic", Json::array())) {
+    for (const SortedJson& one : json->value("basic", SortedJson::array())) {
       const auto family = family_of(one.at("family").get<std::string>());
       const Rule* rule = find_rule(one.at("rule").get<std::string>());
       if (!family || !rule) return wrong("\"basic\" names an unknown rule or transport");
@@ -418,20 +448,20 @@ tl::expected<ReportRemainder, std::string> parse_report_remainder(const std::str
       basic.judgment.rule = rule;
       remainder.basic.push_back(std::move(basic));
     }
-    for (const Json& one : json->value("preflight", Json::array())) {
+    for (const SortedJson& one : json->value("preflight", SortedJson::array())) {
       const auto status = status_of(one.at("status").get<std::string>());
       if (!status) return wrong("\"preflight\" has an unknown status");
       remainder.preflight.push_back(
           {*status, one.value("check", ""), one.value("observed", ""), one.value("advice", "")});
     }
-    for (const Json& one : json->value("ics", Json::array())) {
+    for (const SortedJson& one : json->value("ics", SortedJson::array())) {
       const auto value = one.find("reported");
       if (value == one.end()) continue;
       const std::string as_text = value->is_string() ? value->get<std::string>() : value->dump();
       if (!add_reported(one.at("member").get<std::string>(), as_text, remainder.reported))
         return wrong("\"ics\" has an unknown member");
     }
-  } catch (const Json::exception& error) {
+  } catch (const SortedJson::exception& error) {
     return wrong(fmt::format("a member has another type: {}", error.what()));
   }
   return remainder;

@@ -131,21 +131,17 @@ std::string wrong_definition(const UserHeader& header) {
   return {};
 }
 
-void set_if_unset(HeaderValue& value, const Field& field, std::uint64_t number) {
-  if (!value.given(field)) value.set(field, number);
-}
-
 /// Computes the unset fields that count bytes, and those of the predecessor that select this header.
 void fill(FrameLayout& frame, std::size_t index) {
   HeaderValue& value = frame.at(index);
   const Defined& header = *definition_of(value.header());
-  if (header.counts_tail) set_if_unset(value, *header.counts_tail, value.tail().size());
-  if (header.counts_payload) set_if_unset(value, *header.counts_payload, frame.bytes_after(index));
+  if (header.counts_tail) value.fill(header.counts_tail->name, value.tail().size());
+  if (header.counts_payload) value.fill(header.counts_payload->name, frame.bytes_after(index));
   if (header.definition.after.size() != 1) return;
   const UserHeader::Predecessor& before = header.definition.after.front();
   const std::size_t at = before.header == &info<Bth> ? frame.transport : index - 1;
   if (at >= index || &frame.at(at).header() != before.header) return;
-  for (const auto& [field, number] : before.values) set_if_unset(frame.at(at), *field, number);
+  for (const auto& [field, number] : before.values) frame.at(at).fill(field->name, number);
 }
 
 /// Returns whether the payload belongs to layer `at`: all later layers are extension headers of the BTH.
@@ -177,12 +173,12 @@ bool decode_one(HeaderStack& stack) {
   if (payload.length == 0 || layers.empty()) return false;
   if (payload.offset != layers.back().offset + layers.back().length) return false;
   for (const Defined* one : defined()) {
-    if (!one->decoded.load(std::memory_order_relaxed)) continue;
+    if (!one->decoded.load(std::memory_order_acquire)) continue;
     const auto& after = one->definition.after;
     if (std::none_of(after.begin(), after.end(), [&](const auto& before) { return follows(stack, before); })) continue;
     std::uint64_t length = one->info.size;
-    if (length <= payload.length && one->counts_tail)
-      length += one->counts_tail->load(stack.bytes.data() + payload.offset);
+    if (length <= payload.length && one->counts_tail)  // the field can have 64 bits
+      length += std::min<std::uint64_t>(one->counts_tail->load(stack.bytes.data() + payload.offset), UINT32_MAX);
     if (length > payload.length) {
       stack.report({stack.cut ? ParseError::Kind::truncated : ParseError::Kind::malformed, &one->info, payload.offset,
                     static_cast<std::uint32_t>(std::min<std::uint64_t>(length, UINT32_MAX)), payload.length,
@@ -237,6 +233,7 @@ tl::expected<const HeaderInfo*, std::string> define_header(UserHeader header) {
   made->info.fields = made->fields;
   made->info.tail = of.tail;
   made->info.fill = &fill;
+  made->decoded.store(of.decoded, std::memory_order_relaxed);
   const HeaderInfo* const info = &made->info;
   all.headers[count] = made.release();
   all.count.store(count + 1, std::memory_order_release);
@@ -245,7 +242,7 @@ tl::expected<const HeaderInfo*, std::string> define_header(UserHeader header) {
 }
 
 void set_decoded(const HeaderInfo& header, bool decoded) {
-  if (const Defined* const found = definition_of(header)) found->decoded.store(decoded, std::memory_order_relaxed);
+  if (const Defined* const found = definition_of(header)) found->decoded.store(decoded, std::memory_order_release);
 }
 
 void decode_user_headers(HeaderStack& stack) {

@@ -33,6 +33,7 @@ struct UserHeader {
   std::string title = {};
   std::vector<UserField> fields;
   std::string tail = {};  ///< name of the variable part (empty: none), which a field counts
+  bool decoded = true;    ///< initial value of set_decoded()
 
   /// The header before it, and the values of its fields. A header defined after the BTH also follows the BTH's
   /// extension headers.

@@ -81,6 +81,29 @@ TEST(UserHeaders, EncodeAndDecodeRoundTrip) {
   }
 }
 
+// The sum of the header's size and its length field exceeds 64 bits.
+TEST(UserHeaders, LengthFieldOf64BitsBeyondThePacketIsMalformed) {
+  static const HeaderInfo* const wide = define_header({.name = "wide_length",
+                                                       .type_name = "WideLength",
+                                                       .fields = {{.name = "n", .width = 64, .counts = Counts::tail}},
+                                                       .tail = "rest",
+                                                       .after = {after_udp(7001)}})
+                                            .value();
+  for (const std::uint64_t length :
+       {~std::uint64_t{0}, ~std::uint64_t{0} - 7, std::uint64_t{1} << 32, std::uint64_t{9}}) {
+    Frame frame = Value<Ethernet>() / Value<Ipv4>() / Value<Udp>().set<"dst_port">(7001);
+    frame.payload.assign(16, 0);
+    store_be(frame.payload.data(), 8, length);
+    const std::vector<std::uint8_t> bytes = frame.encode();
+    HeaderStack stack = decode(bytes);
+    decode_user_headers(stack);
+    EXPECT_EQ(stack.layers().back().header, &info<Udp>) << length;
+    ASSERT_EQ(stack.findings().size(), 1U);
+    EXPECT_EQ(stack.findings()[0].kind, ParseError::Kind::malformed);
+    EXPECT_EQ(stack.findings()[0].layer, wide);
+  }
+}
+
 TEST(UserHeaders, DisabledHeaderIsPayload) {
   const std::vector<std::uint8_t> bytes = frame_with(put("alpha")).encode();
   for (const bool decoded : {false, true}) {

@@ -239,9 +239,12 @@ bool MrcTracker::acknowledge(State& state, std::uint32_t psn) {
 
 void MrcTracker::acknowledge_up_to(State& state, std::uint32_t psn) {
   if (!state.started || is_later(psn, state.highest)) return;
-  for (std::uint32_t one = state.lowest; !is_later(one, psn); one = (one + 1) & psn_mask)
-    static_cast<void>(acknowledge(state, one));
-  if (!is_later(state.lowest, psn)) state.lowest = (psn + 1) & psn_mask;
+  // Older PSNs are not in the window. At a distance of 2^23, neither PSN is later.
+  if (distance(psn, state.highest) < window) {
+    for (std::uint32_t one = state.lowest; !is_later(one, psn); one = (one + 1) & psn_mask)
+      static_cast<void>(acknowledge(state, one));
+    if (!is_later(state.lowest, psn)) state.lowest = (psn + 1) & psn_mask;
+  }
   const auto completed = [&](std::uint32_t last) { return !is_later(last, psn); };
   state.flow.completed_messages += static_cast<std::uint64_t>(std::erase_if(state.open_messages, completed));
 }
@@ -277,11 +280,18 @@ MrcTracker::State* MrcTracker::write(const Packet& packet, const FlowKey& ports)
     state->highest = state->lowest = psn;
   }
   Transmission* const before = state->sent.find(psn);
+  if (before && bth.get<"rtx">() == 0 && used && before->path == index && before->trimmed == trimmed) {
+    // A retransmission has RTX or another path: this is the same packet, captured twice.
+    note_path(used);
+    return state;
+  }
   const bool again = before || bth.get<"rtx">() != 0;
   if (again) {
     flow.retransmissions.add(packet.number);
     if (used) ++used->retransmissions;
-    if (before && !before->trimmed && !before->acknowledged && before->path < flow.paths.size()) {
+    // Without any captured response, the capture can lack the other direction.
+    const bool responses = flow.sacks != 0 || flow.acknowledgements != 0 || !flow.nacks.empty();
+    if (responses && before && !before->trimmed && !before->acknowledged && before->path < flow.paths.size()) {
       MrcPath& earlier = flow.paths[before->path];
       ++earlier.silent;
       flow.silent.add(packet.number);

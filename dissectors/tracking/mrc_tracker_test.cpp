@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ctime>
 
 #include "conformance/device/mrc/exchange.hpp"
 #include "dissectors/protocol/decode.hpp"
@@ -48,6 +49,15 @@ std::vector<std::uint8_t> write_to(std::uint32_t qp, std::uint32_t psn = 0, std:
   frame /= Value<MrcBth>().set<"opcode">(0xca).set<"dest_qp">(qp).set<"psn">(psn);
   frame /= HeaderValue(info<Meth>);
   frame /= HeaderValue(info<Reth>);
+  return frame.encode();
+}
+
+/// A SACK of the QP that write_to() writes to.
+std::vector<std::uint8_t> sack_of(std::uint32_t psn, std::uint32_t qp = 0x22) {
+  Frame frame = Value<Ethernet>() / Value<Ipv6>() / Value<Udp>().set<"src_port">(0xd000);
+  frame /= Value<MrcBth>().set<"opcode">(0xdc).set<"dest_qp">(0x11);
+  frame /= Value<Seth>().set<"cack_psn">(psn).set<"spdcid">(qp);
+  frame /= HeaderValue(info<CcState>);
   return frame.encode();
 }
 
@@ -140,6 +150,7 @@ TEST(MrcTracker, SilentPathIsFailedUntilAProbeResponse) {
   };
   write(1, 0xc001, false);
   write(2, 0xc002, false);
+  frames.push_back({0, sack_of(0)});
   write(1, 0xc002, true);
   auto flows = track(frames);
   ASSERT_EQ(flows.size(), 1U);
@@ -147,7 +158,7 @@ TEST(MrcTracker, SilentPathIsFailedUntilAProbeResponse) {
   EXPECT_EQ(flows[0].paths[0].silent, 1U);
   EXPECT_EQ(flows[0].paths[1].state, MrcPathState::good);
   EXPECT_THAT(titles_of(flows[0]),
-              Contains(HasSubstr("1 of 2 paths failed: flow label 0x0000, source port 49153 (frame 3)")));
+              Contains(HasSubstr("1 of 2 paths failed: flow label 0x0000, source port 49153 (frame 4)")));
 
   Frame probe = Value<Ethernet>() / Value<Ipv6>() / Value<Udp>().set<"src_port">(0xc001);
   probe /= Value<MrcBth>().set<"opcode">(0xde).set<"dest_qp">(0x22);
@@ -225,10 +236,14 @@ TEST(MrcTracker, NoteStatesTheRoleOfEachPacket) {
   note = note_of(write_to(1, 9, 0xc002));
   EXPECT_TRUE(note.out_of_order && !note.retransmission);
   note = note_of(write_to(1, 10));
+  EXPECT_FALSE(note.retransmission) << "the same packet, captured twice";
+  note_of(sack_of(8, 1));
+  note = note_of(write_to(1, 10, 0xc002));
   EXPECT_TRUE(note.retransmission && !note.out_of_order);
   EXPECT_EQ(note.connection, 1U);
+  note = note_of(write_to(1, 11));
   EXPECT_EQ(note.state, MrcPathState::failed) << "no response to frame 1";
-  EXPECT_EQ(note.state_frame, 3U);
+  EXPECT_EQ(note.state_frame, 5U);
   const Frame other = Value<Ethernet>() / Value<Ipv6>() / Value<Udp>();
   EXPECT_EQ(note_of(other.encode()).connection, 0U);
 }
@@ -301,6 +316,56 @@ TEST(MrcTracker, PathsBeyondTheLimitAreCountedOnlyInTotal) {
   EXPECT_EQ(flows[0].retransmissions.count, 1U);
   EXPECT_EQ(flows[0].paths[0].state, MrcPathState::good);
   EXPECT_EQ(flows[0].silent.count, 0U);
+}
+
+// A mirror of both directions of a switch contains each packet twice.
+TEST(MrcTracker, PacketsThatWereCapturedTwiceAreNoRetransmissions) {
+  std::vector<exchange::CapturedFrame> twice;
+  for (const exchange::CapturedFrame& frame : exchange::run({.messages = 30, .disturbed = false})) {
+    twice.push_back(frame);
+    twice.push_back(frame);
+  }
+  const auto flows = track(twice);
+  ASSERT_EQ(flows.size(), 1U);
+  EXPECT_EQ(flows[0].retransmissions.count, 0U);
+  EXPECT_EQ(flows[0].silent.count, 0U);
+  for (const MrcPath& path : flows[0].paths) EXPECT_EQ(path.state, MrcPathState::good);
+}
+
+TEST(MrcTracker, CaptureWithoutResponsesAccusesNoPath) {
+  std::vector<exchange::CapturedFrame> writes;
+  for (const exchange::CapturedFrame& frame : exchange::run({.messages = 60})) {
+    const HeaderStack stack = decode(frame.bytes);
+    if (mrc_opcode(stack.get<MrcBth>()->get<"opcode">()).operation == MrcOperation::rdma_write) writes.push_back(frame);
+  }
+  const auto flows = track(writes);
+  ASSERT_EQ(flows.size(), 1U);
+  EXPECT_GT(flows[0].retransmissions.count, 0U);
+  EXPECT_EQ(flows[0].silent.count, 0U);
+  for (const MrcPath& path : flows[0].paths) EXPECT_NE(path.state, MrcPathState::failed);
+}
+
+// At a distance of 2^23, neither of two PSNs is later. Each SACK must not search half of all PSNs.
+TEST(MrcTracker, SackOfAPsnOutsideTheWindowIsIgnored) {
+  MrcTracker tracker;
+  Dissector dissector;
+  Packet packet;
+  const auto add = [&](const std::vector<std::uint8_t>& bytes) {
+    ++packet.number;
+    dissector.dissect(packet, bytes, static_cast<std::uint32_t>(bytes.size()));
+    tracker.add(packet);
+  };
+  add(write_to(0x22, 1000));
+  const auto begin = std::clock();
+  add(sack_of(1000 + 0x800000));
+  for (unsigned i = 0; i < 2000; ++i) {
+    add(sack_of(1001 + 0x800000));
+    add(sack_of(1000));
+  }
+  // 4,000 searches of half of all PSNs take minutes.
+  EXPECT_LT((std::clock() - begin) / CLOCKS_PER_SEC, 20);
+  ASSERT_EQ(tracker.flows().size(), 1U);
+  EXPECT_EQ(tracker.flows()[0].sacks, 4001U);
 }
 
 TEST(MrcTracker, UndisturbedFlowHasNoFinding) { EXPECT_THAT(findings_of(MrcFlow{}), IsEmpty()); }

@@ -14,7 +14,7 @@ from rdmawire import _core
 from rdmawire._core import CaptureError, UsageError
 from rdmawire.closing import Closes, made_by
 from rdmawire.outputs import refuse_inputs
-from rdmawire.sendables import listed, without_scapy
+from rdmawire.sendables import several, without_scapy
 from rdmawire.sources import BytesLike, Source, is_url, native, read_source
 from rdmawire.tables import Table
 
@@ -301,9 +301,9 @@ class CaptureWriter(Closes):
         """
         if isinstance(comments, str):
             comments = [comments]
-        several = listed(frame)
-        if several is not None:
-            for one in several:
+        frames = several(frame)
+        if frames is not None:
+            for one in frames:
                 self.write(one, time_ns=time_ns, interface=interface, link=link, wire_length=wire_length, comments=comments)
             return
         frame = without_scapy(frame)

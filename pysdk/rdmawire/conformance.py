@@ -449,7 +449,8 @@ def certify(
     }
     run |= {name: os.fspath(path) for name, path in files.items() if path is not None}
     done = failed = 0
-    with bar_of(progress, "certify", len(ids) * repeat, "case") as show:
+    shards = int(shard.rpartition("/")[2]) if shard and shard.rpartition("/")[2].isdecimal() else 1
+    with bar_of(progress, "certify", -(-len(ids) // max(shards, 1)) * repeat, "case") as show:
 
         def report_result(result: Any) -> None:
             nonlocal done, failed

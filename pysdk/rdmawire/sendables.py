@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from rdmawire import _core
 
-__all__ = ["is_scapy", "listed", "without_scapy"]
+__all__ = ["is_scapy", "several", "without_scapy"]
 
 
 def is_scapy(thing: object) -> bool:
@@ -23,8 +24,8 @@ def without_scapy(frame: Any) -> Any:
     return from_scapy(frame)
 
 
-def listed(frames: Any) -> list[Any] | None:
-    """Return the list of several frames, or None for a single frame and for invalid objects."""
+def several(frames: Any) -> Iterator[Any] | None:
+    """Return an iterator over several frames, or None for a single frame and for invalid objects."""
     # An object with __bytes__ is one frame, even if it is iterable. The extension module rejects invalid objects.
     if isinstance(frames, str) or hasattr(frames, "__bytes__"):
         return None
@@ -35,6 +36,6 @@ def listed(frames: Any) -> list[Any] | None:
     else:
         return None
     try:
-        return list(frames)
+        return iter(frames)
     except TypeError:
         return None

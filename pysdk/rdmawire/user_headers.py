@@ -90,7 +90,8 @@ def define_header(
     if known is not None:
         raise UsageError(f"header {name.lower()}: the name is in use with another definition: choose another name")
     values = [
-        {**dataclasses.asdict(field), "values": sorted((int(value), text) for value, text in field.values.items())}
+        {**{one.name: getattr(field, one.name) for one in dataclasses.fields(field)},
+         "values": sorted((int(value), text) for value, text in field.values.items())}
         for field in listed
     ]
     made: type[Any] = _core._define_header(name.lower(), name, title or name, values, tail, before)

@@ -26,7 +26,7 @@ from rdmawire import _core
 from rdmawire._core import Header, header_table
 from rdmawire.closing import Closes, made_by
 from rdmawire.outputs import refuse_inputs
-from rdmawire.sendables import listed, without_scapy
+from rdmawire.sendables import several, without_scapy
 from rdmawire.sources import native
 
 if TYPE_CHECKING:
@@ -386,8 +386,8 @@ def _settle(future: asyncio.Future[None]) -> None:
 
 
 def _listed(frames: Any) -> list[Any]:
-    several = listed(frames)
-    return [without_scapy(frame) for frame in ([frames] if several is None else several)]
+    them = several(frames)
+    return [without_scapy(frame) for frame in ([frames] if them is None else them)]
 
 
 def open_wire(name: str) -> Wire:

@@ -213,7 +213,9 @@ std::string filter_error(const output::FilterError& error, const std::string& ex
   // Words with which expressions of libpcap start. No header or field has these names and is followed by a word.
   static const std::regex of_libpcap(
       R"(^\s*(((udp|tcp|ip|ip6|ether|src|dst)\s+)*(host|port|portrange|net|proto)|less|greater)\s+[\w.:]+)");
-  if (std::regex_search(expression, of_libpcap))
+  // std::regex recurses for each character. The first words decide.
+  constexpr std::size_t most = 200;
+  if (std::regex_search(expression.substr(0, most), of_libpcap))
     text += "\nThis is a filter of libpcap, which only open_live() accepts. Use, for example, udp.dst_port == 4791";
   return text;
 }

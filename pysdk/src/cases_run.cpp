@@ -601,8 +601,9 @@ void bind_certify(py::module_& module) {
           }
         }
         select_shard(options.how);
-        if (run.contains("clauses")) use_clauses(options.how, py::cast<std::string>(run["clauses"]));
         if (run.contains("ics")) use_ics(options, py::cast<std::string>(run["ics"]), target, run);
+        // The clause numbers are those of the process: last, because the other files can be refused.
+        if (run.contains("clauses")) use_clauses(options.how, py::cast<std::string>(run["clauses"]));
         return Run(std::move(options)).go();
       },
       py::arg("ids"), py::arg("device"), py::arg("target"), py::arg("run"), py::arg("on_result"));

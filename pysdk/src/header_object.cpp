@@ -288,8 +288,7 @@ PyObject* show(PyObject* self, PyObject* arguments, PyObject* keywords) {
 PyObject* refuse_subclass(PyObject*, PyObject*, PyObject*) {
   PyErr_SetString(
       PyExc_TypeError,
-      "Header cannot have subclasses: the header tables are compiled. docs/reference/scapy.md describes how "
-      "to treat the bytes of your own headers");
+      "Header cannot have subclasses: define_header() makes a class for your own header (docs/reference/scapy.md)");
   return nullptr;
 }
 

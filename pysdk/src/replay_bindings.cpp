@@ -300,11 +300,20 @@ class Player {
       raise(ErrorClass::usage, fmt::format("split requires two wires, got {}", borrowed_.size()));
   }
 
+  /// Whether a rule selects a connection, or a side of one.
+  [[nodiscard]] bool rule_with_connection() const {
+    const auto is_side = [](const auto& end) { return end && end->kind == replay::FaultEndpoint::Kind::side; };
+    return std::ranges::any_of(player_.faults.rules(), [&](const replay::FaultRule& rule) {
+      return rule.connection || is_side(rule.from) || is_side(rule.to);
+    });
+  }
+
   void learn(const std::vector<std::string>& map, bool sides, bool continue_psns, bool unmapped_given) {
     // Faults use the numbers and sides of connections. Pipes can be read only once.
     const bool faults = !player_.faults.rules().empty() && replay::FrameSource(player_.files).repeatable();
-    if (map.empty() && !sides && !continue_psns && !player_.changes.ip_step && !player_.changes.qp_step && !faults)
-      return;
+    const bool only_faults =
+        map.empty() && !sides && !continue_psns && !player_.changes.ip_step && !player_.changes.qp_step;
+    if (only_faults && !faults) return;
     using Kind = replay::MappingError::Kind;
     InterruptibleRun interruptible{py::none()};
     auto mapping = [&] {
@@ -316,6 +325,8 @@ class Player {
     interruptible.rethrow();
     if (!mapping) {
       const auto& [kind, message] = mapping.error();
+      // Only faults need the connections: the replay reports the damage after the frames before it.
+      if (kind == Kind::trouble && only_faults && !rule_with_connection()) return;
       if (kind == Kind::incomplete) raise(ErrorClass::usage, message + "; use unmapped=\"keep\" or unmapped=\"drop\"");
       raise(kind == Kind::trouble ? ErrorClass::capture : ErrorClass::usage, message);
     }

@@ -84,6 +84,7 @@ py::object define(const std::string& name, const std::string& type_name, const s
     for (const char* const method : {"copy", "show"})
       if (field.name == method || tail == method)
         raise(ErrorClass::usage, fmt::format("field {}: the name is that of a method of headers", method));
+  header.decoded = false;  // other threads decode it once its class exists
   const auto defined = define_header(std::move(header));
   if (!defined) raise(ErrorClass::usage, defined.error());
   for (const Field& field : (*defined)->fields)
@@ -92,7 +93,9 @@ py::object define(const std::string& name, const std::string& type_name, const s
       of_field[0] = static_cast<char>(std::toupper(of_field[0]));
       define_enumeration(*field.names, type_name + of_field);
     }
-  return make_header_type(**defined);
+  py::object type = make_header_type(**defined);
+  set_decoded(**defined, true);
+  return type;
 }
 
 }  // namespace

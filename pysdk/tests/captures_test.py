@@ -404,7 +404,7 @@ burst(5000, buffer_size=1 << 20)
         text=True,
         timeout=120,
     )
-    if "Operation not permitted" in done.stderr:
+    if any(reason in done.stderr for reason in ("not permitted", "not supported", "Unknown device type", "not found")):
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0, done.stderr
     complete, lossy = done.stdout.splitlines()

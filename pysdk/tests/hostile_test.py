@@ -1,6 +1,7 @@
 """No call ends in a crash or cannot be interrupted, regardless of its arguments."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -38,7 +39,8 @@ def test_hostile_arguments_end_in_exceptions(tmp_path):
     out, err = child.communicate()
     call = log.read_text(errors="replace")
     assert child.returncode == 0, f"seed {seed}: status {child.returncode} in {call}\n{out}\n{err[-4000:]}"
-    assert int(out.split()[0]) > 2000  # an idle host reaches more than twice as many
+    count, systematic = re.match(r"(\d+) calls, (\d+) systematic", out).groups()
+    assert int(count) - int(systematic) > 1000  # random calls: an idle host reaches a hundred times as many
 
 
 CORE_CALLS = [

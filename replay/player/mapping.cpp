@@ -185,8 +185,9 @@ tl::expected<Mapping, MappingError> make_mapping(const std::vector<std::string>&
     }
   }
   made.map.apply_prefixes();
-  for (const MappedConnection& connection : made.map.connections)
-    made.numbers.push_back(number_of(connection, made.learnt.map));
+  // Without a mapping file, the connections are those of the captures.
+  for (std::uint32_t i = 0; i < made.map.connections.size(); ++i)
+    made.numbers.push_back(from_file ? number_of(made.map.connections[i], made.learnt.map) : i + 1);
   if (from_file) {
     const FlowMap from_files = made.map;
     for (std::uint32_t i = 0; i < made.learnt.map.connections.size(); ++i) {

@@ -91,7 +91,7 @@ function show_conditions() {
   if (!rows.length) return;
   const text = combination => Object.entries(object(combination)).map(([name, value]) => `${name} = ${value}`).join(" and ");
   const condition = row => list(row.whenever).length ? list(row.whenever).map((one, i) => element("div", {}, i ? "or equally " : "", element("b", {}, text(one))))
-      : row.passed ? ["no combination separates the rows", Object.keys(object(row.shared)).length ? `; all failed rows have ${text(row.shared)}` : ""] : "in all rows";
+      : row.passed ? ["no combination separates the rows", Object.keys(object(row.shared)).length ? `; all failed rows have ${text(row.shared)}` : ""] : row.other ? "in all rows with a verdict" : "in all rows";
   document.getElementById("groups").append(element("div", {class: "panel scroll", id: "conditions"}, element("table", {class: "plain"},
       element("caption", {}, "Parameter values of failures"),
       element("thead", {}, element("tr", {}, ["rule", "fails whenever", "failed", "passed", "other"].map(name => element("th", {scope: "col"}, name)))),
