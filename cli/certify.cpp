@@ -467,7 +467,8 @@ Command merge_command() {
   command.flag("--json", options->json, "Print the report as one JSON object.");
   command.examples = {{"rdmawire certify merge all part1 part2", "Merge two shards."},
                       {"rdmawire certify merge all part* --public-key bench.pub --sign lab.key",
-                       "Check the signatures of the shards, and sign the result."}};
+                       "Check the signatures of the shards, and sign the result."},
+                      {"rdmawire certify merge all part* --several-benches", "Merge shards that several hosts ran."}};
   command.statuses = {{"0", "all results are as expected"},
                       {"1", "unexpected result"},
                       {"2", "usage error"},

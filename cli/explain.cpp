@@ -115,8 +115,7 @@ Command explain_command() {
   add_color_option(command, options->colors);
   command.examples = {{"rdmawire explain bth", "Draw a header."},
                       {"rdmawire explain syndrome 0x60", "Explain an AETH syndrome."},
-                      {"rdmawire explain RSP-009", "Explain a conformance rule."},
-                      {"rdmawire explain XRC-005 --clauses clauses.json", "Show the clause numbers in a file."}};
+                      {"rdmawire explain RSP-009", "Explain a conformance rule."}};
   command.statuses = {{"0", "success"},
                       {"2", "usage error, or an unknown name (similar names are shown)"},
                       {"3", "the output could not be written"}};

@@ -61,9 +61,9 @@ def share(tmp_path_factory):
 
 
 def test_help_has_three_examples_and_exit_statuses(helps):
-    assert len(helps) == 20
+    assert len(helps) == 21
     for path, text in helps.items():
-        assert text.startswith(("Analyze", "Boot", "Capture", "Check", "Compare", "Copy", "Execute", "Explain", "List", "Open", "Record",
+        assert text.startswith(("Analyze", "Boot", "Capture", "Check", "Compare", "Copy", "Execute", "Explain", "List", "Merge", "Open", "Record",
                                 "Remove", "Replay", "Run", "Show", "Verify")), path  # fmt: skip
         examples = text.split("\nExamples:\n")[1].split("\n\n")[0].splitlines()
         assert len(examples) == 6, path

@@ -36,6 +36,7 @@ def several(frames: Any) -> Iterator[Any] | None:
     else:
         return None
     try:
-        return iter(frames)
+        iterator: Iterator[Any] = iter(frames)
     except TypeError:
         return None
+    return iterator

@@ -57,7 +57,7 @@ def test_report_equals_the_command_output(tmp_path):
 
 
 def test_shards_are_disjoint_and_merge_to_one_report(tmp_path):
-    only = ["RSP-00*", "RSP-01*"]
+    only = ["REQ-00*"]  # the command does not know the Python cases of RSP
     shards = [conformance.certify(only=only, seed=3, shard=f"{i}/2", report=tmp_path / f"{i}") for i in (1, 2)]
     whole = conformance.certify(only=only, seed=3)
     ids = [case.id for shard in shards for case in shard]
