@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 
 #include "conformance/monitors/header_monitor.hpp"
@@ -15,14 +16,9 @@
 namespace rdmawire::conformance {
 namespace {
 
-constexpr std::uint32_t psn_modulus = 1U << 24, icrc_size = 4, sprayed_packets = 64;
+constexpr std::uint32_t icrc_size = 4, sprayed_packets = 64;
 constexpr std::size_t remembered_identifiers = 256;
 
-std::uint32_t advanced(std::uint32_t psn, std::int32_t by) {
-  return (psn + static_cast<std::uint32_t>(by)) & (psn_modulus - 1);
-}
-/// True if `a` is after `b`, modulo 2^24.
-bool is_after(std::uint32_t a, std::uint32_t b) { return a != b && ((a - b) & (psn_modulus - 1)) < psn_modulus / 2; }
 std::int32_t as_signed(std::uint64_t value) { return static_cast<std::int16_t>(value); }
 /// The same entropy value with its halves exchanged: the sources differ in the order.
 std::uint32_t exchanged(std::uint32_t entropy) { return entropy << 16 | entropy >> 16; }
@@ -266,22 +262,21 @@ void MrcMonitor::check_write(const Seen& seen) {
     return;
   }
   // The fields of a trimmed packet can be damaged: only its entropy value and timestamp are remembered.
-  if (now.unprotected && (!flow.started || ((psn - flow.highest + remembered) & (psn_modulus - 1)) >= 2 * remembered))
-    return;
+  const Psn number(psn);
+  const bool near = std::abs(number - flow.highest) < static_cast<std::int32_t>(remembered);
+  if (now.unprotected && !(flow.started && near)) return;
   // A packet far from the window belongs to another connection of the same QP number.
-  const bool near = !flow.started || ((psn - flow.highest) & (psn_modulus - 1)) < remembered ||
-                    ((flow.highest - psn) & (psn_modulus - 1)) < remembered;
-  if (!near) {
+  if (flow.started && !near) {
     reset(flow, seen.qp());
     flow.dscp = seen.dscp();
   }
-  if (!flow.started || is_after(psn, flow.highest)) flow.highest = psn;
+  if (!flow.started || number - flow.highest > 0) flow.highest = number;
   flow.started = true;
   entries_ -= flow.sent.allocated();
   flow.sent.add(now);
   entries_ += flow.sent.allocated();
-  if (const Sent* const earlier = flow.sent.find(advanced(psn, -1))) check_neighbors(seen, *earlier, now);
-  if (const Sent* const later = flow.sent.find(advanced(psn, 1))) check_neighbors(seen, now, *later);
+  if (const Sent* const earlier = flow.sent.find((number - 1).value())) check_neighbors(seen, *earlier, now);
+  if (const Sent* const later = flow.sent.find((number + 1).value())) check_neighbors(seen, now, *later);
 
   // WRITEs with Immediate in order of their MSN: their numbers differ by the number of messages between them, at most.
   if (!seen.op.immediate || now.unprotected) return;
@@ -432,21 +427,18 @@ void MrcMonitor::check_sack(const Seen& seen) {
                  });
     return;
   }
-  std::uint32_t highest = cack;
-  const std::uint32_t base = advanced(cack, as_signed(seth->get<"sack_offset">()));
-  for (std::uint64_t bits = seth->get<"bitmap">(), i = 0; bits; bits >>= 1, ++i)
-    if (bits & 1) {
-      const std::uint32_t one = advanced(base, static_cast<std::int32_t>(i));
-      if (is_after(one, highest)) highest = one;
-    }
+  Psn highest(cack);
+  Psn one = highest + as_signed(seth->get<"sack_offset">());
+  for (std::uint64_t bits = seth->get<"bitmap">(); bits; bits >>= 1, ++one)
+    if (bits & 1 && one - highest > 0) highest = one;
   // A packet that the capture lost can be acknowledged.
   seen.check("mrc.responder.sack.only-sent",
-             RuleResult::of(!is_after(highest, flow->highest)).unless(!complete_, Reason::capture_lost), [&] {
-               return Statement{fmt::format("at most PSN {}, the latest that was sent", flow->highest),
-                                fmt::format("PSN {}", highest),
+             RuleResult::of(highest - flow->highest <= 0).unless(!complete_, Reason::capture_lost), [&] {
+               return Statement{fmt::format("at most PSN {}, the latest that was sent", flow->highest.value()),
+                                fmt::format("PSN {}", highest.value()),
                                 {flow->frame}};
              });
-  const std::uint32_t acknowledged = advanced(cack, as_signed(seth->get<"ack_psn_offset">()));
+  const std::uint32_t acknowledged = (Psn(cack) + as_signed(seth->get<"ack_psn_offset">())).value();
   const Sent* const sent = flow->sent.find(acknowledged);
   const std::uint32_t entropy = seth->get<"entropy">();
   if (!sent) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "conformance/monitors/evaluator.hpp"
+#include "dissectors/protocol/modular.hpp"
 #include "dissectors/tracking/level.hpp"
 #include "dissectors/tracking/packet.hpp"
 #include "dissectors/tracking/psn_window.hpp"
@@ -53,7 +54,7 @@ class MrcMonitor {
   /// The WRITEs to one QP.
   struct Flow {
     tracking::PsnWindow<Sent, remembered> sent{};
-    std::uint32_t highest = 0;  ///< PSN
+    Psn highest;
     bool started = false;
     std::uint32_t dest_qp = 0;
     std::uint32_t packets = 0, first_entropy = 0;  ///< of the current group of WRITEs

@@ -3,6 +3,7 @@
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/tracking/iwarp_state.hpp"
+#include "dissectors/tracking/transport_packet.hpp"
 
 namespace rdmawire::tracking {
 namespace {
@@ -166,7 +167,7 @@ void IwarpTracker::State::add(const Packet& packet) {
   ++sent.packets;
   sent.wire_bytes += packet.stack.wire_length;
   if (low.ecn) ++sent.ecn_capable;
-  if (low.ecn == 3) {  // CE. RFC 3168, 5
+  if (low.ecn == congestion_experienced) {
     ++sent.ecn_marked;
     tell(t, here(EventKind::ecn_marked), end);
   }

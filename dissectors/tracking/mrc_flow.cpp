@@ -79,7 +79,7 @@ std::string_view to_string(MrcPathState state) {
 
 constexpr std::array<MrcFindingRow, mrc_finding_kinds> mrc_finding_rows{{
     {Kind::path_failed, "mrc_path_failed", Severity::warning,
-     "The latest signal of a path is a packet without any response, or a SACK that tells the requester to skip the "
+     "The latest signal of a path is a packet without any response, or a SACK that instructs the requester to skip the "
      "path. The requester uses the other paths.",
      "Check the links and switches of this path. Trace it with its flow label and source port."},
     {Kind::port_down, "mrc_port_down", Severity::warning, "An endpoint reported that one of its ports stopped working.",
@@ -98,7 +98,7 @@ constexpr std::array<MrcFindingRow, mrc_finding_kinds> mrc_finding_rows{{
      "Switches removed the payload of packets because of congestion. The requester retransmits these packets.",
      "Compare the paths: congestion on all paths has another cause than congestion on one."},
     {Kind::congested, "mrc_congested", Severity::info,
-     "SACKs told the requester to skip paths once, because switches ECN-marked packets.",
+     "SACKs instructed the requester to skip paths once, because switches ECN-marked packets.",
      "Compare the paths. If one path is always marked, check its link and the flows that share it."},
     {Kind::retransmission, "mrc_retransmission", Severity::info, "The requester retransmitted packets selectively.",
      "Compare with the trimmed packets and the failed paths."},

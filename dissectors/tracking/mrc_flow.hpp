@@ -1,5 +1,5 @@
 #pragma once
-/// What MrcTracker reports: the MRC WRITEs to a QP, their paths, and sentences about them.
+/// The reports of MrcTracker: the MRC WRITEs to a QP, their paths, and sentences about them.
 
 #include <algorithm>
 #include <array>

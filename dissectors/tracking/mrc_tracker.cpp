@@ -1,6 +1,7 @@
 #include "dissectors/tracking/mrc_tracker.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/mrc.hpp"
@@ -10,13 +11,12 @@
 namespace rdmawire::tracking {
 namespace {
 
-constexpr std::uint32_t psn_mask = 0xffffff, icrc_size = 4;
+constexpr std::uint32_t icrc_size = 4;
 
-std::uint32_t distance(std::uint32_t from, std::uint32_t to) { return (to - from) & psn_mask; }
-bool is_later(std::uint32_t a, std::uint32_t b) { return a != b && distance(b, a) <= psn_mask / 2; }
-std::uint32_t moved(std::uint32_t psn, std::uint64_t signed_16_bits) {
-  return (psn + static_cast<std::uint32_t>(static_cast<std::int16_t>(signed_16_bits))) & psn_mask;
-}
+// PSNs from packets can be any distance apart: two PSNs are compared by their signed distance.
+constexpr std::int32_t remembered_psns = MrcTracker::window;
+
+Psn moved(Psn psn, std::uint64_t signed_16_bits) { return psn + static_cast<std::int16_t>(signed_16_bits); }
 
 std::uint32_t label_of(const HeaderStack& stack) {
   const Layer& network = stack.layers()[stack.network];
@@ -85,7 +85,7 @@ void MrcTracker::count_memory(State& state) {
   const std::size_t bytes = fixed + state.flow.paths.capacity() * sizeof(MrcPath) +
                             state.flow.nacks.capacity() * sizeof(MrcNacks) + state.path_of.size() * map_node +
                             state.sent.allocated() * sizeof(Transmission) +
-                            state.open_messages.capacity() * sizeof(std::uint32_t) + state.probes.size() * map_node;
+                            state.open_messages.capacity() * sizeof(Psn) + state.probes.size() * map_node;
   used_ += bytes - state.bytes;
   state.bytes = bytes;
 }
@@ -231,21 +231,20 @@ MrcPath* MrcTracker::path_of_entropy(State& state, std::uint64_t entropy) {
 }
 
 /// Returns whether the PSN is known and was not acknowledged before.
-bool MrcTracker::acknowledge(State& state, std::uint32_t psn) {
-  Transmission* const one = state.sent.find(psn);
+bool MrcTracker::acknowledge(State& state, Psn psn) {
+  Transmission* const one = state.sent.find(psn.value());
   if (!one || one->acknowledged) return false;
   return one->acknowledged = true;
 }
 
-void MrcTracker::acknowledge_up_to(State& state, std::uint32_t psn) {
-  if (!state.started || is_later(psn, state.highest)) return;
-  // Older PSNs are not in the window. At a distance of 2^23, neither PSN is later.
-  if (distance(psn, state.highest) < window) {
-    for (std::uint32_t one = state.lowest; !is_later(one, psn); one = (one + 1) & psn_mask)
-      static_cast<void>(acknowledge(state, one));
-    if (!is_later(state.lowest, psn)) state.lowest = (psn + 1) & psn_mask;
+void MrcTracker::acknowledge_up_to(State& state, Psn psn) {
+  if (!state.started || psn - state.highest > 0) return;
+  // Older PSNs are not in the window.
+  if (psn - state.highest > -remembered_psns) {
+    for (Psn one = state.lowest; one - psn <= 0; ++one) static_cast<void>(acknowledge(state, one));
+    if (state.lowest - psn <= 0) state.lowest = psn + 1;
   }
-  const auto completed = [&](std::uint32_t last) { return !is_later(last, psn); };
+  const auto completed = [&](Psn last) { return last - psn <= 0; };
   state.flow.completed_messages += static_cast<std::uint64_t>(std::erase_if(state.open_messages, completed));
 }
 
@@ -255,7 +254,7 @@ MrcTracker::State* MrcTracker::write(const Packet& packet, const FlowKey& ports)
   State* const state = flow_of_writes(packet, ports, static_cast<std::uint32_t>(bth.get<"dest_qp">()));
   MrcFlow& flow = state->flow;
   const MrcOpcode& op = mrc_opcode(bth.get<"opcode">());
-  const std::uint32_t psn = bth.get<"psn">();
+  const Psn psn(bth.get<"psn">());
   ++flow.packets;
   const bool trimmed = is_trimmed(stack);
   const bool marked = ecn_of(stack) == congestion_experienced;
@@ -273,13 +272,13 @@ MrcTracker::State* MrcTracker::write(const Packet& packet, const FlowKey& ports)
     if (trimmed) set_state(*used, MrcPathState::congested, packet.number);
   }
 
-  const bool far = state->started && distance(state->highest, psn) >= window && distance(psn, state->highest) >= window;
+  const bool far = state->started && std::abs(psn - state->highest) >= remembered_psns;
   if (!state->started || far) {
     if (far) state->sent.clear();
     state->started = true;
     state->highest = state->lowest = psn;
   }
-  Transmission* const before = state->sent.find(psn);
+  Transmission* const before = state->sent.find(psn.value());
   if (before && bth.get<"rtx">() == 0 && used && before->path == index && before->trimmed == trimmed) {
     // A retransmission has RTX or another path: this is the same packet, captured twice.
     note_path(used);
@@ -298,17 +297,17 @@ MrcTracker::State* MrcTracker::write(const Packet& packet, const FlowKey& ports)
       set_state(earlier, MrcPathState::failed, packet.number);
     }
     if (!before) ++flow.missing;
-  } else if (is_later(state->highest, psn)) {
+  } else if (state->highest - psn > 0) {
     flow.late.add(packet.number);
     if (used) ++used->late;
-    flow.reordering = std::max(flow.reordering, distance(psn, state->highest));
+    flow.reordering = std::max(flow.reordering, static_cast<std::uint32_t>(state->highest - psn));
   }
   note_.retransmission = again;
-  note_.out_of_order = !again && is_later(state->highest, psn);
+  note_.out_of_order = !again && state->highest - psn > 0;
   note_path(used);
   const bool ends = op.position == Position::last || op.position == Position::only;
   Transmission now;
-  now.psn = psn;
+  now.psn = psn.value();
   now.known = true;
   now.path = used ? index : UINT32_MAX;
   now.trimmed = trimmed;
@@ -322,9 +321,9 @@ MrcTracker::State* MrcTracker::write(const Packet& packet, const FlowKey& ports)
     state->open_messages.push_back(psn);
   }
   state->sent.add(now);
-  if (is_later(psn, state->highest)) {
+  if (psn - state->highest > 0) {
     state->highest = psn;
-    if (distance(state->lowest, psn) >= window) state->lowest = (psn - window + 1) & psn_mask;
+    if (psn - state->lowest >= remembered_psns) state->lowest = psn - (remembered_psns - 1);
   }
   return state;
 }
@@ -336,10 +335,10 @@ MrcTracker::State* MrcTracker::sack(const Packet& packet, const FlowKey& ports) 
   if (!state) return nullptr;
   MrcFlow& flow = state->flow;
   ++flow.sacks;
-  const std::uint32_t cack = seth->get<"cack_psn">(), base = moved(cack, seth->get<"sack_offset">());
+  const Psn cack(seth->get<"cack_psn">()), base = moved(cack, seth->get<"sack_offset">());
   acknowledge_up_to(*state, cack);
   for (std::uint64_t bits = seth->get<"bitmap">(), i = 0; bits; bits >>= 1, ++i)
-    if (bits & 1) flow.selective += acknowledge(*state, (base + static_cast<std::uint32_t>(i)) & psn_mask);
+    if (bits & 1) flow.selective += acknowledge(*state, base + static_cast<std::int64_t>(i));
   MrcPath* path = path_of_entropy(*state, seth->get<"entropy">());
   if (seth->get<"probe_response">()) {
     ++flow.probe_responses;
@@ -416,7 +415,7 @@ MrcTracker::State* MrcTracker::acknowledgement(const Packet& packet, const FlowK
   if (found == ports_.end() || found->second.flows.size() != 1) return nullptr;
   State* const only = found->second.flows.front();
   ++only->flow.acknowledgements;
-  acknowledge_up_to(*only, static_cast<std::uint32_t>(bth_of(packet.stack).get<"psn">()));
+  acknowledge_up_to(*only, Psn(bth_of(packet.stack).get<"psn">()));
   return only;
 }
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "dissectors/protocol/modular.hpp"
 #include "dissectors/protocol/mrc.hpp"
 #include "dissectors/tracking/connection.hpp"
 #include "dissectors/tracking/level.hpp"
@@ -54,9 +55,9 @@ class MrcTracker {
     MrcFlow flow;
     std::unordered_map<std::uint32_t, std::uint32_t> path_of;  // by label and port
     PsnWindow<Transmission, window> sent{};
-    std::vector<std::uint32_t> open_messages{};                 // last PSNs, not yet acknowledged
+    std::vector<Psn> open_messages{};                           // last PSNs, not yet acknowledged
     std::unordered_map<std::uint16_t, std::uint32_t> probes{};  // path by identifier
-    std::uint32_t highest = 0, lowest = 0;
+    Psn highest, lowest;
     bool started = false;
     std::size_t bytes = 0;               // as counted in used_
     std::size_t place = 0;               // in Ports::flows
@@ -77,8 +78,8 @@ class MrcTracker {
   void use(State& state);
   static MrcPath* path(State& state, std::uint32_t label, std::uint32_t port, std::uint32_t* index = nullptr);
   static MrcPath* path_of_entropy(State& state, std::uint64_t entropy);
-  static bool acknowledge(State& state, std::uint32_t psn);
-  static void acknowledge_up_to(State& state, std::uint32_t psn);
+  static bool acknowledge(State& state, Psn psn);
+  static void acknowledge_up_to(State& state, Psn psn);
   State* write(const Packet& packet, const FlowKey& ports);
   State* sack(const Packet& packet, const FlowKey& ports);
   State* nack(const Packet& packet, const FlowKey& ports);

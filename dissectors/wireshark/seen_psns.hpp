@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "dissectors/protocol/modular.hpp"
+
 namespace rdmawire::wireshark {
 
 /// A set of PSNs in the half of the PSN space before the newest one, as ranges. Memory is bounded: beyond the maximum
@@ -17,7 +19,7 @@ class SeenPsns {
 
   /// Adds a PSN of 24 bits. Returns whether the set contained it.
   bool add(std::uint32_t psn) {
-    const std::int64_t at = ranges_.empty() ? psn & mask : near(psn);
+    const std::int64_t at = ranges_.empty() ? psn & Psn::mask : near(psn);
     const auto next =
         std::partition_point(ranges_.begin(), ranges_.end(), [&](const Range& one) { return one.last < at; });
     if (next != ranges_.end() && next->first <= at) return true;
@@ -46,13 +48,11 @@ class SeenPsns {
   struct Range {
     std::int64_t first, last;
   };
-  static constexpr std::uint32_t mask = 0xffffff;
-  static constexpr std::int64_t half = 1 << 23;
+  static constexpr std::int64_t half = Psn::half;
 
   /// Returns the number with this PSN that is nearest to the newest one.
   [[nodiscard]] std::int64_t near(std::uint32_t psn) const {
-    const auto ahead = static_cast<std::int64_t>((psn - static_cast<std::uint32_t>(newest_)) & mask);
-    return newest_ + (ahead < half ? ahead : ahead - (mask + 1));
+    return newest_ + (Psn(psn) - Psn(static_cast<std::uint32_t>(newest_)));
   }
 
   std::vector<Range> ranges_;  ///< ascending, separated by at least one PSN

@@ -39,7 +39,7 @@ struct FaultHit {
   std::string text{};      ///< "frame 214 from a (connection 1, …): dropped by rule 1: drop psn +3"
 };
 
-/// What a dry run would do with a frame.
+/// The treatment of a frame in a dry run.
 struct FramePreview {
   std::uint64_t frame = 0, loop = 1;  ///< `frame`: number in the captures
   std::string not_sent{};             ///< reason. Empty: the frame would be sent
