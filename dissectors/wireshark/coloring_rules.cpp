@@ -52,7 +52,7 @@ GSList* find(GSList* rules, const char* name) {
 }
 
 /// Returns whether the list changed.
-bool add(GSList*& rules) {
+bool add_rules(GSList*& rules) {
   // Without rules the program does not color, such as tshark without --color.
   if (!rules) return false;
   bool changed = false;
@@ -66,7 +66,7 @@ bool add(GSList*& rules) {
   return changed;
 }
 
-bool remove(GSList*& rules) {
+bool remove_rules(GSList*& rules) {
   bool changed = false;
   for (const ColoringRule& rule : coloring_rules)
     if (GSList* found = find(rules, rule.name)) {
@@ -86,7 +86,7 @@ void update_coloring_rules() {
   if (!preferences.coloring_rules && !rules_added) return;
   Lists lists;
   color_filters_clone(&lists, keep);
-  const bool changed = preferences.coloring_rules ? add(lists.permanent) : remove(lists.permanent);
+  const bool changed = preferences.coloring_rules ? add_rules(lists.permanent) : remove_rules(lists.permanent);
   rules_added = preferences.coloring_rules && (rules_added || changed);
   gchar* error = nullptr;
   if (changed && !color_filters_apply(lists.temporary, lists.permanent, &error)) g_warning("rdmawire: %s", error);
