@@ -510,7 +510,7 @@ def test_compare_lists_regressions(tmp_path):
 
 
 def test_compare_lists_violations_that_only_a_monitor_observes(tmp_path):
-    run = ("--only", "rc.responder.rnr.then-executed-once/a WRITE after it", "--seed", 1)
+    run = ("--only", "rc.responder.rnr.then-executed-once/WRITE after the SEND", "--seed", 1)
     certify(*run, "--report", tmp_path / "old")
     certify(*run, "--fault", "naks-every-packet", "--baseline", tmp_path / "old" / "report.json", "--report", tmp_path / "new", status=1)
     report = json.loads((tmp_path / "new" / "report.json").read_text())
@@ -583,7 +583,7 @@ def test_expired_waiver_is_a_failure_and_named(tmp_path):
 
 
 def test_waiver_of_a_monitor_violation_is_shown(tmp_path):
-    run = ("--only", "rc.responder.rnr.then-executed-once/a WRITE after it", "--seed", 1, "--fault", "naks-every-packet")
+    run = ("--only", "rc.responder.rnr.then-executed-once/WRITE after the SEND", "--seed", 1, "--fault", "naks-every-packet")
     text = certify(*run, "--waivers", waivers(tmp_path, "2999-12-31"), "--report", tmp_path / "out").stdout
     assert "    waived    RSP-009 as observed: until 2999-12-31: corrected in firmware 2\n" in text and "1 result waived" in text
     with open(tmp_path / "out" / "traceability.csv", newline="") as file:
@@ -593,7 +593,7 @@ def test_waiver_of_a_monitor_violation_is_shown(tmp_path):
     assert not list(suites.iter("failure")) and len(list(suites.iter("skipped"))) == 1
     done = certify(*run, "--waivers", waivers(tmp_path, "2020-01-31"), status=1)
     assert "WAIVER EXPIRED RSP-009 as observed: on 2020-01-31" in done.stdout and "; 1 UNEXPECTED; " in done.stdout
-    assert "a WRITE after it (RSP-009 as observed) expired on 2020-01-31: corrected in firmware 2" in done.stderr
+    assert "WRITE after the SEND (RSP-009 as observed) expired on 2020-01-31: corrected in firmware 2" in done.stderr
 
 
 def test_malformed_waivers_are_usage_errors(tmp_path):

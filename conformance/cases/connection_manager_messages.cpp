@@ -81,7 +81,7 @@ void rtu_names_the_communication(Bench& bench) {
   peer::CmConnection connection = cm.device_connects();
   cm.hears<CmReq>();
   bench >> cm.rep();
-  const Seen seen = cm.hears<CmRtu>("the communication ids of both", [&](const View<CmRtu>& rtu) {
+  const Seen seen = cm.hears<CmRtu>("the communication IDs of both", [&](const View<CmRtu>& rtu) {
     return rtu.get<"local_comm_id">() == cm.remote_id() && rtu.get<"remote_comm_id">() == cm.local_id();
   });
   require_send(bench, seen, 0x0014);
@@ -120,7 +120,7 @@ void rep_is_of_the_transaction(Bench& bench) {
   const Seen seen = cm.hears<CmRep>();
   Frame frame = asked.frame();
   const std::uint64_t transaction = frame.find(info<Mad>)->get(*info<Mad>.find("transaction_id"));
-  bench.require(seen.stack.get<Mad>()->get<"transaction_id">() == transaction, "the transaction id of the REQ",
+  bench.require(seen.stack.get<Mad>()->get<"transaction_id">() == transaction, "the transaction ID of the REQ",
                 fmt::format("{:#x}", seen.stack.get<Mad>()->get<"transaction_id">()));
   bench >> cm.rtu();
   cm.expect_event(connection, "established");
@@ -150,7 +150,7 @@ void lid_of_a_group(Bench& bench) { lids_are_ignored(bench, 0xc001); }
 // CA17-35: a REJ never has a LID reason.
 void rejects(Bench& bench, TesterCm& cm, std::uint16_t reason) {
   const Seen seen =
-      cm.hears<CmRej>(fmt::format("to the REQ, id {:#x}, with a reason other than 13 and 19 (LIDs)", cm.local_id()),
+      cm.hears<CmRej>(fmt::format("to the REQ, ID {:#x}, with a reason other than 13 and 19 (LIDs)", cm.local_id()),
                       [&](const View<CmRej>& rej) {
                         return rej.get<"remote_comm_id">() == cm.local_id() && rej.get<"message">() == 0 &&
                                rej.get<"reason">() != cm_reason::primary_lid_rejected &&
@@ -245,7 +245,7 @@ void tester_disconnects(Bench& bench) {
   bench >> cm.qp.send_only(psn(+0));
   bench << ack(psn(+0)).msn(1);
   bench >> cm.dreq();
-  const Seen seen = cm.hears<CmDrep>("the communication ids of both", [&](const View<CmDrep>& drep) {
+  const Seen seen = cm.hears<CmDrep>("the communication IDs of both", [&](const View<CmDrep>& drep) {
     return drep.get<"local_comm_id">() == cm.remote_id() && drep.get<"remote_comm_id">() == cm.local_id();
   });
   require_send(bench, seen, 0x0016);

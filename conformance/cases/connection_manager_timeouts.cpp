@@ -119,7 +119,7 @@ void gives_up(Bench& bench, bool has_mra) {
   bench.pass(bench.patience().silence);
   bench.take(connection.release(), "the device's application releases the connection");
   const std::uint32_t expected = has_mra ? cm.local_id() : 0;
-  cm.hears<CmRej>(fmt::format("reason 4 (timeout), remote id {:#x}", expected), [&](const View<CmRej>& rej) {
+  cm.hears<CmRej>(fmt::format("reason 4 (timeout), remote ID {:#x}", expected), [&](const View<CmRej>& rej) {
     return rej.get<"reason">() == timeout && rej.get<"remote_comm_id">() == expected &&
            rej.get<"local_comm_id">() == cm.remote_id();
   });

@@ -330,7 +330,7 @@ std::span<const Case> all() {
        .run = nothing_beyond_the_window},
       {.rule = "memory.responder.window.other-queue-pair", .needs = windows, .run = not_on_another_queue_pair},
       {.rule = "memory.responder.region.fast-register", .variant = "not before", .run = not_before_it_is_registered},
-      {.rule = "memory.responder.region.fast-register", .variant = "the key before", .run = the_key_before_is_bad},
+      {.rule = "memory.responder.region.fast-register", .variant = "preceding key", .run = the_key_before_is_bad},
       {.rule = "memory.responder.region.local-invalidate",
        .variant = "window",
        .needs = windows,

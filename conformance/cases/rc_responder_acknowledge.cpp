@@ -183,7 +183,7 @@ std::span<const Case> all() {
       {.rule = "rc.responder.ack.in-order", .variant = "no bytes", .run = empty_send_is_acknowledged},
       {.rule = "rc.responder.ack.in-order", .variant = "the path MTU", .run = send_of_the_path_mtu},
       {.rule = "rc.responder.ack.coalesced", .variant = "two messages", .run = one_ack_for_two},
-      {.rule = "rc.responder.ack.coalesced", .variant = "packets of one", .run = one_ack_for_a_message},
+      {.rule = "rc.responder.ack.coalesced", .variant = "packets of one message", .run = one_ack_for_a_message},
       {.rule = "rc.responder.ack.asked-for-once", .variant = "an Only", .run = acknowledged_once},
       {.rule = "rc.responder.ack.asked-for-once", .variant = "First and Last", .run = acknowledged_inside_a_message},
       {.rule = "rc.responder.msn.starts-at-zero", .run = msn_starts},

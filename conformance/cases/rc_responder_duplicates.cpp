@@ -323,10 +323,10 @@ std::span<const Case> all() {
       {.rule = "rc.responder.duplicate.not-executed-again", .variant = "a Middle", .run = duplicate_middle},
       {.rule = "rc.responder.duplicate.newest-psn-acknowledged", .variant = "WRITEs", .run = newest_is_acknowledged},
       {.rule = "rc.responder.duplicate.newest-psn-acknowledged", .variant = "after a READ", .run = newest_is_no_read},
-      {.rule = "rc.responder.duplicate.read-replayed", .variant = "at once", .run = duplicate_read},
-      {.rule = "rc.responder.duplicate.read-replayed", .variant = "later", .run = duplicate_read_after_a_send},
-      {.rule = "rc.responder.duplicate.read-part-replayed", .variant = "two of three", .run = part_of_a_read},
-      {.rule = "rc.responder.duplicate.read-part-replayed", .variant = "the last", .run = end_of_a_read},
+      {.rule = "rc.responder.duplicate.read-replayed", .variant = "newest request", .run = duplicate_read},
+      {.rule = "rc.responder.duplicate.read-replayed", .variant = "after a SEND", .run = duplicate_read_after_a_send},
+      {.rule = "rc.responder.duplicate.read-part-replayed", .variant = "two of three packets", .run = part_of_a_read},
+      {.rule = "rc.responder.duplicate.read-part-replayed", .variant = "last packet", .run = end_of_a_read},
       {.rule = "rc.responder.duplicate.open-message-undisturbed",
        .variant = "READ",
        .run = read_repeated_inside_a_message},
@@ -371,7 +371,7 @@ std::span<const Case> all() {
       {.rule = "rc.responder.duplicate.too-old-dropped", .variant = "READ", .run = too_old_read},
       {.rule = "rc.responder.duplicate.earlier-read-first", .variant = "both retransmitted", .run = earlier_read_first},
       {.rule = "rc.responder.duplicate.earlier-read-first",
-       .variant = "during the later response",
+       .variant = "during the response to a later READ",
        .run = earlier_read_between_responses},
   };
   return list;

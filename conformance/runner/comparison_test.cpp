@@ -25,7 +25,7 @@ CaseResult ended(Verdict verdict, std::string actual = {}) {
 
 TEST(Compare, NewMonitorViolationIsARegression) {
   const auto one = [](const char* verdict, std::vector<std::string> observed) {
-    Outcome outcome{"rc.responder.rnr.then-executed-once/a WRITE after it", verdict};
+    Outcome outcome{"rc.responder.rnr.then-executed-once/WRITE after the SEND", verdict};
     outcome.observed = std::move(observed);
     return std::vector{outcome};
   };

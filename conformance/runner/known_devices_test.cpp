@@ -92,8 +92,8 @@ constexpr Flip flips[] = {
      "fail", "pass"},
     {"Send last wqe reached event on qp cleanup, 2023-06", "rc.responder.state.last-wqe-reached/an error", "fail",
      "pass"},
-    {"Fix responder length checking for UD request packets, 2024-05", "ud.receiver.length.receive-too-small/one byte",
-     "fail", "pass"},
+    {"Fix responder length checking for UD request packets, 2024-05",
+     "ud.receiver.length.receive-too-small/by one byte", "fail", "pass"},
     {"Generate async error for r_key violations, 2026-02", "rc.responder.access.asynchronous-event/key", "fail",
      "pass"},
     // Not yet in 7.2.13.

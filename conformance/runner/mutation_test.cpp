@@ -70,7 +70,7 @@ TEST(Frames, InvalidFrameFailsEveryCaseUnderItsRule) {
   };
   for (const Row& row : {
            Row{"icrc-covers-ttl", "rc.responder.psn.sequence-error", "roce.sender.icrc.over-ipv4"},
-           Row{"icrc-covers-ttl", "rc.requester.retry.go-back-n/the last lost", "roce.sender.icrc.over-ipv4"},
+           Row{"icrc-covers-ttl", "rc.requester.retry.go-back-n/last packet lost", "roce.sender.icrc.over-ipv4"},
            Row{"sends-reserved-bits", "rc.responder.psn.sequence-error", "bth.sender.reserved.zero"},
            Row{"wrong-ip-checksum", "rc.responder.psn.sequence-error", "roce.sender.ipv4.header-checksum"},
            Row{"sends-udp-checksum", "rc.responder.psn.sequence-error", "roce.sender.udp.checksum-right-if-set"},

@@ -359,7 +359,7 @@ def test_python_cases_are_listed_and_reported(tmp_path):
     listed = {case.id: case for case in conformance.cases(RULE)}
     mine = listed[f"{RULE}/python: a Write with the error"]
     assert (mine.family, mine.python, mine.rule) == ("iwarp", True, RULE)
-    report = conformance.certify(only=[write_with_the_error, with_frames, f"{RULE}/Send with it"], seed=3, report=tmp_path)
+    report = conformance.certify(only=[write_with_the_error, with_frames, f"{RULE}/Send with the error"], seed=3, report=tmp_path)
     assert report.counts == {"pass": 3}
     steps = report[write_with_the_error].steps
     assert any(step["kind"] == "sent" and step["text"].startswith("together: Send, MSN 1") for step in steps)

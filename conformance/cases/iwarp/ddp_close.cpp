@@ -122,15 +122,17 @@ void a_send_after_a_close(IwarpBench& bench) {
 
 std::span<const Case> all() {
   static constexpr Case cases[] = {
-      {.rule = "ddp.data-sink.error.later-dropped", .variant = "RDMA Write with it", .run = a_write_with_the_error},
+      {.rule = "ddp.data-sink.error.later-dropped",
+       .variant = "RDMA Write with the error",
+       .run = a_write_with_the_error},
       {.rule = "ddp.data-sink.error.later-dropped",
        .variant = "RDMA Write after the Terminate",
        .run = a_write_after_the_terminate},
-      {.rule = "ddp.data-sink.error.later-dropped", .variant = "Send with it", .run = a_send_with_the_error},
+      {.rule = "ddp.data-sink.error.later-dropped", .variant = "Send with the error", .run = a_send_with_the_error},
       {.rule = "ddp.data-sink.error.later-dropped",
-       .variant = "RDMA Read Request with it",
+       .variant = "RDMA Read Request with the error",
        .run = a_read_with_the_error},
-      {.rule = "ddp.data-sink.error.later-dropped", .variant = "data before it", .run = what_came_before},
+      {.rule = "ddp.data-sink.error.later-dropped", .variant = "data before the error", .run = what_came_before},
       {.rule = "ddp.data-sink.close.inside-message", .variant = "Send", .run = inside_a_send},
       {.rule = "ddp.data-sink.close.inside-message", .variant = "RDMA Write", .run = inside_a_write},
       {.rule = "ddp.data-sink.close.inside-message",

@@ -241,7 +241,7 @@ std::span<const Case> all() {
        .run = around_the_end_of_all,
        .possible_problems = "the TO is out of bounds as well, which has another code"},
       {.rule = "ddp.data-sink.access.to-wrap",
-       .variant = "the last byte of all, and more",
+       .variant = "last byte of the address space, and more",
        .run = around_into_the_buffer,
        .possible_problems = "the TO is out of bounds as well, which has another code"},
   };

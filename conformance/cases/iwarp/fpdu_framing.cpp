@@ -323,7 +323,7 @@ std::span<const Case> all() {
        .variant = "untagged, 17 bytes",
        .run = a_header_of<false, 17>},
       {.rule = "fpdu.receiver.length.shorter-than-header",
-       .variant = "a Read Request's",
+       .variant = "RDMA Read Request",
        .run = a_read_request_that_is_truncated},
       {.rule = "fpdu.receiver.length.zero", .variant = "the first FPDU", .run = no_bytes},
       {.rule = "fpdu.receiver.length.zero", .variant = "between others", .run = no_bytes_between_others},
@@ -341,9 +341,9 @@ std::span<const Case> all() {
       {.rule = "fpdu.sender.length.within-mulpdu", .variant = "EMSS 1460, markers", .run = among_markers<1460, 1442>},
       {.rule = "fpdu.sender.length.within-mulpdu", .variant = "EMSS 512, markers", .run = among_markers<512, 502>},
       {.rule = "fpdu.sender.length.within-mulpdu", .variant = "EMSS 513, markers", .run = among_markers<513, 498>},
-      {.rule = "fpdu.sender.length.follows-emss", .variant = "fewer bytes, and back", .run = to_fewer_and_back},
-      {.rule = "fpdu.sender.length.follows-emss", .variant = "fewer bytes, markers", .run = to_fewer_among_markers},
-      {.rule = "fpdu.sender.length.follows-emss", .variant = "less than 128", .run = to_less_than_128},
+      {.rule = "fpdu.sender.length.follows-emss", .variant = "smaller EMSS, and back", .run = to_fewer_and_back},
+      {.rule = "fpdu.sender.length.follows-emss", .variant = "smaller EMSS, markers", .run = to_fewer_among_markers},
+      {.rule = "fpdu.sender.length.follows-emss", .variant = "EMSS below 128", .run = to_less_than_128},
   };
   return cases;
 }
