@@ -12,8 +12,8 @@ namespace rdmawire::agent {
 class Admission {
  public:
   struct Bounds {
-    unsigned free_failures = 3;  ///< failures of an address that cause no delay
-    /// Delay between two attempts of an address. It doubles with each failure.
+    unsigned free_failures = 3;  ///< from this number of failures of an address on, attempts are delayed
+    /// Delay between two attempts of an address. It doubles with each further failure, up to `longest_delay`.
     Loop::Time first_delay = 1000 * Loop::millisecond, longest_delay = 4000 * Loop::millisecond;
     /// After this time without a failure, the failures of an address are forgotten.
     Loop::Time memory = 600'000 * Loop::millisecond;

@@ -1,5 +1,5 @@
-/// Fuzz target: the agent protocol with fake_verbs, with input split at any position. The first byte selects the split
-/// and the verbs call that fails. All objects must be released at the end.
+/// Fuzz target: the agent protocol with fake_verbs. The first byte selects how the input is split, the second one which
+/// verbs call and which CM call fail. All objects must be released at the end.
 
 #include <cstdint>
 #include <cstdlib>

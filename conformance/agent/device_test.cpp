@@ -162,7 +162,7 @@ TEST_F(OnRoce, ManualConnectionTransfersData) {
     }
   }
   EXPECT_THAT(memory.read(512, 4).value(), ElementsAre(16, 17, 18, 19));
-  EXPECT_THAT(memory.read(1032, 2).value(), ElementsAre(9, 9));  // 8 and one more
+  EXPECT_THAT(memory.read(1032, 2).value(), ElementsAre(9, 9));  // the value 8 plus 1
   EXPECT_THAT(memory.read(1024, 2).value(), ElementsAre(8, 9));
 }
 

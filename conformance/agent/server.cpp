@@ -286,7 +286,7 @@ class Server::Serial {
       connection_->start();
     }
   }
-  /// Deferred, because a channel at its end may report that without POLLHUP.
+  /// Deferred: a closed channel may report end of file without POLLHUP, and look() would open it again immediately.
   void rest() {
     connection_.reset();
     pause_ = server_->loop_->add_timer_in(server_->bounds_.serial_pause, [this] { look(); });

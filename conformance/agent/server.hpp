@@ -20,7 +20,7 @@ class Server {
     /// Limit of connections before authentication, or in plain text before the session. A new one replaces
     /// the oldest of the address that has most of them.
     std::size_t most_strangers = 16;
-    Loop::Time stranger_time = 30'000 * Loop::millisecond;  ///< limit of the time from connect to authentication
+    Loop::Time stranger_time = 30'000 * Loop::millisecond;  ///< time limit from connect to authentication
     std::size_t most_handshake = 16U << 10U;                ///< received bytes before authentication
     Admission::Bounds admission = {};
     /// Unread response bytes. The first limit ends the processing of further lines, and the second one closes
@@ -62,7 +62,7 @@ class Server {
   /// Logs a rejected connection. Limited to a line per second, with the number of omitted ones.
   void log(const std::string& address, std::string_view why);
   void remove(Connection* connection);
-  /// Closes a stranger, so that another connection can be accepted. Returns false if there is none.
+  /// Closes an unauthenticated connection, so that another one can be accepted. Returns false if there is none.
   bool drop_stranger();
   /// Starts the held connections whose address may try again, the newest first.
   void admit();

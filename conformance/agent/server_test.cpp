@@ -294,7 +294,7 @@ TEST_F(Serving, NewConnectionReplacesOldestUnauthenticatedOne) {
   EXPECT_TRUE(two.receive());
   three.send(hello);
   EXPECT_TRUE(says(three, R"({"id":1,"result":)"));
-  // The limit of time is only for connections without a session.
+  // The time limit applies only to connections without a session.
   EXPECT_TRUE(until([&] { return server->connections() == 1; }));
   EXPECT_FALSE(two.receive());
   EXPECT_TRUE(three.receive());
@@ -440,7 +440,7 @@ TEST_F(Serving, AttemptsOfAnAddressWaitAfterFailures) {
   ASSERT_TRUE(until([&] { return server->connections() == 1; }));
   Peer late(connect_tcp(tcp->at(0)));
   early.secure(key("a", 2));
-  // The newest of the waiting connections is the first.
+  // Of the waiting connections, the newest one is accepted first.
   EXPECT_TRUE(secured(late, key("a", 1)));
   EXPECT_GE(loop.now() - begin, 1000 * Loop::millisecond);
   // A successful authentication ends the delays.

@@ -72,8 +72,8 @@ class Session : public std::enable_shared_from_this<Session> {
   }
   void say(std::string line);
 
-  /// Calls `look` now and then at increasing intervals, until it returns true, `timeout` nanoseconds have passed, or
-  /// the session ends. The argument of `look` is true for the last call. `look` must not end the session.
+  /// Calls `look` immediately, and then at increasing intervals, until it returns true, `timeout` nanoseconds have
+  /// passed, or the session ends. The argument is true when the time has passed. `look` must not end the session.
   void wait(Loop::Time timeout, std::function<bool(bool last)> look);
 
   /// Makes a call that may block in the kernel. Without threads, `then` is called before this function returns.

@@ -307,7 +307,7 @@ class Scoring {
     claimed_recoveries_[at] = claim;
     const Label real = without_place(truth_.root_of_recovery(at).first);
     ++s.claims;
-    s.right += real == claim || claim == Label::none;  // an unknown cause is no wrong one
+    s.right += real == claim || claim == Label::none;  // the cause "unknown" is not wrong
     ++score_.recovery_confusion[static_cast<std::size_t>(real)][static_cast<std::size_t>(claim)];
     if (real != claim && claim != Label::none && score_.wrong.size() < 100)
       score_.wrong.push_back(fmt::format("retransmission frame {} psn {}: claim {}, truth {}; {}", event.frame,
@@ -351,7 +351,7 @@ class Scoring {
                                          scenario_.text()));
   }
 
-  /// Returns the packets that caused a NAK, and all damaged and duplicated packets in the capture.
+  /// Returns the packets that caused a captured sequence error NAK, and all damaged and duplicated packets.
   [[nodiscard]] std::map<std::size_t, Label> incidents() const {
     std::map<std::size_t, Label> all;
     for (const Transmission& t : traffic_.transmissions) {

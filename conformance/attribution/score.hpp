@@ -23,7 +23,7 @@ enum class Label : std::uint8_t {
   duplicated,        ///< by the network
   copied,            ///< in the capture
   behind,            ///< dropped by the receiver because an earlier packet was missing
-  // Reasons of a retransmission that no packet of the requester has
+  // Reasons of a retransmission, never the fate of a single packet
   not_ready,
   response_missing,  ///< a response to a READ or atomic
   timeout,
@@ -34,7 +34,7 @@ std::string_view to_string(Label label);
 
 /// The score of one label.
 struct LabelScore {
-  std::uint64_t claims = 0, right = 0;     ///< statements of the tracker, without the ones that are only possible
+  std::uint64_t claims = 0, right = 0;     ///< statements that the tracker calls likely or certain, and right ones
   std::uint64_t possible = 0;              ///< statements that the tracker calls possible
   std::uint64_t incidents = 0, found = 0;  ///< disturbances with a visible consequence
   [[nodiscard]] double precision() const { return claims == 0 ? 1 : double(right) / double(claims); }

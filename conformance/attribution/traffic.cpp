@@ -165,7 +165,7 @@ class Simulation {
       std::int64_t at = now_;
       for (unsigned i = 0; i < scenario_.requests[from]; ++i) {
         at += static_cast<std::int64_t>(draw(static_cast<std::uint64_t>(scenario_.interval) * 2 + 1));
-        // Applications post several requests at once.
+        // Applications pause between groups of requests.
         if (draw(4) == 0) at += scenario_.interval * 20;
         plan_one(from, i, at);
       }

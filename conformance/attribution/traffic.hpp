@@ -42,7 +42,7 @@ struct Scenario {
   Numbering numbering = Numbering::consecutive;
   std::uint32_t mtu = 1024;
   std::array<unsigned, 2> requests{30, 0};        ///< by device
-  std::int64_t interval = 2000;                   ///< mean time between requests, nanoseconds
+  std::int64_t interval = 2000;                   ///< mean time between requests of a group, nanoseconds
   std::uint32_t most_bytes = 4096;                ///< per request
   std::array<std::int64_t, 2> delay{1000, 1000};  ///< from device 0 to the capture point, and from there to device 1
   std::uint64_t bits_per_second = 100'000'000'000;

@@ -39,8 +39,8 @@ class KnownRequests {
 bool is_implementation_defined(const Step& step, const Outcome& expected, const Outcome& actual);
 /// True if both sent requests with the same PSNs. Otherwise different responses are valid.
 bool sent_same_psns(const Outcome& expected, const Outcome& actual);
-/// True if a response contains credits, which devices may ignore (docs/reference/known-deviations.md). Later requests
-/// then cannot be compared.
+/// True if a response contains credits, or may contain them after a mutation. Devices may ignore credits
+/// (docs/reference/known-deviations.md), so later requests cannot be compared.
 bool has_credits(const Step& step);
 
 }  // namespace rdmawire::fuzzer

@@ -62,7 +62,7 @@ struct Finding {
   std::vector<std::string> rules{};
 };
 
-/// Kinds of edges. An execution that reaches a new edge is added to the corpus.
+/// Kinds of edges. A script that reaches a new edge is added to the corpus.
 struct Feedback {
   bool answers = true;   ///< state of the queue pair × step × response
   bool code = true;      ///< code of the device, if the target reports it

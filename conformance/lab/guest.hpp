@@ -117,7 +117,7 @@ class Guest {
 
   /// Kernel errors so far.
   [[nodiscard]] std::vector<KernelReport> complaints() const;
-  /// Readable after the guest has ended.
+  /// poll() reports this descriptor as readable after the guest has ended.
   [[nodiscard]] int ended_descriptor() const;
   /// Why the guest has ended: panic, killed, powered off. nullopt: it is running.
   [[nodiscard]] std::optional<LabError> ended() const;

@@ -20,7 +20,7 @@ void CongestionMonitor::packet(const MonitoredPacket& watch, std::array<Congesti
   ++notifications_;
   const CongestionMonitor& marks = ends[static_cast<std::size_t>(tracking::other(watch.from))];
   if (marks.marked_ == 0) {
-    // The mark was set downstream of the capture, or the device signals a loss with the CNP.
+    // A mark may have been set downstream of the capture, or the device may have sent the CNP for a loss.
     watch.inconclusive("congestion.notification-point.cnp.answers-mark", Reason::maybe_lost_downstream);
     watch.pass("congestion.notification-point.cnp.on-loss");
     return;

@@ -240,7 +240,7 @@ void HeaderMonitor::check_icrc(const HeaderPacketContext& here) {
     case CrcCheck::Status::good: evaluator_.record(rule, RuleResult::pass()); return;
     case CrcCheck::Status::bad: break;
     case CrcCheck::Status::unverifiable:
-      // A rule of rdmawire: the ICRC rule itself does not pass.
+      // This rule is about rdmawire: it must not report the ICRC rule as passed.
       evaluator_.record("roce.tester.icrc.cut-off-inconclusive", RuleResult::pass());
       evaluator_.record(rule, RuleResult::inconclusive(Reason::truncated));
       return;

@@ -23,7 +23,7 @@ void IwarpMonitor::check_version(const IwarpPacketContext& here, const Segment& 
     here.report("rdmap.sender.version.one", result, describe);
     return;
   }
-  if (version != 1 && mine.old_rdmap) return;  // like the sender's messages of RFC 5040
+  if (version != 1 && mine.old_rdmap) return;  // rdmap.sender.version.one evaluates it
   here.report("rdmap.endpoint.extension.version",
               s.ddp.invalidate_stag == 0 || s.ddp.tagged ? result : RuleResult::violation(), [&] {
                 return Statement{"RDMAP version 1 and an Invalidate STag of 0",

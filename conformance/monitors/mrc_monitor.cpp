@@ -20,7 +20,7 @@ constexpr std::uint32_t icrc_size = 4, sprayed_packets = 64;
 constexpr std::size_t remembered_identifiers = 256;
 
 std::int32_t as_signed(std::uint64_t value) { return static_cast<std::int16_t>(value); }
-/// The same entropy value with its halves exchanged: the sources differ in the order.
+/// Exchanges the halves of an entropy value, because the sources of MRC differ in their order.
 std::uint32_t exchanged(std::uint32_t entropy) { return entropy << 16 | entropy >> 16; }
 bool is_same_path(std::uint32_t a, std::uint32_t b) { return a == b || a == exchanged(b); }
 
@@ -278,7 +278,7 @@ void MrcMonitor::check_write(const Seen& seen) {
   if (const Sent* const earlier = flow.sent.find((number - 1).value())) check_neighbors(seen, *earlier, now);
   if (const Sent* const later = flow.sent.find((number + 1).value())) check_neighbors(seen, now, *later);
 
-  // WRITEs with Immediate in order of their MSN: their numbers differ by the number of messages between them, at most.
+  // The RQMSN counts WRITEs with Immediate: between two of them, it grows by at least 1 and at most as much as the MSN.
   if (!seen.op.immediate || now.unprotected) return;
   if (flow.immediate_seen) {
     const std::uint16_t messages = static_cast<std::uint16_t>(now.msn - flow.immediate_msn);

@@ -342,7 +342,7 @@ TEST_P(Requester, ViolationIsReportedUnlessPacketsMayBeMissing) {
     hold(GetParam());
     return;
   }
-  // No trace violates these rules for certain, because the capture may lack any missing packet.
+  // No trace proves a violation of these rules, because each missing packet may be missing only in the capture.
   Watched kept(GetParam().agreed);
   GetParam().kept(kept);
   EXPECT_GT(kept.counts(GetParam().alias).passed, 0U);

@@ -489,8 +489,8 @@ void RcExchange::check_msn(const MonitoredPacket& watch, const SeenRequest* requ
     return;
   }
   const std::uint32_t high = sent_.empty() ? 0 : sent_.back().messages_high;
-  // The capture may lack requests that were executed and are now retransmitted, for example at its start: the MSN
-  // counts them. It does not if this acknowledges the newest request at its first transmission, and no response named a
+  // The capture may lack requests that were executed and are now retransmitted, for example at its start. The MSN
+  // counts them, unless this ACK acknowledges the newest request at its first transmission and no response named a
   // later PSN. A read or atomic response, and the ACK of a duplicate, may have the PSN of the retransmitted request. If
   // requests are captured late, the newest one is not known.
   const bool newest = t.op->operation == Operation::acknowledge && t.psn + 1 == next_ && request && request->times == 1;

@@ -46,9 +46,9 @@ inline constexpr auto rc_requester_rules = std::to_array<Rule>({
      .services = Services::reliable,
      .clauses = {ib("9.4"), ib("5.2")},
      .sentence =
-         "The requester shall fill First and Middle packets to the path MTU, put 1 byte to the path MTU into Last "
-         "packets, and send RETH only in First and Only packets, immediate data and IETH only in Last and Only "
-         "packets.",
+         "The requester shall fill First and Middle packets to the path MTU, put at least 1 byte and at most the path "
+         "MTU into Last packets, send RETH only in First and Only packets, and send immediate data and IETH only in "
+         "Last and Only packets.",
      .stimulus = "messages longer than the path MTU"},
     {.id = "rc.requester.length.maximum",
      .alias = "REQ-007",

@@ -37,7 +37,7 @@ tl::expected<Outcomes, std::string> parse_outcomes(const std::string& text, cons
 /// Reads report.json, or the report.json of a report directory.
 tl::expected<Outcomes, std::string> read_outcomes(const std::filesystem::path& path);
 
-/// A case is slower if its duration grows by both.
+/// A case is slower if its duration grows by at least this factor and at least this time.
 struct SlowerLimits {
   double factor = 1.5;
   std::int64_t nanoseconds = 100'000'000;

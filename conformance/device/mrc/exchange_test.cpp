@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(Mrc, EachFault, ::testing::Range(std::size_t{0}, faults
   return name;
 });
 
-// A capture that lacks or reorders packets, or has damaged ones, shows no violation of sound endpoints.
+// A capture with missing, reordered or damaged packets shows no violation by conforming endpoints.
 TEST(MrcExchange, DisturbedCaptureShowsNoViolation) {
   std::mt19937 random(5);
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {

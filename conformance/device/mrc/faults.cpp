@@ -13,18 +13,18 @@ const std::vector<Fault> faults{
      [](Outgoing& out) { out.set<MrcBth>("reserved", 1); }},
     {"seth-reserved-bit", "mrc.sender.headers.reserved-zero", "The responder sets a reserved bit of the SETH.",
      [](Outgoing& out) { out.set<Seth>("reserved2", 1); }},
-    {"unpadded-write", "mrc.sender.pad.to-multiple-of-four", "The requester sends payload without padding.",
+    {"unpadded-write", "mrc.sender.pad.to-multiple-of-four", "The requester does not pad the payload.",
      [](Outgoing& out) {
        if (out.operation == MrcOperation::rdma_write) {
          out.frame.pad.emplace();
          out.set<MrcBth>("pad", 0);
        }
      }},
-    {"se-and-m-exchanged", "mrc.sender.bth.solicited-with-immediate", "The requester writes M at the place of SE.",
+    {"se-and-m-exchanged", "mrc.sender.bth.solicited-with-immediate", "The requester sets SE instead of M.",
      [](Outgoing& out) {
        if (out.operation == MrcOperation::rdma_write) out.set<MrcBth>("se", 1);
      }},
-    {"control-in-data-class", "mrc.sender.control.other-dscp", "The responder sends SACKs in the class of data.",
+    {"control-in-data-class", "mrc.sender.control.other-dscp", "The responder sends SACKs with the DSCP of data.",
      [](Outgoing& out) {
        if (out.operation == MrcOperation::sack) out.set<Ipv6>("traffic_class.dscp", 4);
      }},
@@ -53,7 +53,7 @@ const std::vector<Fault> faults{
        if (out.get<Meth>("rqmsn") != 0) out.set<Meth>("rqmsn", 1);
      }},
     {"constant-address", "mrc.requester.reth.address-advances",
-     "The requester sends the address of the message in each packet.",
+     "The requester sets the address of the whole message in each packet.",
      [](Outgoing& out) {
        if (out.frame.find(info<Reth>)) out.set<Reth>("va", out.get<Reth>("va") & ~std::uint64_t{0xffff});
      }},
@@ -82,15 +82,15 @@ const std::vector<Fault> faults{
      [](Outgoing& out) {
        if (out.operation == MrcOperation::rdma_write) out.send_on({7, 0xc007});
      }},
-    {"probe-takes-psn", "mrc.requester.probe.psn-zero", "The requester numbers probes with PSNs.",
+    {"probe-takes-psn", "mrc.requester.probe.psn-zero", "The requester numbers probes in the PSN field.",
      [](Outgoing& out) {
        if (out.operation == MrcOperation::probe) out.set<MrcBth>("psn", 1 + out.number);
      }},
-    {"sack-own-psn", "mrc.responder.sack.psn-of-cumulative", "The responder numbers SACKs.",
+    {"sack-own-psn", "mrc.responder.sack.psn-of-cumulative", "The responder numbers SACKs in the PSN field.",
      [](Outgoing& out) {
        if (out.operation == MrcOperation::sack) out.set<MrcBth>("psn", out.number);
      }},
-    {"reserved-path-state", "mrc.responder.sack.path-state", "The responder sends M 3.",
+    {"reserved-path-state", "mrc.responder.sack.path-state", "The responder sets M to 3.",
      [](Outgoing& out) {
        if (out.get<Seth>("path_state") != 0) out.set<Seth>("path_state", 3);
      }},
@@ -111,11 +111,11 @@ const std::vector<Fault> faults{
      [](Outgoing& out) {
        if (out.get<Seth>("probe_response") != 0) out.set<Seth>("ack_psn_offset", 0x7777);
      }},
-    {"nack-own-psn", "mrc.responder.nack.psn-of-rejected", "The responder numbers NACKs.",
+    {"nack-own-psn", "mrc.responder.nack.psn-of-rejected", "The responder numbers NACKs in the PSN field.",
      [](Outgoing& out) {
        if (out.operation == MrcOperation::nack) out.set<MrcBth>("psn", out.number);
      }},
-    {"undefined-reason", "mrc.responder.nack.known-reason", "The responder sends an undefined reason.",
+    {"undefined-reason", "mrc.responder.nack.known-reason", "The responder sends a NACK with an undefined reason.",
      [](Outgoing& out) { out.set<Neth>("reason", 0x42); }},
     {"nack-congestion-type", "mrc.responder.nack.congestion-type",
      "The responder sends a NACK with the congestion type of a SACK.",
@@ -129,7 +129,8 @@ const std::vector<Fault> faults{
      [](Outgoing& out) {
        if (out.operation == MrcOperation::acknowledge && out.number == 2) out.set<Aeth>("syndrome", 0x20);
      }},
-    {"endpoint-operation-to-qp", "mrc.endpoint.operation.qp-two", "The endpoint sends an endpoint request to the QP.",
+    {"endpoint-operation-to-qp", "mrc.endpoint.operation.qp-two",
+     "The endpoint sends an endpoint request to the QP of the WRITEs.",
      [](Outgoing& out) {
        if (out.operation == MrcOperation::endpoint_request) out.set<MrcBth>("dest_qp", 0x22);
      }},
@@ -139,7 +140,7 @@ const std::vector<Fault> faults{
      }},
     {"undefined-operation", "mrc.endpoint.request.known-operation", "The endpoint requests an undefined operation.",
      [](Outgoing& out) { out.set<Erth>("operation", 3); }},
-    {"own-identifier", "mrc.endpoint.response.identifier-reflected", "The endpoint numbers its responses.",
+    {"own-identifier", "mrc.endpoint.response.identifier-reflected", "The endpoint returns its own identifier.",
      [](Outgoing& out) {
        if (out.operation == MrcOperation::endpoint_response) out.set<MrcBth>("psn", 0x900 + out.number);
      }},

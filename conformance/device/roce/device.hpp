@@ -19,8 +19,8 @@
 
 namespace rdmawire::device {
 
-/// Handles are unique numbers of one sequence. Errors: ENOENT for an unknown handle, EINVAL for an invalid call, ENOMEM
-/// if a limit of the device is reached, EBUSY for an object in use.
+/// Handles are unique numbers from one sequence. Common errors: ENOENT for an unknown handle, EINVAL for an invalid
+/// call, ENOMEM if a limit of the device is reached, EBUSY for an object in use.
 class Device final : public replay::SimulatedHost, public Verbs {
  public:
   explicit Device(DeviceOptions options = {});
