@@ -115,7 +115,7 @@ void write_over_the_address_space(Bench& bench) {
   bench >> qp.write_only(psn(+0), operands);
   qp.refuses(nak_remote_access(psn(+0)));
 }
-// The end of the range wraps around into the region.
+// The range starts 2 GiB before the region and ends in it.
 void read_wraps_into_the_region(Bench& bench) {
   Connected& qp = bench.rc({.region_bytes = 4096});
   Operands operands = qp.at(0, 0x80000000);

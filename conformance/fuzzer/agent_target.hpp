@@ -34,7 +34,7 @@ class AgentTarget : public Target {
   virtual void make_objects() = 0;
   /// Release the objects of a device that is closed.
   virtual void forget() = 0;
-  /// Prepare an execution: initial memory content, no completions. Returns the reason if the device is lost.
+  /// Prepare a script: initial memory content, no completions. Returns the reason if the device is lost.
   std::optional<std::string> begin();
 
   /// Send a command to the agent. Returns an empty object on errors.
@@ -71,9 +71,9 @@ class AgentTarget : public Target {
   std::optional<RemoteMemory> memory_;
   std::uint32_t pd_ = 0, other_pd_ = 0, cq_ = 0;
   KnownObjects objects_;
-  std::uint32_t received_ = 0;  ///< receive requests of this execution
-  std::uint64_t posted_ = 0;    ///< send requests of this execution
-  bool invalidates_ = false;    ///< a step of this execution may have invalidated a key
+  std::uint32_t received_ = 0;  ///< receive requests of this script
+  std::uint64_t posted_ = 0;    ///< send requests of this script
+  bool invalidates_ = false;    ///< a step of this script may have invalidated a key
   /// Nanoseconds until a frame of the device counts as missing, if the rest of the outcome is as expected.
   std::int64_t patience_ = most_patience;
 

@@ -254,7 +254,7 @@ std::uint64_t monitor_edges_of(const std::string& steps, EdgeMap& map) {
   EXPECT_FALSE(replayed.alarm);
   const std::uint64_t before = map.count();
   MonitorView view;
-  for (int execution = 0; execution < 2; ++execution) {  // in the second execution the judged endpoint is known
+  for (int execution = 0; execution < 2; ++execution) {  // in the second script the judged endpoint is known
     view.begin(map);
     view.add(replayed.frames);
     view.end();

@@ -13,7 +13,7 @@
 
 namespace rdmawire::fuzzer {
 
-/// Fill memory with the initial content of an execution.
+/// Fill memory with the initial content of a script.
 void fill_memory(MutableBytes bytes);
 
 /// Return the low 32 bits of a step's number.

@@ -117,7 +117,7 @@ class Mortal final : public Target {
   std::uint64_t revived = 0;
   std::string why;
   bool warns = false;
-  bool dies_in_finish = false;  ///< at the end of an execution in which the application posted
+  bool dies_in_finish = false;  ///< at the end of a script in which the application posted
   static constexpr const char* message = "WARNING: CPU: 0 PID: 7 at drivers/x.c:75 complete+0x86c/0xd60";
 
  private:

@@ -12,7 +12,7 @@ namespace rdmawire::fuzzer {
 using tracking::Connection;
 using tracking::Side;
 
-/// Source ports of the device's frames in all executions. Only the device is judged because the tester sends mutations.
+/// Source ports of the device's frames in all scripts. Only the device is judged because the tester sends mutations.
 /// The first entry is a placeholder, because with an empty list all endpoints would be judged.
 struct MonitorView::Known {
   std::vector<tracking::PortAddress> ports{tracking::PortAddress{}};
@@ -23,7 +23,7 @@ namespace {
 tracking::TrackerOptions tracker_options() {
   tracking::TrackerOptions options;
   options.transport = true;
-  // An execution has few connections. Large tables would dominate its cost.
+  // A script has few connections. Large tables would dominate its cost.
   options.connections = 64;
   options.waiting_packets = 4096;
   options.notes_addresses = false;

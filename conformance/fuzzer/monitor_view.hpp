@@ -1,5 +1,5 @@
 #pragma once
-/// Runs the monitors of `rdmawire check` on the frames of an execution. Their states are feedback that every device
+/// Runs the monitors of `rdmawire check` on the frames of a script. Their states are feedback that every device
 /// provides, because only frames are needed.
 
 #include <memory>
@@ -18,12 +18,12 @@ class MonitorView {
   MonitorView& operator=(const MonitorView&) = delete;
   ~MonitorView();
 
-  /// Start an execution. Edges are added to `map`, which must outlive this.
+  /// Start a script. Edges are added to `map`, which must outlive this.
   void begin(EdgeMap& map);
   /// Process the frames of a step. Edges are state changes of monitors, with the opcode that caused them, and events of
   /// the tracker.
   void add(std::span<const Exchanged> frames);
-  /// Finish the execution. Edges are the evaluated rules and their results.
+  /// Finish the script. Edges are the evaluated rules and their results.
   void end();
 
  private:

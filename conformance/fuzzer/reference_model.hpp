@@ -24,7 +24,7 @@ struct Exchanged {
   friend bool operator==(const Exchanged&, const Exchanged&) = default;
 };
 
-/// One execution: new objects, and the steps performed on them. The target performs each step after the model, and may
+/// One script: new objects, and the steps performed on them. The target performs each step after the model, and may
 /// use data of the model.
 class ReferenceModel {
  public:

@@ -35,7 +35,7 @@ class RemoteConnections {
   /// True if the listener exists. Some devices and kernels have no CM.
   [[nodiscard]] bool offered() const { return listener_ != 0; }
 
-  /// Disconnect the connections of an execution.
+  /// Disconnect the connections of a script.
   void finish();
   /// True if the last queue pair of the slot has a connection.
   [[nodiscard]] bool has(std::size_t at) const { return handles_[at] != 0; }

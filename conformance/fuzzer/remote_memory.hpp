@@ -30,7 +30,7 @@ class RemoteMemory {
   /// Register all regions, replacing existing ones, and store keys and addresses in `objects`.
   void make(std::uint32_t pd, std::uint32_t other_pd, std::uint32_t all_rights, KnownObjects& objects,
             std::optional<std::string>& lost);
-  /// Fill the memory with the initial content of an execution. Writes only different bytes.
+  /// Fill the memory with the initial content of a script. Writes only different bytes.
   void fill(std::optional<std::string>& lost);
   /// Request the checksums for the next look(). look() requests missing ones.
   void request_checksums(std::optional<std::string>& lost);

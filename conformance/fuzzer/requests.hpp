@@ -15,7 +15,7 @@
 
 namespace rdmawire::fuzzer {
 
-/// Requests that the conforming device has sent in one execution, without CNPs, because congestion management is
+/// Requests that the conforming device has sent in one script, without CNPs, because congestion management is
 /// optional.
 class KnownRequests {
  public:

@@ -1,5 +1,5 @@
 #pragma once
-/// A fuzzing session: consecutive executions on a device. A script that causes an alarm is minimized to the shortest
+/// A fuzzing session: consecutive scripts on a device. A script that causes an alarm is minimized to the shortest
 /// script that causes the same alarm.
 ///
 ///     fuzzer::Session session(fuzzer::reference_target(faults), {.seed = 7});
@@ -152,22 +152,22 @@ class Session {
   EdgeMap answers_, code_, states_;  ///< by kind of feedback. Declared before the target, which writes to `code_`
   std::unique_ptr<Target> target_;
   SessionOptions options_;
-  Rng chance_{0};  ///< of the execution
+  Rng chance_{0};  ///< of the script
   std::unique_ptr<ReferenceModel> model_;
   Script script_;
   std::vector<Step> planned_;  ///< remaining steps of a corpus script, in reverse order
-  bool over_ = true;           ///< the execution is finished
-  bool novel_ = false;         ///< the execution reached a new edge
-  bool alarmed_ = false;       ///< an oracle reported an alarm in the execution
+  bool over_ = true;           ///< the script is finished
+  bool novel_ = false;         ///< the script reached a new edge
+  bool alarmed_ = false;       ///< an oracle reported an alarm in the script
   std::uint64_t next_script_ = 0;
   Outcome actual_;
   bool offers_code_ = false;
-  bool watched_ = false;  ///< the monitors watch this execution
+  bool watched_ = false;  ///< the monitors watch this script
   MonitorView view_;
   std::vector<Exchanged> frames_;  ///< of the last step
   std::vector<Script> corpus_;
   std::uint64_t kept_ = 0;            ///< scripts added to the corpus, including replaced ones
-  std::deque<Script> clean_scripts_;  ///< scripts of recent executions without alarm
+  std::deque<Script> clean_scripts_;  ///< recent scripts without alarm
   std::vector<Finding> findings_;
   std::size_t resumed_findings_ = 0;  ///< findings of the resumed session
   std::set<std::string> signatures_;

@@ -23,8 +23,8 @@ struct GeneratorOptions {
   bool other_ways = true;   ///< IPv6, RoCEv1 and multicast
   bool wait = true;         ///< wait for timers, and send steps without delay
   bool extensions = true;   ///< FLUSH and ATOMIC WRITE
-  bool connections = true;  ///< use the communication manager in some executions
-  bool mixed = true;        ///< in these executions, also connect queue pairs by verbs
+  bool connections = true;  ///< use the communication manager in some scripts
+  bool mixed = true;        ///< in these scripts, also connect queue pairs by verbs
 };
 
 /// Return a mutation of one header field of a frame, based on the field's table.
@@ -80,7 +80,7 @@ class StepGenerator {
   Rng& chance_;
   GeneratorOptions options_;
   std::array<bool, 2> bound_{};   ///< type 2 windows by queue pair
-  bool by_cm_;                    ///< this execution uses the communication manager
+  bool by_cm_;                    ///< this script uses the communication manager
   std::deque<SentStep> history_;  ///< requests and responses, newest last
 };
 

@@ -46,7 +46,7 @@ class Target {
   [[nodiscard]] virtual Family family() const { return Family::roce; }
   /// Create new objects. Returns the error, if any.
   virtual std::optional<std::string> start(std::uint64_t seed) = 0;
-  /// Return a reference model for the execution that starts with start(). It generates only steps that the target
+  /// Return a reference model for the script that starts with start(). It generates only steps that the target
   /// supports.
   [[nodiscard]] virtual std::unique_ptr<ReferenceModel> create_model(std::uint64_t seed, Rng& chance) const = 0;
   /// Perform a step that a reference model created by create_model() has performed.
@@ -56,7 +56,7 @@ class Target {
   virtual bool trace(EdgeMap* /*map*/) { return false; }
   /// Return a number that identifies the code that trace() observes.
   [[nodiscard]] virtual std::uint64_t code() const { return 0; }
-  /// Finish an execution: destroy queue pairs and connections, which can crash a device, too.
+  /// Finish a script: destroy queue pairs and connections, which can crash a device, too.
   virtual void finish() {}
   /// See ReferenceModel::memory(). Empty if it was not read.
   virtual Bytes memory() = 0;
@@ -70,7 +70,7 @@ class Target {
   /// Restart or replace a lost device. Returns the error, if any.
   virtual std::optional<std::string> revive() { return std::nullopt; }
   [[nodiscard]] virtual MinimizeLimits allowance() const { return {}; }
-  /// Steps per execution.
+  /// Steps per script.
   [[nodiscard]] virtual std::size_t steps_per_execution() const { return 64; }
   /// True if the device made a permitted choice that differs from the model, so that later steps cannot be compared.
   [[nodiscard]] virtual bool diverged() const { return false; }
