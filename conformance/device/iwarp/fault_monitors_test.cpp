@@ -104,7 +104,7 @@ const std::map<std::string_view, std::set<std::string>> related{
     {"msn-from-zero", {"RDM-005"}},
     // The messages of RFC 7306 are also affected.
     {"sends-version-0", {"EXT-018"}},
-    // The header bits are missing. If the swapped triple is defined, it is read as another error.
+    // M, D and R are read as 0. Layer and type are swapped, and may name another defined error.
     {"terminate-as-little-endian", {"TRM-008", "TRM-009"}},
     // A tagged header of zeros is read as an untagged header, which is longer.
     {"terminate-quotes-zeros", {"TRM-003"}},

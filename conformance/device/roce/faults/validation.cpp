@@ -24,7 +24,7 @@ void answer_dropped(Core& core, const Packet& packet, std::uint32_t dest_qpn, Sy
   core.control.push_back(std::move(answer));
 }
 
-/// Reject a packet to a queue pair that does not exist. `zero`: of QP 0, otherwise of the other numbers.
+/// Send a NAK for a packet to a queue pair that does not exist: to QP 0 with `zero`, otherwise to another number.
 template <bool zero>
 void reject_unknown(const decltype(ValidationDecisions::drop_unknown)::Next& next, Core& core, const Packet& packet) {
   next(core, packet);
