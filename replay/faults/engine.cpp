@@ -272,6 +272,12 @@ struct FaultEngine::State {
     for (std::uint32_t i = 0; i < h.copies; ++i)
       outcome.leaving.push_back({h.bytes, later(now, h.delay), h.side, h.frame, h.faults});
   }
+  void release_due() {
+    for (auto h = held.begin(); h != held.end();) {
+      const auto here = h++;
+      if (here->until <= now) release(here);
+    }
+  }
   /// The first selector that excludes the frame. Empty: the rule selects it. `stage` counts the checked selectors.
   [[nodiscard]] std::string_view excluded_by(const FaultRule& rule, const HeaderStack& stack, std::uint32_t side,
                                              std::int64_t time, unsigned& stage) const;
@@ -299,6 +305,44 @@ struct FaultEngine::State {
     }
     log.push_back({frames, time, side, static_cast<std::uint32_t>(rule), done, outcome.coordinates, std::move(what)});
   }
+
+  /// A frame, and the effects of the rules that were applied to it.
+  struct Arrival {
+    const HeaderStack& stack;
+    std::int64_t time;
+    std::uint32_t side;
+    Bytes frame;  ///< the received bytes, or `own` after a modification
+    std::uint32_t hold = 0;
+    std::uint32_t copies = 1;
+    std::int64_t delay = 0;
+    std::int64_t hold_time = 0;
+    std::vector<FaultedFrame> injections{};
+  };
+  /// Whether an action could be applied, and the text for the log.
+  struct Effect {
+    bool done = false;
+    std::string what{};
+  };
+  void locate(Bytes bytes, const Arrival& arrival, std::optional<std::uint32_t> connection);
+  /// Whether the rule selects the frame, and `probability`, `nth` and `every` permit the action.
+  bool applies(std::size_t index, const Arrival& arrival);
+  /// Returns the frame's bytes for a modification.
+  std::vector<std::uint8_t>& changed(Arrival& arrival) {
+    if (arrival.frame.data() != own.data()) {
+      own.assign(arrival.frame.begin(), arrival.frame.end());
+      arrival.frame = own;
+    }
+    return own;
+  }
+  Effect apply(const FaultAction& action, Random& random, Arrival& arrival);
+  Effect mark(const FaultAction& action, Arrival& arrival);
+  Effect inject(const FaultAction& action, Arrival& arrival);
+  Effect change_syndrome(const FaultAction& action, Arrival& arrival);
+  Effect truncate(const FaultAction& action, Arrival& arrival);
+  Effect corrupt(const FaultAction& action, Random& random, Arrival& arrival);
+  void correct_checksums(const FaultAction& action, const Arrival& arrival);
+  /// Sends, holds or drops the frame, and sends the injected frames.
+  void leave(const Arrival& arrival);
 };
 
 std::string_view FaultEngine::State::excluded_by(const FaultRule& rule, const HeaderStack& stack, std::uint32_t side,
@@ -359,183 +403,176 @@ FaultEngine::FaultEngine(FaultEngine&&) noexcept = default;
 FaultEngine& FaultEngine::operator=(FaultEngine&&) noexcept = default;
 FaultEngine::~FaultEngine() = default;
 
+void FaultEngine::State::locate(Bytes bytes, const Arrival& arrival, std::optional<std::uint32_t> connection) {
+  FrameCoordinates& at = outcome.coordinates;
+  at = coordinator.locate(arrival.stack);
+  if (at.connection != 0) {
+    if (options.connection != 0) at.connection = options.connection;
+    if (connection) at.connection = *connection;
+  }
+  last_connection = std::max(last_connection, at.connection);
+  if (injects) look(arrival.stack, arrival.side);
+  if (filters) {
+    packet.number = frames;
+    packet.time_ns = arrival.time;
+    packet.link = LinkType::ethernet;
+    dissector.dissect(packet, bytes, static_cast<std::uint32_t>(bytes.size()));
+  }
+}
+
+bool FaultEngine::State::applies(std::size_t index, const Arrival& arrival) {
+  const FaultRule& rule = program.rules()[index];
+  if (!picks(index, arrival.stack, arrival.side, arrival.time)) return false;
+  if (rule.probability < 1 && randoms[index].unit() >= rule.probability) {
+    ++misses[index].unlucky;
+    return false;
+  }
+  const std::uint64_t count = ++counts[index].picked;
+  if (rule.nth && !rule.nth->holds(static_cast<std::int64_t>(count))) return false;
+  return rule.every <= 1 || count % rule.every == 0;
+}
+
+FaultEngine::State::Effect FaultEngine::State::apply(const FaultAction& action, Random& random, Arrival& arrival) {
+  switch (action.kind) {
+    case FaultAction::Kind::drop: outcome.dropped = true; return {true, "dropped"};
+    case FaultAction::Kind::delay:
+      arrival.delay = later(arrival.delay, action.time);
+      return {true, fmt::format("delayed by {} us", static_cast<double>(action.time) / 1000)};
+    case FaultAction::Kind::hold:
+      arrival.hold = std::max(arrival.hold, action.count);
+      arrival.hold_time = std::max(arrival.hold_time, action.time);
+      return {true, fmt::format("held until {} passed", action.count)};
+    case FaultAction::Kind::duplicate:
+      arrival.copies = std::min(arrival.copies + action.count, 1000U);
+      return {true, fmt::format("sent {} times", action.count + 1)};
+    case FaultAction::Kind::mark: return mark(action, arrival);
+    case FaultAction::Kind::inject: return inject(action, arrival);
+    case FaultAction::Kind::change: return change_syndrome(action, arrival);
+    case FaultAction::Kind::truncate: return truncate(action, arrival);
+    case FaultAction::Kind::corrupt: return corrupt(action, random, arrival);
+  }
+  return {};
+}
+
+FaultEngine::State::Effect FaultEngine::State::mark(const FaultAction& action, Arrival& arrival) {
+  if (!set_ecn(changed(arrival), arrival.stack, action.ecn)) return {false, "not marked: no IP header"};
+  return {true, fmt::format("marked {}", action.ecn == 3   ? "CE"
+                                         : action.ecn == 2 ? "ECT(0)"
+                                         : action.ecn == 1 ? "ECT(1)"
+                                                           : "Not-ECT")};
+}
+
+FaultEngine::State::Effect FaultEngine::State::inject(const FaultAction& action, Arrival& arrival) {
+  std::uint32_t from = 0;
+  auto made = injection(action, arrival.stack, from);
+  if (made.empty()) return {false, "not injected: the QP of the sender is unknown"};
+  injected.push_back(std::move(made));
+  arrival.injections.push_back({injected.back(), arrival.time, from, frames, "injected"});
+  return {true, fmt::format("{} injected toward the sender", action.cnp ? "a CNP" : "an acknowledgement")};
+}
+
+FaultEngine::State::Effect FaultEngine::State::change_syndrome(const FaultAction& action, Arrival& arrival) {
+  const Layer* aeth = arrival.stack.find(info<Aeth>);
+  if (!aeth || opcode(arrival.stack.get<Bth>()->get<"opcode">()).operation != Operation::acknowledge ||
+      aeth->offset + Aeth::size > arrival.frame.size())
+    return {false, "not changed: not an acknowledgement"};
+  constexpr Field syndrome = detail::field_of<Aeth>("syndrome");
+  const std::uint64_t before = syndrome.load(arrival.frame.data() + aeth->offset);
+  syndrome.store(changed(arrival).data() + aeth->offset, action.syndrome);
+  mend_icrc(own);
+  return {true, fmt::format("syndrome changed from {:#04x} to {:#04x}", before, action.syndrome)};
+}
+
+FaultEngine::State::Effect FaultEngine::State::truncate(const FaultAction& action, Arrival& arrival) {
+  const std::size_t size = arrival.frame.size();
+  if (size <= action.count) return {false, fmt::format("not truncated: {} bytes", size)};
+  changed(arrival).resize(action.count);
+  arrival.frame = own;
+  return {true, fmt::format("truncated from {} to {} bytes", size, action.count)};
+}
+
+FaultEngine::State::Effect FaultEngine::State::corrupt(const FaultAction& action, Random& random, Arrival& arrival) {
+  if (action.region == FaultAction::Region::field) {
+    std::string what = corrupt_field(action, arrival.stack, changed(arrival), random);
+    if (!what.empty()) return {true, std::move(what)};
+    return {false, fmt::format("not corrupted: no {}.{}", action.field.header->name, action.field.field->name)};
+  }
+  Range region = region_of(action.region, arrival.stack);
+  const auto size = static_cast<std::uint32_t>(arrival.frame.size());  // an earlier rule may have truncated it
+  region.length = region.offset >= size ? 0 : std::min(region.length, size - region.offset);
+  if (action.bits > 0 && region.length > 0) {
+    std::vector<std::uint8_t>& raw = changed(arrival);
+    const auto chosen = choose(action.bits, std::uint64_t{region.length} * 8, random);
+    for (const std::uint64_t bit : chosen) raw[region.offset + bit / 8] ^= static_cast<std::uint8_t>(0x80U >> bit % 8);
+    return {true, fmt::format("{} random bits of the {} flipped", chosen.size(), name_of(action.region))};
+  }
+  if (action.bits == 0 && action.byte < region.length) {
+    changed(arrival)[region.offset + action.byte] ^= action.mask;
+    return {true,
+            fmt::format("byte {} of the {}: bits {:#04x} flipped", action.byte, name_of(action.region), action.mask)};
+  }
+  return {false, fmt::format("not corrupted: the {} has {} bytes", name_of(action.region), region.length)};
+}
+
+void FaultEngine::State::correct_checksums(const FaultAction& action, const Arrival& arrival) {
+  if (arrival.frame.data() != own.data() || own.empty()) return;
+  if (action.fix_ip) mend_ip_checksums(own);
+  if (action.fix_transport) mend_transport_checksum(own);
+  if (action.fix_icrc) mend_icrc(own);
+}
+
+void FaultEngine::State::leave(const Arrival& arrival) {
+  const auto send_injections = [&] {
+    outcome.leaving.insert(outcome.leaving.end(), arrival.injections.begin(), arrival.injections.end());
+  };
+  if (outcome.dropped) return send_injections();
+  const Bytes frame = arrival.frame;
+  if (arrival.hold > 0) {
+    send_injections();
+    if (held.size() >= options.held_frames && !held.empty()) release(held.begin());
+    held.push_back({{frame.begin(), frame.end()},
+                    outcome.faults,
+                    frames,
+                    arrival.side,
+                    arrival.hold,
+                    arrival.copies,
+                    arrival.delay,
+                    later(arrival.time, arrival.hold_time)});
+    return;
+  }
+  for (std::uint32_t i = 0; i < arrival.copies; ++i)
+    outcome.leaving.push_back({frame, later(arrival.time, arrival.delay), arrival.side, frames, outcome.faults});
+  send_injections();
+  // This frame passes the held ones.
+  for (auto h = held.begin(); h != held.end();) {
+    const auto here = h++;
+    if (here->side == arrival.side && --here->to_pass == 0) release(here);
+  }
+}
+
 const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::uint32_t side,
                                          std::optional<std::uint32_t> connection) {
   State& s = *state_;
   s.begin(time);
-  time = s.now;
-  if (s.frames++ == 0) s.first_time = time;
-  FaultOutcome& out = s.outcome;
-  out.frame = s.frames;
-
-  // Held frames whose time limit is reached are sent first.
-  for (auto h = s.held.begin(); h != s.held.end();) {
-    const auto here = h++;
-    if (here->until <= time) s.release(here);
-  }
+  if (s.frames++ == 0) s.first_time = s.now;
+  s.outcome.frame = s.frames;
+  s.release_due();
 
   const HeaderStack stack = decode(bytes);
-  out.coordinates = s.coordinator.locate(stack);
-  if (out.coordinates.connection != 0) {
-    if (s.options.connection != 0) out.coordinates.connection = s.options.connection;
-    if (connection) out.coordinates.connection = *connection;
-  }
-  s.last_connection = std::max(s.last_connection, out.coordinates.connection);
-  if (s.injects) s.look(stack, side);
-  if (s.filters) {
-    s.packet.number = s.frames;
-    s.packet.time_ns = time;
-    s.packet.link = LinkType::ethernet;
-    s.dissector.dissect(s.packet, bytes, static_cast<std::uint32_t>(bytes.size()));
-  }
-
-  Bytes frame = bytes;
-  const auto change = [&]() -> std::vector<std::uint8_t>& {
-    if (frame.data() != s.own.data()) {
-      s.own.assign(frame.begin(), frame.end());
-      frame = s.own;
-    }
-    return s.own;
-  };
+  State::Arrival arrival{stack, s.now, side, bytes};
+  s.locate(bytes, arrival, connection);
   s.own.clear();
-  bool& dropped = out.dropped;
-  std::uint32_t hold = 0, copies = 1;
-  std::int64_t delay = 0, hold_time = 0;
-  std::vector<FaultedFrame> injections;
   const auto rules = s.program.rules();
-  for (std::size_t i = 0; i < rules.size() && !dropped; ++i) {
-    const FaultRule& rule = rules[i];
-    if (!s.picks(i, stack, side, time)) continue;
-    if (rule.probability < 1 && s.randoms[i].unit() >= rule.probability) {
-      ++s.misses[i].unlucky;
-      continue;
-    }
-    const std::uint64_t count = ++s.counts[i].picked;
-    if (rule.nth && !rule.nth->holds(static_cast<std::int64_t>(count))) continue;
-    if (rule.every > 1 && count % rule.every != 0) continue;
-
-    const FaultAction& action = rule.action;
-    bool done = true;
-    std::string what;
-    switch (action.kind) {
-      case FaultAction::Kind::drop:
-        dropped = true;
-        what = "dropped";
-        break;
-      case FaultAction::Kind::delay:
-        delay = later(delay, action.time);
-        what = fmt::format("delayed by {} us", static_cast<double>(action.time) / 1000);
-        break;
-      case FaultAction::Kind::hold:
-        hold = std::max(hold, action.count);
-        hold_time = std::max(hold_time, action.time);
-        what = fmt::format("held until {} passed", action.count);
-        break;
-      case FaultAction::Kind::duplicate:
-        copies = std::min(copies + action.count, 1000U);
-        what = fmt::format("sent {} times", action.count + 1);
-        break;
-      case FaultAction::Kind::mark:
-        done = set_ecn(change(), stack, action.ecn);
-        what = done ? fmt::format("marked {}", action.ecn == 3   ? "CE"
-                                               : action.ecn == 2 ? "ECT(0)"
-                                               : action.ecn == 1 ? "ECT(1)"
-                                                                 : "Not-ECT")
-                    : "not marked: no IP header";
-        break;
-      case FaultAction::Kind::inject: {
-        std::uint32_t from = 0;
-        auto made = s.injection(action, stack, from);
-        done = !made.empty();
-        what = done ? fmt::format("{} injected toward the sender", action.cnp ? "a CNP" : "an acknowledgement")
-                    : "not injected: the QP of the sender is unknown";
-        if (done) {
-          s.injected.push_back(std::move(made));
-          injections.push_back({s.injected.back(), time, from, s.frames, "injected"});
-        }
-        break;
-      }
-      case FaultAction::Kind::change: {
-        const Layer* aeth = stack.find(info<Aeth>);
-        done = aeth && opcode(stack.get<Bth>()->get<"opcode">()).operation == Operation::acknowledge &&
-               aeth->offset + Aeth::size <= frame.size();
-        what = "not changed: not an acknowledgement";
-        if (done) {
-          constexpr Field syndrome = detail::field_of<Aeth>("syndrome");
-          const std::uint64_t before = syndrome.load(frame.data() + aeth->offset);
-          syndrome.store(change().data() + aeth->offset, action.syndrome);
-          mend_icrc(s.own);
-          what = fmt::format("syndrome changed from {:#04x} to {:#04x}", before, action.syndrome);
-        }
-        break;
-      }
-      case FaultAction::Kind::truncate: {
-        done = frame.size() > action.count;
-        what = done ? fmt::format("truncated from {} to {} bytes", frame.size(), action.count)
-                    : fmt::format("not truncated: {} bytes", frame.size());
-        if (done) {
-          change().resize(action.count);
-          frame = s.own;
-        }
-        break;
-      }
-      case FaultAction::Kind::corrupt: {
-        if (action.region == FaultAction::Region::field) {
-          what = corrupt_field(action, stack, change(), s.randoms[i]);
-          done = !what.empty();
-          if (!done) what = fmt::format("not corrupted: no {}.{}", action.field.header->name, action.field.field->name);
-          break;
-        }
-        Range region = region_of(action.region, stack);
-        const auto size = static_cast<std::uint32_t>(frame.size());  // an earlier rule may have truncated it
-        region.length = region.offset >= size ? 0 : std::min(region.length, size - region.offset);
-        if (action.bits > 0 && region.length > 0) {
-          std::vector<std::uint8_t>& raw = change();
-          const auto chosen = choose(action.bits, std::uint64_t{region.length} * 8, s.randoms[i]);
-          for (const std::uint64_t bit : chosen)
-            raw[region.offset + bit / 8] ^= static_cast<std::uint8_t>(0x80U >> bit % 8);
-          what = fmt::format("{} random bits of the {} flipped", chosen.size(), name_of(action.region));
-        } else if (action.bits == 0 && action.byte < region.length) {
-          change()[region.offset + action.byte] ^= action.mask;
-          what =
-              fmt::format("byte {} of the {}: bits {:#04x} flipped", action.byte, name_of(action.region), action.mask);
-        } else {
-          done = false;
-          what = fmt::format("not corrupted: the {} has {} bytes", name_of(action.region), region.length);
-        }
-        break;
-      }
-    }
-    if (done && frame.data() == s.own.data() && !s.own.empty()) {
-      if (action.fix_ip) mend_ip_checksums(s.own);
-      if (action.fix_transport) mend_transport_checksum(s.own);
-      if (action.fix_icrc) mend_icrc(s.own);
-    }
-    if (!out.faults.empty()) out.faults += "; ";
-    out.faults += fmt::format("{} by rule {}", what, i + 1);
-    s.note(i, done, std::move(what), time, side);
+  for (std::size_t i = 0; i < rules.size() && !s.outcome.dropped; ++i) {
+    if (!s.applies(i, arrival)) continue;
+    State::Effect effect = s.apply(rules[i].action, s.randoms[i], arrival);
+    if (effect.done) s.correct_checksums(rules[i].action, arrival);
+    if (!s.outcome.faults.empty()) s.outcome.faults += "; ";
+    s.outcome.faults += fmt::format("{} by rule {}", effect.what, i + 1);
+    s.note(i, effect.done, std::move(effect.what), arrival.time, side);
   }
-  const auto inject = [&] { out.leaving.insert(out.leaving.end(), injections.begin(), injections.end()); };
-  if (dropped) {
-    inject();
-    return out;
-  }
-  if (hold > 0) {
-    inject();
-    if (s.held.size() >= s.options.held_frames && !s.held.empty()) s.release(s.held.begin());
-    s.held.push_back(
-        {{frame.begin(), frame.end()}, out.faults, s.frames, side, hold, copies, delay, later(time, hold_time)});
-    return out;
-  }
-  for (std::uint32_t i = 0; i < copies; ++i)
-    out.leaving.push_back({frame, later(time, delay), side, s.frames, out.faults});
-  inject();
-  // This frame passes the held ones.
-  for (auto h = s.held.begin(); h != s.held.end();) {
-    const auto here = h++;
-    if (here->side == side && --here->to_pass == 0) s.release(here);
-  }
-  return out;
+  s.leave(arrival);
+  return s.outcome;
 }
 
 std::int64_t FaultEngine::wakes() const {
@@ -547,10 +584,7 @@ std::int64_t FaultEngine::wakes() const {
 const FaultOutcome& FaultEngine::due(std::int64_t time) {
   State& s = *state_;
   s.begin(time);
-  for (auto h = s.held.begin(); h != s.held.end();) {
-    const auto here = h++;
-    if (here->until <= s.now) s.release(here);
-  }
+  s.release_due();
   return s.outcome;
 }
 
