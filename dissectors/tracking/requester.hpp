@@ -152,6 +152,15 @@ class Requester {
     late,           // sent before other captured packets
     retransmitted,  // sent after all captured packets
   };
+  /// A request packet whose PSN was sent or skipped before.
+  struct Repetition {
+    std::size_t at = 0;         // index of the PSN in packets_, or its size
+    SentPacket known;           // state before the packet
+    bool fills = false;         // the packet is in a gap
+    bool refused_here = false;  // a NAK requests the packet
+    bool continues = false;     // the packet continues the current retransmission
+    Repeat repeat = Repeat::unknown;
+  };
   /// A packet that a NAK requests although it was captured in order. The next packets show whether it was lost or late.
   struct Suspect {
     bool active = false;
@@ -238,6 +247,16 @@ class Requester {
   std::size_t index_of(Psn psn);
   void fresh(const TransportPacket& packet, std::uint32_t psns, const Reporter& to);
   void again(const TransportPacket& packet, std::uint32_t psns, const Reporter& to);
+  [[nodiscard]] Repetition repetition_of(const TransportPacket& packet);
+  bool captured_late(const TransportPacket& packet, const Repetition& again, const Reporter& to);
+  void accept_late(const TransportPacket& packet, std::uint32_t psns, const Repetition& again);
+  void note_filler(const TransportPacket& packet, std::uint32_t psns, const Repetition& again, const Reporter& to);
+  [[nodiscard]] bool filler_was_retransmitted(const TransportPacket& packet, const Repetition& again) const;
+  void note_retransmission(const TransportPacket& packet, std::uint32_t psns, const Repetition& again,
+                           const Reporter& to);
+  std::uint32_t psns_of_gap(const TransportPacket& packet, std::uint32_t psns, const Repetition& again,
+                            const Reporter& to);
+  void close_gap(const TransportPacket& packet, std::uint32_t psns, const Repetition& again, const Reporter& to);
   void fill(std::size_t at, const TransportPacket& packet, std::uint32_t psns);
   void lost_before_capture(const SentPacket& gap, Psn filled, const TransportPacket& packet, const Reporter& to);
   void begin_disorder(Psn missing, Cause cause);

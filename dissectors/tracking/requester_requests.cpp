@@ -233,146 +233,181 @@ void Requester::fill(std::size_t at, const TransportPacket& packet, std::uint32_
   }
 }
 
-void Requester::again(const TransportPacket& packet, std::uint32_t psns, const Reporter& to) {
-  const std::size_t at = index_of(packet.psn);
-  SentPacket known;
-  if (at < packets_.size()) known = packets_[at];
-  if (to.note && known.seen) {
-    to.note->related_frame = known.frame;
-    to.note->related_delay = packet.time - known.first_time;
-  }
+Requester::Repetition Requester::repetition_of(const TransportPacket& packet) {
+  Repetition again;
+  again.at = index_of(packet.psn);
+  if (again.at < packets_.size()) again.known = packets_[again.at];
+  again.fills = again.at < packets_.size() && !again.known.seen;
   // A NAK for a PSN that the current retransmission has not reached yet does not restart it.
-  const bool refused_here =
-      refusal_.active && packet.psn == refusal_.psn && !(round_.active && packet.psn == round_.next);
-  const bool continues = round_.active && !refused_here && packet.psn - round_.next >= 0;
+  again.refused_here = refusal_.active && packet.psn == refusal_.psn && !(round_.active && packet.psn == round_.next);
+  again.continues = round_.active && !again.refused_here && packet.psn - round_.next >= 0;
+  again.repeat = repeat_of(packet, again.known);
+  return again;
+}
 
-  const bool fills = at < packets_.size() && !known.seen;
-  const Repeat repeat = repeat_of(packet, known);
-  if (repeat == Repeat::copy) return report_copy(packet, known, to);
+void Requester::again(const TransportPacket& packet, std::uint32_t psns, const Reporter& to) {
+  const Repetition again = repetition_of(packet);
+  if (to.note && again.known.seen) {
+    to.note->related_frame = again.known.frame;
+    to.note->related_delay = packet.time - again.known.first_time;
+  }
+  if (again.repeat == Repeat::copy) return report_copy(packet, again.known, to);
   end_copies(to);
-  if (known.seen && known.frame == 0 && trouble_ && trouble_->undecided.arrived_late(packet.psn.value(), false)) {
-    // It was captured after its acknowledgement, so the capture reordered it.
-    if (!packet.damaged) order_.note(packet.identification);
-    report_late(packet, known, to);
-    packets_[at].frame = packet.frame;
-    packets_[at].time = packets_[at].first_time = packet.time;
-    packets_[at].icrc = packet.icrc;
-    packets_[at].identification = packets_[at].last_identification = packet.identification;
-    packets_[at].opcode = packet.op->value;
-    return;
-  }
   if (!packet.damaged) order_.note(packet.identification);
-  if (repeat != Repeat::late && trouble_ && trouble_->suspect.active && packet.psn == trouble_->suspect.psn)
-    suspect_retransmitted(packet, to);
-  if (repeat == Repeat::late) {
+  if (captured_late(packet, again, to)) return;
+  if (again.repeat == Repeat::late) {
     if (filler_.active) settle_filler(false, to);
-    report_late(packet, known, to);
-    if (!fills) {
-      if (at < packets_.size()) {
-        packets_[at].passed_over = false;
-        packets_[at].last_identification = packet.identification;
-        accept(packet.psn, packet.psn + psns, packet);
-      }
-      return;
-    }
-  } else if (repeat == Repeat::retransmitted) {
-    if (filler_.active) settle_filler(packet.psn - filler_.next >= 0, to);
-  } else if (fills) {
-    if (continues) {
-      if (filler_.active) settle_filler(true, to);
-    } else if (filler_.active && packet.psn == filler_.next) {
-      filler_.next = packet.psn + psns;
-      ++filler_.event.packets;
-      filler_.event.bytes += packet.payload;
-      filler_.event.last_frame = packet.frame;
-    } else {
-      if (filler_.active) settle_filler(false, to);
-      if (round_.active) end_round(to);
-      filler_ = {true,
-                 packet.psn,
-                 packet.psn + psns,
-                 packet.psn + psns,
-                 event_of(EventKind::out_of_order, Cause::none, packet, to),
-                 known};
-      filler_.event.origin_frame = known.frame;
-      filler_.event.duration = packet.time - known.time;
-      filler_.event.bytes = packet.payload;
-      filler_.requested = refusal_.active || known.refused_frame != 0 || obeyed_late_.frame != 0 ||
-                          filler_.event.duration >= shortest_timeout_ns || !to.joined || !waiting_.empty();
-    }
-  } else if (filler_.active) {
-    // If the sender continues after the packet that filled the gap, that packet was retransmitted. If the sender goes
-    // back before it, or a NAK shows that it was received, it was late. A sender without a reason to retransmit the
-    // packet continues with the next one.
-    const bool known_to_peer = refused_here && !refusal_.rnr && refusal_.psn - filler_.psn > 0;
-    const std::int32_t ahead = packet.psn - filler_.next;
-    settle_filler((ahead == 0 || (ahead > 0 && filler_.requested)) && !known_to_peer, to);
+    report_late(packet, again.known, to);
+    if (!again.fills) return accept_late(packet, psns, again);
+  } else {
+    if (trouble_ && trouble_->suspect.active && packet.psn == trouble_->suspect.psn) suspect_retransmitted(packet, to);
+    if (again.fills && again.repeat != Repeat::retransmitted)
+      note_filler(packet, psns, again, to);
+    else if (filler_.active)
+      settle_filler(filler_was_retransmitted(packet, again), to);
+    if (!filler_.active) note_retransmission(packet, psns, again, to);
   }
-
-  bool first_of_round = false;
-  if (!filler_.active && repeat != Repeat::late) {
-    if (round_.active && !refused_here && packet.psn - round_.next >= 0) {
-      for (std::size_t i = index_of(round_.next); i < at && i < packets_.size(); ++i) packets_[i].passed_over = true;
-      round_.copy &= is_copy(packet, known);
-      ++round_.event.packets;
-      round_.event.bytes += packet.payload;
-      round_.event.last_frame = packet.frame;
-      round_.next = packet.psn + psns;
-    } else {
-      if (round_.active) end_round(to);
-      believe_progress(packet.psn, to);
-      begin_round(packet, psns, known, to);
-      first_of_round = true;
-    }
-    if (trouble_ && !trouble_->undecided.empty())
-      trouble_->undecided.note_repeat(packet.psn.value(), (packet.psn + psns).value());
-    if (refusal_.active && packet.psn == refusal_.psn) end_refusal(to, &packet);
-    if (Waiting* waiting = waiting_of(packet.psn)) {
-      ++waiting->message.repeated_packets;
-      if (waiting->atomic) waiting->tell_order = false;
-      // The retransmitted READ requests the missing responses, so all responses from its PSN on are expected again.
-      if (waiting->read && packet.op->operation == Operation::rdma_read_request) {
-        waiting->next_response = waiting->seen = waiting->beyond = packet.psn;
-        waiting->skipped_frame = waiting->ahead_frame = 0;
-        waiting->answered = false;
-        waiting->tell_order = false;
-      }
-      if (first_of_round && (waiting->read || waiting->atomic)) drop_answers_behind(*waiting);
-    }
-  }
-
-  if (fills && to.connection.mtu == 0 && packet.op->operation == Operation::rdma_read_request) {
-    // The size of the gap shows the READ's number of response packets.
-    for (std::uint32_t mtu : {4096U, 2048U, 1024U, 512U, 256U})
-      if (machines::psns_of_read(packet.length, mtu) == known.psns && known.psn == packet.psn && psns != known.psns) {
-        to.connection.mtu = mtu_ = mtu;
-        psns = known.psns;
-        if (filler_.active) filler_.next = filler_.first_end = packet.psn + psns;
-        if (round_.active) round_.next = packet.psn + psns;
-        break;
-      }
-  }
-  if (fills) {
-    if (!filler_.active && repeat != Repeat::late && !known.reported) {
-      lost_before_capture(packets_[at], packet.psn + psns, packet, to);
-      packets_[at].reported = true;
-    }
-    fill(at, packet, psns);
-    if (repeat == Repeat::late)
-      if (SentPacket* late = find(packet.psn)) late->overtaken = true;
-    auto& ahead = trouble().ahead;
-    const auto place =
-        std::partition_point(ahead.begin(), ahead.end(), [&](const TransportPacket& p) { return p.psn <= packet.psn; });
-    ahead.insert(place, packet);
-    deliver_what_waited(to);
-    if (ahead.size() >= max_ahead) give_up_gap(ahead.front().psn - 1, false, 0, to);
-  } else if (at < packets_.size()) {
-    packets_[at].time = packet.time;
-    packets_[at].passed_over = packets_[at].damaged = false;
-    packets_[at].last_identification = packet.identification;
+  if (again.fills) {
+    psns = psns_of_gap(packet, psns, again, to);
+    close_gap(packet, psns, again, to);
+  } else if (again.at < packets_.size()) {
+    packets_[again.at].time = packet.time;
+    packets_[again.at].passed_over = packets_[again.at].damaged = false;
+    packets_[again.at].last_identification = packet.identification;
   }
   if (disordered_) accept(packet.psn, packet.psn + psns, packet);
-  if (repeat != Repeat::late) again_time_ = packet.time;
+  if (again.repeat != Repeat::late) again_time_ = packet.time;
+}
+
+// Handles a packet that was captured after its acknowledgement, so the capture reordered it. Otherwise returns false.
+bool Requester::captured_late(const TransportPacket& packet, const Repetition& again, const Reporter& to) {
+  if (!again.known.seen || again.known.frame != 0 || !trouble_ ||
+      !trouble_->undecided.arrived_late(packet.psn.value(), false))
+    return false;
+  report_late(packet, again.known, to);
+  SentPacket& sent = packets_[again.at];
+  sent.frame = packet.frame;
+  sent.time = sent.first_time = packet.time;
+  sent.icrc = packet.icrc;
+  sent.identification = sent.last_identification = packet.identification;
+  sent.opcode = packet.op->value;
+  return true;
+}
+
+void Requester::accept_late(const TransportPacket& packet, std::uint32_t psns, const Repetition& again) {
+  if (again.at >= packets_.size()) return;
+  packets_[again.at].passed_over = false;
+  packets_[again.at].last_identification = packet.identification;
+  accept(packet.psn, packet.psn + psns, packet);
+}
+
+// Handles a packet that fills a gap and may be late or retransmitted: later packets decide.
+void Requester::note_filler(const TransportPacket& packet, std::uint32_t psns, const Repetition& again,
+                            const Reporter& to) {
+  if (again.continues) {
+    if (filler_.active) settle_filler(true, to);
+    return;
+  }
+  if (filler_.active && packet.psn == filler_.next) {
+    filler_.next = packet.psn + psns;
+    ++filler_.event.packets;
+    filler_.event.bytes += packet.payload;
+    filler_.event.last_frame = packet.frame;
+    return;
+  }
+  if (filler_.active) settle_filler(false, to);
+  if (round_.active) end_round(to);
+  filler_ = {true,
+             packet.psn,
+             packet.psn + psns,
+             packet.psn + psns,
+             event_of(EventKind::out_of_order, Cause::none, packet, to),
+             again.known};
+  filler_.event.origin_frame = again.known.frame;
+  filler_.event.duration = packet.time - again.known.time;
+  filler_.event.bytes = packet.payload;
+  filler_.requested = refusal_.active || again.known.refused_frame != 0 || obeyed_late_.frame != 0 ||
+                      filler_.event.duration >= shortest_timeout_ns || !to.joined || !waiting_.empty();
+}
+
+// Returns whether the packet that filled the last gap was retransmitted, rather than late.
+bool Requester::filler_was_retransmitted(const TransportPacket& packet, const Repetition& again) const {
+  const std::int32_t ahead = packet.psn - filler_.next;
+  if (again.repeat == Repeat::retransmitted) return ahead >= 0;
+  // If the sender continues after the packet that filled the gap, that packet was retransmitted. If the sender goes
+  // back before it, or a NAK shows that it was received, it was late. A sender without a reason to retransmit the
+  // packet continues with the next one.
+  const bool known_to_peer = again.refused_here && !refusal_.rnr && refusal_.psn - filler_.psn > 0;
+  return (ahead == 0 || (ahead > 0 && filler_.requested)) && !known_to_peer;
+}
+
+// Adds a retransmitted packet to the current retransmission, or starts a new one.
+void Requester::note_retransmission(const TransportPacket& packet, std::uint32_t psns, const Repetition& again,
+                                    const Reporter& to) {
+  bool starts = false;
+  if (round_.active && !again.refused_here && packet.psn - round_.next >= 0) {
+    for (std::size_t i = index_of(round_.next); i < again.at && i < packets_.size(); ++i)
+      packets_[i].passed_over = true;
+    round_.copy &= is_copy(packet, again.known);
+    ++round_.event.packets;
+    round_.event.bytes += packet.payload;
+    round_.event.last_frame = packet.frame;
+    round_.next = packet.psn + psns;
+  } else {
+    if (round_.active) end_round(to);
+    believe_progress(packet.psn, to);
+    begin_round(packet, psns, again.known, to);
+    starts = true;
+  }
+  if (trouble_ && !trouble_->undecided.empty())
+    trouble_->undecided.note_repeat(packet.psn.value(), (packet.psn + psns).value());
+  if (refusal_.active && packet.psn == refusal_.psn) end_refusal(to, &packet);
+  if (Waiting* waiting = waiting_of(packet.psn)) {
+    ++waiting->message.repeated_packets;
+    if (waiting->atomic) waiting->tell_order = false;
+    // The retransmitted READ requests the missing responses, so all responses from its PSN on are expected again.
+    if (waiting->read && packet.op->operation == Operation::rdma_read_request) {
+      waiting->next_response = waiting->seen = waiting->beyond = packet.psn;
+      waiting->skipped_frame = waiting->ahead_frame = 0;
+      waiting->answered = false;
+      waiting->tell_order = false;
+    }
+    if (starts && (waiting->read || waiting->atomic)) drop_answers_behind(*waiting);
+  }
+}
+
+// Returns the number of PSNs of a packet that fills a gap. The size of the gap shows how many response packets a READ
+// has, and thereby the path MTU.
+std::uint32_t Requester::psns_of_gap(const TransportPacket& packet, std::uint32_t psns, const Repetition& again,
+                                     const Reporter& to) {
+  if (to.connection.mtu != 0 || packet.op->operation != Operation::rdma_read_request) return psns;
+  const SentPacket& gap = again.known;
+  for (const std::uint32_t mtu : {4096U, 2048U, 1024U, 512U, 256U})
+    if (machines::psns_of_read(packet.length, mtu) == gap.psns && gap.psn == packet.psn && psns != gap.psns) {
+      to.connection.mtu = mtu_ = mtu;
+      if (filler_.active) filler_.next = filler_.first_end = packet.psn + gap.psns;
+      if (round_.active) round_.next = packet.psn + gap.psns;
+      return gap.psns;
+    }
+  return psns;
+}
+
+void Requester::close_gap(const TransportPacket& packet, std::uint32_t psns, const Repetition& again,
+                          const Reporter& to) {
+  const bool late = again.repeat == Repeat::late;
+  if (!filler_.active && !late && !again.known.reported) {
+    lost_before_capture(packets_[again.at], packet.psn + psns, packet, to);
+    packets_[again.at].reported = true;
+  }
+  fill(again.at, packet, psns);
+  if (late)
+    if (SentPacket* sent = find(packet.psn)) sent->overtaken = true;
+  auto& ahead = trouble().ahead;
+  const auto place =
+      std::partition_point(ahead.begin(), ahead.end(), [&](const TransportPacket& p) { return p.psn <= packet.psn; });
+  ahead.insert(place, packet);
+  deliver_what_waited(to);
+  if (ahead.size() >= max_ahead) give_up_gap(ahead.front().psn - 1, false, 0, to);
 }
 
 // Called after again(), with its decision.
