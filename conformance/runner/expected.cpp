@@ -193,7 +193,7 @@ bool ExpectedResults::expects(const CaseResult& result, const std::string& today
   const Rule* other = result.judgment.rule;
   const Known* known = other ? find_observed(*other, today) : find(*result.of, today);
   const auto weighs = [&](const Rule& rule) { return strict || rule.level != Level::should; };
-  // A device that was corrected needs its waiver no longer.
+  // A corrected device no longer needs its waiver.
   const bool corrected = known && known->waiver && verdict == Verdict::pass;
   const bool as_known = known ? corrected || known->verdict == verdict || known->instead == verdict
                               : !is_failure(verdict) || (verdict != Verdict::error && !weighs(*result.of->rule));
