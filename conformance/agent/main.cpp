@@ -107,7 +107,8 @@ int main(int argc, char** argv) {
   rdmawire::cli::Command command;
   command.name = "rdmawire-agent";
   command.summary = "Execute verbs commands of a controller on the host of a device under test.";
-  command.description = "Runs until SIGTERM or SIGINT. The protocol is described in docs/reference/agent-protocol.md.";
+  command.description =
+      "Runs until SIGTERM, SIGINT or SIGHUP. The protocol is described in docs/reference/agent-protocol.md.";
   command.usage = {"--listen ENDPOINT [OPTIONS]", "--make-credentials DIR", "--commands", "--schema"};
   command.option("--listen", "ENDPOINT", options.endpoints, "Listen on tcp:HOST:PORT, unix:PATH or serial:PATH.");
   command.option(
