@@ -148,7 +148,7 @@ void receive_request(Core& core, QueuePair& qp, const Packet& packet) {
   }
   const bool takes = packet.op->known && machines::takes_receive(*packet.op);
   if (decision.rc.reaction == RcReaction::rnr_nak && takes && !receive_queue(core, qp, packet)) {
-    // The SRQ of the XRC request is in another domain. Annex A14 (clause number not verified).
+    // The XRC domain has no SRQ with the number in the request. Annex A14 (clause number not verified).
     reject_request(core, qp, packet, nak_code::invalid_request, Status::remote_invalid_request);
     return;
   }

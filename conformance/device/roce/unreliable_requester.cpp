@@ -31,7 +31,7 @@ Status prepare_unreliable(Core& core, const QueuePair& qp, SendWork& work) {
   return Status::success;
 }
 
-/// Start the oldest request. Empty if it has to wait.
+/// Start the oldest request, and return its status. Empty if it has to wait.
 std::optional<Status> start_unreliable(Core& core, QueuePair& qp) {
   SendWork& work = qp.requester.queue.front();
   if (core.decisions.requester.sending(qp) != machines::Sending::everything) return std::nullopt;
