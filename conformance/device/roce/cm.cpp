@@ -402,7 +402,7 @@ Result<void> check_data(const char* call, const CmParameters& with, std::size_t 
                                     with.private_data.size(), most));
 }
 
-/// Replace unspecified depths by the maximum of both endpoints.
+/// Replace unspecified depths by the largest that both endpoints permit.
 void limit(CmParameters& with, std::uint32_t most, std::uint32_t most_answers, std::uint32_t most_asked) {
   with.responder_resources = static_cast<std::uint8_t>(std::min<std::uint32_t>(
       with.responder_resources.value_or(static_cast<std::uint8_t>(std::min(most, most_answers))), 255));

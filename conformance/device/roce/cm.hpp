@@ -34,7 +34,7 @@ struct CmEndpoint {
 /// Parameters of the application for a connect or accept call.
 struct CmParameters {
   std::vector<std::uint8_t> private_data{};
-  std::optional<std::uint8_t> responder_resources{}, initiator_depth{};  ///< nullopt: the maximum of both devices
+  std::optional<std::uint8_t> responder_resources{}, initiator_depth{};  ///< nullopt: the largest that both permit
   bool flow_control = false, srq = false;
   std::uint8_t retry_count = 7, rnr_retry_count = 7;
   std::optional<std::uint8_t> ack_timeout{};  ///< code of the Local ACK Timeout that the REQ announces
@@ -114,7 +114,7 @@ struct CmConnection {
   std::uint32_t handle = 0;     ///< handle of the application. 0: not reported yet
   std::uint32_t listener = 0;   ///< handle
   bool active = false;          ///< this device initiated the connection
-  bool forgotten = false;       ///< destroyed by the application: no more events or messages
+  bool forgotten = false;       ///< destroyed by the application: no more events
   machines::Cm machine;
   CmPath way;
   CmEndpoint local, remote;

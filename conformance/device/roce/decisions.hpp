@@ -222,8 +222,7 @@ void fail_request(Core& core, QueuePair& qp, const Packet& packet, const machine
 Status failure_status(const Packet& packet, machines::RcFailure failure);
 
 // Retries: requester_answers.cpp
-/// Return the time until the transport timer expires: twice the timeout (1 to 4 times is permitted). 0:
-/// none. 9.7.6.1.3.
+/// Return the time until the transport timer expires: twice the timeout (allowed: 1 to 4 times). 0: none. 9.7.6.1.3.
 std::int64_t transport_timeout(const QueuePair& qp);
 /// Return the time before a retry after an RNR NAK. 9.7.5.2.8, Table 45.
 std::int64_t rnr_wait(Syndrome syndrome);
