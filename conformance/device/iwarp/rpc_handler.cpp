@@ -100,7 +100,7 @@ Result<rpc::CreateQp::Result> RpcHandler::create_qp(const rpc::CreateQp& request
 }
 
 Result<rpc::ModifyQp::Result> RpcHandler::modify_qp(const rpc::ModifyQp& request) {
-  // Attributes without meaning for iWARP are accepted, as in Linux drivers.
+  // cur_state and pkey_index have no meaning for iWARP, and are accepted as in Linux drivers.
   static constexpr std::string_view supported[] = {"qp", "state", "cur_state", "access", "pkey_index", "port"};
   const rpc::Json given = rpc::arguments_of(request);
   for (const auto& [name, value] : given.items())

@@ -133,7 +133,7 @@ std::int64_t VirtualTcp::now() const {
 VirtualTcp::Link& VirtualTcp::new_link() {
   Link& link = links_[++last_link_];
   link.id = last_link_;
-  // Sequence numbers are far apart, do not wrap, and are deterministic.
+  // Initial sequence numbers are deterministic, and far below the wrap.
   link.tester_next = 0x1000'0000 + 0x0001'0000 * (last_link_ & 0xfff);
   link.device_next = 0x5000'0000 + 0x0001'0000 * (last_link_ & 0xfff);
   link.tester.address = options_.tester;
