@@ -19,7 +19,7 @@ struct Counters {
   std::uint64_t naks_sent = 0, naks_received = 0;
   std::uint64_t timeouts = 0, retries_exceeded = 0, rnr_retries_exceeded = 0, implied_naks = 0;
   std::uint64_t retransmitted = 0;  ///< packets
-  std::uint64_t no_receive = 0;     ///< UD and UC messages dropped because no receive was posted
+  std::uint64_t no_receive = 0;     ///< dropped: UD without posted receive, UC packets that need a receive
   std::uint64_t ecn_marked = 0, cnps_sent = 0, cnps_handled = 0, cnps_ignored = 0;
 };
 
