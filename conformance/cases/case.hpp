@@ -98,7 +98,7 @@ class Steps {
 
 struct Case {
   RuleId rule;                 ///< the tested rule
-  std::string_view variant{};  ///< distinguishes cases of one rule: "two packets missing". Empty: the only case
+  std::string_view variant{};  ///< distinguishes cases of one rule: "two packets". Empty: the only case
   Role role = Role::responder;
   Need needs = Need::nothing;
   Steps run{};
@@ -106,7 +106,7 @@ struct Case {
   std::string_view possible_problems{};  ///< reasons why a failure may be a false positive
 
   [[nodiscard]] Family family() const { return run.family(); }
-  /// "rc.responder.psn.sequence-error", "rc.responder.psn.sequence-error/two packets missing"
+  /// "rc.responder.psn.sequence-error", "rc.responder.msn.in-read-response/two packets"
   [[nodiscard]] std::string id() const {
     return variant.empty() ? std::string(rule->id) : std::string(rule->id).append("/").append(variant);
   }
