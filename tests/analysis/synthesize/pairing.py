@@ -5,7 +5,7 @@ random         first PSNs are random, as with the CM and with programs that exch
 zero           all first PSNs are 0, as with NCCL
 middle         the capture starts in the middle of the traffic
 one_direction  for a quarter of the connections, the capture contains only one direction
-reused         a third of the queue pairs are reused after a second, with another peer queue pair
+reused         a third of the connections end, and a new one reuses one or both of their queue pairs after a second
 cm, text       like random, with the CM or text exchange that identifies the connections
 """
 

@@ -1,4 +1,4 @@
-"""Phases of a connection. In each phase at most one fault occurs, and all requests complete before the phase ends.
+"""Phases of a connection. A phase has at most one kind of fault. All requests are complete or given up before it ends.
 
 A phase sets up the impairments of the network or an endpoint, posts requests, and runs the clock until the connection
 is idle. It appends to `injected` only the expected events that truth.py cannot derive from the endpoints' state.
@@ -450,7 +450,7 @@ UNMASKED = {"ttl_not_masked": ("ttl",), "traffic_class_not_masked": ("traffic_cl
 
 
 def omit_mask(c, cause):
-    """Both endpoints omit the mask: one computes the ICRC of all its packets, and its peer verifies it."""
+    """One endpoint computes the ICRC without a mask, and its peer accepts it because it omits the same mask."""
     end, phase, random = start_phase(c), c.phase, c.random
     v6 = len(c.hosts[end].address) == 16
     fields = UNMASKED.get(cause) or random.choice(
@@ -628,7 +628,7 @@ def _send_cnp(c, end, causes):
 
 
 def change_rate(c, falls):
-    """A steady stream. In its middle the receiver sends a CNP."""
+    """A steady stream with a CNP in its middle. `falls`: the sender then slows down by this factor (0: not)."""
     end = start_phase(c)
     e = c.ends[end]
     pace = c.random.randrange(2_000, 5_000)
