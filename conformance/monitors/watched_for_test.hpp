@@ -185,7 +185,7 @@ class Watched {
   bool finished_ = false;
 };
 
-/// Three traces for a rule: with a violation, without one, and with missing packets.
+/// Traces for a rule: with a violation, without one, and optionally with missing packets.
 struct Example {
   const char* alias;
   Side end;  ///< the violating endpoint
