@@ -62,7 +62,7 @@ struct Change {
   /// Ids of rules whose violation monitors observed only in the later run, or if it is better, only in the earlier run.
   std::vector<std::string> observed{};
 
-  /// Returns whether the later run is worse: worse, slower or gone, or a new failure. Waived results are not.
+  /// True if the later run is worse: worse, slower or gone, or new with a failure or violation. False if it is waived.
   [[nodiscard]] bool is_regression() const;
 };
 std::string_view to_string(Change::Kind kind);
