@@ -133,7 +133,7 @@ void Incast::add(const PortAddress& sender, const PortAddress& receiver, std::in
   if (!row) return;
   const std::int64_t window = time / window_;
   if (window != row->window) {
-    if (window < row->window && row->window - window <= 1) return;  // late packet of a closed window
+    if (window < row->window && row->window - window <= 1) return;  // late packet of the preceding window
     close(receiver, *row, rows_);
     row->window = window;
     row->bytes = row->senders = 0;

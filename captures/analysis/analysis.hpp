@@ -185,12 +185,12 @@ struct IncastRow {
   std::uint64_t bytes = 0;
 };
 
-/// Counts distinct senders by receiver and window. Instances that cover disjoint receivers merge exactly, so the caller
-/// partitions packets by receiver. Analysis is partitioned by endpoint pair instead.
+/// Counts distinct senders by receiver and window. Instances for disjoint sets of receivers merge exactly. Therefore
+/// its packets are divided by receiver, while those of Analysis are divided by endpoint pair.
 class Incast {
  public:
   explicit Incast(std::int64_t window = 10'000, std::uint32_t receivers = 1U << 12);
-  /// Adds a packet with `bytes` of payload. Times may decrease by less than one window.
+  /// Adds a packet with `bytes` of payload. Ignores a packet of the window before the receiver's latest one.
   void add(const PortAddress& sender, const PortAddress& receiver, std::int64_t time, std::uint64_t bytes);
   void merge(const Incast& other);
   /// Windows with at least two senders, in descending order of the number of senders.
@@ -202,7 +202,7 @@ class Incast {
 
  private:
   friend struct Archived;
-  static constexpr std::size_t most_senders = 64;  ///< distinct senders counted in a window
+  static constexpr std::size_t most_senders = 64;  ///< maximum of `senders`
   static constexpr std::size_t most_rows = 50;
   struct Receiver {
     std::int64_t window = INT64_MIN;

@@ -31,7 +31,7 @@ class BoundedTable {
           ++overflow_;
           return nullptr;
         }
-        rows_.emplace_back(key, Row{});  // first: it can fail
+        rows_.emplace_back(key, Row{});  // before the slot: it can throw
         slots_[i] = static_cast<std::uint32_t>(rows_.size() - 1);
         return &rows_.back().second;
       }

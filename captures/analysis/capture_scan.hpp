@@ -101,7 +101,7 @@ class CaptureScan {
   /// Passes all frames within the boundaries to `taker`. If `first` is set (for exactly one thread), fills `input` and
   /// `errors`, and reports progress. A failed allocation ends reading like a read error.
   void through(FrameConsumer& taker, bool first, Input& input, std::vector<std::string>& errors);
-  /// Number of shards for the requested number of threads, limited to 1 and the maximum.
+  /// Number of shards for the requested number of threads: at least 1, at most most_workers.
   static unsigned shards(unsigned threads);
   /// Calls `work(shard)` for each shard, on one thread each. Uses fewer threads if the system refuses to start more.
   static void divide(unsigned shards, const std::function<void(unsigned)>& work);

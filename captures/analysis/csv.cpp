@@ -63,7 +63,7 @@ void each_cell(const Json& row, const std::string& prefix,
   }
 }
 
-/// A row without the list of NACKs: their number, and a text with the number for each reason.
+/// Replaces the list of NACKs by their total number, and by a text with the number for each reason.
 Json mrc_connection_row(const tracking::MrcFlow& flow) {
   Json row = mrc_connection_json(flow);
   std::uint64_t count = 0;

@@ -1,5 +1,5 @@
 #pragma once
-/// CSV tables: connections, flows, messages, events, and optionally packets.
+/// CSV tables: connections, flows, messages, events, connections and paths of MRC, and optionally packets.
 
 #include <memory>
 #include <string>

@@ -42,7 +42,7 @@ struct Finding {
   std::vector<tracking::Unobserved> unobserved;   ///< what the capture does not show, most frequent first
   double share = -1;                              ///< share of the sender's packets, 0 to 1 (negative: does not apply)
   std::string meaning, next;
-  std::vector<std::string_view> unverified;  ///< MRC: fields that it depends on, and whose place is not confirmed
+  std::vector<std::string_view> unverified;  ///< MRC: fields on which it depends, and whose position is unverified
   std::vector<Evidence> evidence;
   std::vector<AffectedConnection> worst;  ///< for a collective finding, its worst connections, at most 5
 };

@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t part_bytes = std::size_t{32} << 20;
 std::array<std::atomic<void*>, 2> parts{};
 
-// Not part of the heap, whose free parts can be too small.
+// Maps memory outside of the heap, because free parts of the heap can be too small.
 void* map_part() {
   void* part = ::mmap(nullptr, part_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (part == MAP_FAILED) throw std::bad_alloc();

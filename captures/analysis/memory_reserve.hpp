@@ -7,10 +7,10 @@
 
 namespace rdmawire::captures::analysis {
 
-/// While an object exists, allocations that fail get two parts of reserved memory. The first part lets the allocation
-/// succeed, because it can be in a destructor, where an exception would terminate the program: a JSON value allocates
-/// when it is destroyed. The second part is for the destructors that run after the exception. Only one object may
-/// exist.
+/// While an object exists, a failed allocation releases reserved memory and is repeated. The first part lets it succeed,
+/// because it can be in a destructor, where an exception would terminate the program: a JSON value allocates when it is
+/// destroyed. The second part is released for the destructors that run during the exception of check() or of the next
+/// failed allocation. Only one object may exist.
 class MemoryReserve {
  public:
   /// Throws std::bad_alloc if there is no memory for the reserve.
@@ -18,10 +18,10 @@ class MemoryReserve {
   MemoryReserve(const MemoryReserve&) = delete;
   MemoryReserve& operator=(const MemoryReserve&) = delete;
   ~MemoryReserve();
-  /// Reserves used parts again, for the next step of the work. Throws std::bad_alloc as the constructor.
+  /// Reserves used parts again, for the next step of the work. Throws std::bad_alloc like the constructor.
   static void renew();
-  /// Throws std::bad_alloc if the first part is used. Long loops call it for each element. If no object exists, it
-  /// returns.
+  /// Throws std::bad_alloc if the first part was released. Long loops call it for each element. Does nothing if no
+  /// object exists.
   static void check() {
     if (used) give_up();
   }

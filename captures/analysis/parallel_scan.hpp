@@ -52,12 +52,12 @@ struct alignas(64) DecodedFrame {
   std::uint32_t arriving = 0;  ///< Peek::payload
   CrcCheck icrc;
   bool has_transport = false;
-  /// An intact RoCE packet of a known opcode that is not to QP 0 or 1. The other members suffice to track and count it,
-  /// unless the upper layer protocol of a connection is known (Dissector::knows_flows()).
+  /// An intact RoCE packet with a known opcode and a destination QP other than 0 and 1. The other members suffice to
+  /// track and count it, unless the upper layer protocol of a connection is known (Dissector::knows_flows()).
   bool plain = false;
   bool truncated = false;            ///< HeaderStack::cut
   bool known = false, text = false;  ///< Peek::known, Peek::text
-  bool checked = false;              ///< for the use of Setup::decoded
+  bool checked = false;              ///< result of Setup::decoded
 };
 static_assert(sizeof(BatchFrame) == 64 && sizeof(DecodedFrame) == 192);
 
@@ -95,8 +95,8 @@ class ParallelScan final : public FrameConsumer {
     /// afterwards.
     FrameConsumer* first = nullptr;
     std::uint64_t first_bytes = 0;
-    /// Called by the thread that decoded a packet, before its state is known (may be empty). Sets
-    /// DecodedFrame::checked.
+    /// Called by the thread that decoded a packet, before the packet is tracked (may be empty). The result is stored
+    /// in DecodedFrame::checked.
     std::function<bool(const tracking::Packet&, std::size_t slot)> decoded{};
     std::function<bool()> gives_up{};
     std::function<void()> out_of_memory{};

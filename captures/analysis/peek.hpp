@@ -1,5 +1,5 @@
 #pragma once
-/// Addresses of a frame, read from its raw bytes in a few nanoseconds. They assign frames to threads before dissection.
+/// Addresses of a frame, read from its raw bytes in a few nanoseconds. They assign frames to shards before dissection.
 
 #include <cstdint>
 #include <optional>
@@ -38,8 +38,8 @@ std::optional<std::uint64_t> endpoint_pair(const Peek& seen, Bytes frame, LinkTy
 /// Assigns frames to shards: all frames between two addresses belong to the same shard. Frames without addresses and
 /// native InfiniBand belong to shard 0.
 ///
-/// A new pair of addresses is assigned to the shard with the least load. Each thread has its own Sharder, and all make
-/// the same assignment because they process the same frames in the same order.
+/// A new pair of addresses is assigned to the shard with the least load. Sharders that process the same frames in the
+/// same order make the same assignment.
 class Sharder {
  public:
   explicit Sharder(unsigned shards) : loads_(shards), shard_(shards > 1 ? pairs : 0, none) {}

@@ -45,8 +45,8 @@ struct RunResult {
 };
 
 /// Analyzes the files as one capture with consecutive frame numbers. The result does not depend on the number of
-/// threads: if the shards together need more than the memory or a table permits, one thread analyzes the files again.
-/// If an allocation fails, the analysis is repeated with less memory. This is an error in the result.
+/// threads: if the shards together exceed the memory or a table, the files are analyzed again as a single shard. If an
+/// allocation fails, the analysis is repeated with less memory, and the result contains an error.
 RunResult run(const RunOptions& options);
 
 /// Returns the options with the limits of RunOptions::memory, for Pipeline.
