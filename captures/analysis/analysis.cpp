@@ -24,10 +24,9 @@ PacketClass class_of(const Opcode& opcode, std::uint32_t dest_qp) {
   if (dest_qp <= 1) return PacketClass::management;
   switch (opcode.operation) {
     case Operation::acknowledge:
-    case Operation::atomic_acknowledge:
-      // Unknown opcodes share the table's all-zero row.
-      return opcode.known ? PacketClass::acknowledgement : PacketClass::other;
+    case Operation::atomic_acknowledge: return PacketClass::acknowledgement;
     case Operation::congestion_notification: return PacketClass::cnp;
+    // Unknown opcodes have the operation `send`.
     default: return opcode.known ? PacketClass::data : PacketClass::other;
   }
 }

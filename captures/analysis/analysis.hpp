@@ -344,8 +344,8 @@ class Analysis final : public tracking::Sink {
   [[nodiscard]] const std::unordered_map<std::uint64_t, ConnectionEvents>& affected() const { return affected_; }
   /// Number of items dropped because a table was full.
   [[nodiscard]] std::uint64_t overflow() const;
-  /// The levels of tables whose rows can decrease or are not merged, always in the same order. After a merge, the other
-  /// tables are counted by overflow().
+  /// The levels of the tables that shrink or are not merged, always in the same order: receivers, connections with
+  /// events and event groups. overflow() shows after a merge whether another table was full.
   void append_levels(std::vector<tracking::Level>& levels) const;
   [[nodiscard]] const AnalysisOptions& options() const { return options_; }
 

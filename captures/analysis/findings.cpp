@@ -318,7 +318,7 @@ struct Case {
   std::vector<Evidence> evidence;
 };
 
-/// Causes of retransmissions that include events of this kind (empty if the events form a finding).
+/// Causes of the retransmissions whose findings include events of this kind. Empty: the events form their own finding.
 std::vector<Cause> explained_by(EventKind kind, Cause cause) {
   switch (kind) {
     case nak:

@@ -7,10 +7,10 @@
 
 namespace rdmawire::captures::analysis {
 
-/// While an object exists, a failed allocation releases reserved memory and is repeated. The first part lets it succeed,
-/// because it can be in a destructor, where an exception would terminate the program: a JSON value allocates when it is
-/// destroyed. The second part is released for the destructors that run during the exception of check() or of the next
-/// failed allocation. Only one object may exist.
+/// While an object exists, a failed allocation releases reserved memory and is repeated. The first part lets it
+/// succeed, because it can be in a destructor, where an exception would terminate the program: a JSON value allocates
+/// when it is destroyed. The second part is released for the destructors that run during the exception of check() or of
+/// the next failed allocation. Only one object may exist.
 class MemoryReserve {
  public:
   /// Throws std::bad_alloc if there is no memory for the reserve.

@@ -107,7 +107,7 @@ TEST(Memory, SizesArePrintedExactly) {
   EXPECT_EQ(memory_text(std::uint64_t{1} << 46), "64 TiB");
 }
 
-// The same limits on every host, and no table beyond its former limit.
+// The default lowers no limit of the analysis, and a smaller memory lowers limits, on every host.
 TEST(Memory, DefaultKeepsTheLimitsOfTables) {
   AnalysisOptions limited;
   limit_memory(default_memory, limited);
@@ -244,7 +244,7 @@ TEST(Memory, ThreadsGiveTheSameReportIfATableOverflows) {
     o.analysis.connections = 7;
     o.analysis.events_of_a_kind = 3;
   });
-  // These drop nothing: packets are processed before their pair is known, and the largest rows are kept.
+  // These limits drop nothing: packets are processed before their pair is known, and the largest rows are kept.
   expect_alike(
       "waiting", path, [](RunOptions& o) { o.tracker.waiting_packets = 40; }, false);
   expect_alike(
@@ -338,7 +338,7 @@ TEST(Memory, FailedAllocationsAreErrors) {
   EXPECT_GT(failures, 300U);
 }
 
-// Allocations that fail succeed with the first part. After check() has thrown, the second part is available.
+// Failed allocations succeed after the first part is released. After check() has thrown, the second part is available.
 TEST(MemoryReserve, HasMemoryForDestructors) {
   if (sanitized) GTEST_SKIP() << "requires a build without sanitizers, which reserve address space themselves";
   EXPECT_EXIT(

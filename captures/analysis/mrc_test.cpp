@@ -339,7 +339,7 @@ TEST(MrcFlows, KeepsTheFlowsWithTheMostBytesInAnyOrder) {
   EXPECT_EQ(MrcFlows(500).dropped(), 0U);
 }
 
-// A flow that was dropped ends the kept ones, also if a later flow would fit.
+// No flow after a dropped one is kept, even if it would fit.
 TEST(MrcFlows, FlowsBehindADroppedOneAreDroppedInAnyOrder) {
   std::vector<tracking::MrcFlow> flows{flow_of(1, 1000, 82), flow_of(2, 900, 52), flow_of(3, 800, 52),
                                        flow_of(4, 10, 1)};

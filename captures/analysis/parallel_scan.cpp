@@ -74,7 +74,7 @@ void ParallelScan::add(const Record& record, std::uint64_t frame, bool stays) {
   if (stays) {
     append(record, frame, record.bytes);
   } else if (record.bytes.size() > FrameBatch::most_copied) {
-    // A batch of its own, whose bytes are not copied.
+    // The record gets a batch of its own, and its bytes are not copied.
     drain();
     append(record, frame, record.bytes);
     drain();
@@ -253,7 +253,7 @@ void ParallelScan::decode(FrameBatch& batch, std::size_t slot, tracking::Packet&
     DecodedFrame decoded;
     tracking::TransportPacket& t = decoded.transport;
     decoded.has_transport = tracking::read_transport_packet(packet, t);
-    // The addresses of a tunnel can differ.
+    // In a tunnel, `seen` can have the outer addresses and `t` the inner ones.
     if (decoded.has_transport && seen.known && (t.from != seen.from || t.to != seen.to)) decoded.has_transport = false;
     if (decoded.has_transport) {
       if (setup_.payload_crcs) tracking::read_payload_crc(packet, t);

@@ -493,7 +493,7 @@ class Attempt {
     }
     return !Shares::exceed(levels);
   }
-  /// Returns the same.
+  /// Moves the analysis to `result`. Returns false if the result depends on the number of shards.
   bool take(RunResult& result) {
     for (const auto& pipeline : pipelines_) {
       result.input.evicted_packets += pipeline->evicted_packets();

@@ -71,7 +71,7 @@ TEST_P(Compressed, ConcatenatedFramesAreOneCapture) {
   const TemporaryDirectory directory;
   const char* const tool = GetParam() == Compression::gzip ? "gzip -c" : "zstd -qc";
   if (!installed(GetParam() == Compression::gzip ? "gzip" : "zstd")) GTEST_SKIP() << "skipped: needs " << tool;
-  // Split the capture within a record header, so that neither gzip member or zstd frame is a complete capture.
+  // Split the capture within a record header, so that no gzip member or zstd frame alone is a complete capture.
   write_file(directory.file("a"), ByteVector(plain.begin(), plain.begin() + 500));
   write_file(directory.file("b"), ByteVector(plain.begin() + 500, plain.end()));
   const std::string packed = directory.file("x");

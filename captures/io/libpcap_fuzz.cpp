@@ -51,7 +51,7 @@ bool same_time(std::int64_t ours, const timeval& theirs, Format format) {
   return difference >= -1 && difference <= 1;
 }
 
-/// Compares the records until one of both stops. Returns the number of equal records.
+/// Compares the records until libpcap or Reader returns no more. Returns the number of equal records.
 std::uint64_t compare(Reader& ours, pcap_t* theirs) {
   pcap_pkthdr* header = nullptr;
   const std::uint8_t* bytes = nullptr;
