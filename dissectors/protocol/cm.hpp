@@ -447,8 +447,8 @@ struct CmLap {
       field("alternate_sl", 496, 4, "alternate path: service level"),
       field("alternate_subnet_local", 500, 1, "alternate path: both endpoints are in one subnet"),
       reserved("reserved6", 501, 3),
-      field("alternate_local_ack_timeout", 504, 5, "alternate path: code of the sender's ACK timeout"),
-      field("alternate_local_ack_timeout.limit", 504, 5, "alternate path: ACK timeout of the sender")
+      field("alternate_local_ack_timeout", 504, 5, "alternate path: code of the ACK timeout of the LAP's receiver"),
+      field("alternate_local_ack_timeout.limit", 504, 5, "alternate path: ACK timeout of the LAP's receiver")
           .as(Display::time)
           .when([](const std::uint8_t* h) { return (h[63] >> 3) != 0; })
           .means(&exponential_time_ns),

@@ -29,8 +29,8 @@ std::vector<std::uint8_t> counting(std::size_t byte_count) {
   return bytes;
 }
 
-// The one's complement sum over the pseudo header and the datagram, including the checksum, of the UDP header in the
-// `n`-th layer: 0 if the checksum is valid.
+// Returns the one's complement sum over the pseudo header and the datagram of the `n`-th layer, a UDP header: 0 if its
+// checksum is valid.
 std::uint16_t udp_rest(const HeaderStack& stack, std::size_t n) {
   const Layer& ip = stack.layers()[n - 1];
   const Layer& udp = stack.layers()[n];

@@ -63,7 +63,7 @@ CrcCheck check_mpa_crc(const HeaderStack& stack) {
 
 std::uint64_t MarkerGrid::span(std::uint64_t position, std::uint64_t byte_count) {
   if (byte_count == 0) return 0;
-  // The n-th byte of the interval's 508 is preceded by whole intervals and the marker.
+  // `before` and `last` count bytes without markers: 508 of them follow each marker.
   constexpr std::uint64_t space = mpa::marker_interval - mpa::marker_bytes;
   const std::uint64_t in_interval = position & (mpa::marker_interval - 1);
   const std::uint64_t before = in_interval < mpa::marker_bytes ? 0 : in_interval - mpa::marker_bytes;

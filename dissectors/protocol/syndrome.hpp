@@ -35,8 +35,8 @@ inline constexpr Name nak_code_entries[] = {
 };
 inline constexpr Names nak_code_names{"NAK code", nak_code_entries, "IBTA vol 1, 9.7.5.2.2"};
 
-/// Number of credits of a credit code from 0 to 30: 0, 1, 2, 3, 4, 6, 8, 12, 16 … 32768. Returns 0 for 31 (no
-/// credits). Check the code. IBTA vol 1, 9.7.7.2.
+/// Number of credits of a credit code from 0 to 30: 0, 1, 2, 3, 4, 6, 8, 12, 16 … 32768. Also 0 for 31 (no credit
+/// field), which the caller must distinguish. IBTA vol 1, 9.7.7.2.
 constexpr std::uint64_t credits_of_code(std::uint64_t code) {
   if (code == 0 || code >= 31) return 0;
   // Codes alternate between 2^n and 1.5 * 2^n. The first pair has no half step.

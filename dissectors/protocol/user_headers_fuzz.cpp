@@ -1,5 +1,5 @@
-// Decodes packets with headers that are defined at run time. The layers and the payload are inside the packet, and the
-// decoded packet encodes to the same bytes.
+// Decodes packets with headers that are defined at run time. The layers and the payload must be inside the packet, and
+// the decoded packet must encode to the same bytes.
 
 #include <cstdlib>
 
