@@ -199,7 +199,7 @@ constexpr MpaAnswer accept_request(const MpaSettings& own, const MpaSetupFrame& 
   return answer;
 }
 
-/// Returns the reply of a responder whose application rejects. `needed_ord`: the required ORD. RFC 6581, 9.1.
+/// Returns the reply of a responder whose application rejects: with the ORD that it requires. RFC 6581, 9.1.
 constexpr MpaSetupFrame reject_request(const MpaSettings& own, const MpaSetupFrame& request) {
   MpaSetupFrame reply = accept_request(own, request).reply;
   reply.reject = true;
