@@ -220,7 +220,7 @@ class Analyze {
     text += terminal ? "\nPress Ctrl-C to stop and print the full report.\n" : "\n";
     return show_text(text, terminal);
   }
-  /// `clears`: clears the terminal before.
+  /// `clears`: clear the terminal first.
   static bool show_text(std::string_view text, bool clears) {
     if (clears) {
       Output output(true);
@@ -390,8 +390,8 @@ Command analyze_command() {
   add_color_option(command, options->colors);
   command
       .option("--fail-on", "KIND", options->fail_on,
-              "Exit with status 1 if a finding has this severity (error, warning, info) or kind. \"rdmawire explain "
-              "events\" lists the kinds.")
+              "Exit with status 1 if a finding has at least this severity (error, warning, info), or if a finding or "
+              "event has this kind. \"rdmawire explain events\" lists the kinds.")
       .completes(analyze::fail_on_words);
   command.group("Selection");
   analyze::add_boundary(command, "--from", options->from,

@@ -58,7 +58,7 @@ Exit list() {
   return output.finish() ? Exit::success : Exit::error;
 }
 
-// The capture that signals stop.
+// The running capture, which signals stop.
 captures::LiveCapture* running = nullptr;
 void stop_running(int) {
   if (running) running->stop();

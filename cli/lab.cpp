@@ -637,7 +637,7 @@ void add_in_option(Command& command, Options& options) {
       .completes(running_labs);
 }
 
-/// The path of an existing file or directory. Empty values are allowed.
+/// Throws UsageError unless the path is empty or names an existing file or directory.
 void require_existing(const char* option, const std::string& path) {
   std::error_code error;
   if (!path.empty() && !fs::exists(path, error)) throw UsageError(fmt::format("{}: {} does not exist", option, path));

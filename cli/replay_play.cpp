@@ -301,8 +301,8 @@ class Play {
     if (!mapping) {
       using Kind = replay::MappingError::Kind;
       const auto& [kind, message] = mapping.error();
-      // Only faults need the connections, and no rule uses them: the replay reports the damage after the frames before
-      // it.
+      // The capture is damaged, which affects only rules with connections. Without them, the replay sends the frames
+      // before the damage and then reports it.
       if (kind == Kind::trouble && !needs_connections() && !rule_with_connection()) return;
       if (kind == Kind::capture) refuse(Exit::usage, message);
       if (kind == Kind::assignment) refuse(Exit::usage, "--map " + message);
