@@ -38,7 +38,7 @@ class Filter {
 
   [[nodiscard]] bool matches(const tracking::Packet& packet) const;
 
-  /// True if the result depends on CRCs, which then must be verified before.
+  /// True if the result depends on CRCs, which must then be verified before matching.
   [[nodiscard]] bool uses_crcs() const { return uses_crcs_; }
   /// Returns the expression in canonical form, which compiles to the same filter.
   [[nodiscard]] const std::string& text() const { return text_; }
