@@ -114,7 +114,7 @@ enum class Answered : std::uint8_t {
 };
 std::string_view to_string(Answered answered);
 
-/// Class of a request packet when it arrives, as far as the packets before it decide. Later packets can change it: the
+/// Class of a request packet when it arrives, as far as earlier packets determine it. Later packets can change it: the
 /// events contain the final result.
 enum class Arrival : std::uint8_t {
   in_order,

@@ -23,7 +23,7 @@ class LruTable {
   /// Entries evicted because the table was full.
   [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
 
-  /// Returns the value of `key` and marks it as used, or nullptr if not found. Valid until the table changes.
+  /// Returns the value of `key` and marks it as used, or nullptr if not found. Valid until put() or erase().
   [[nodiscard]] Value* find(const Key& key) {
     if (size_ == 0) return nullptr;
     const std::uint32_t at = locate(key);
@@ -32,7 +32,7 @@ class LruTable {
     return &nodes_[at].value;
   }
 
-  /// Inserts or replaces the value of `key`. Valid until the table changes.
+  /// Inserts or replaces the value of `key`. Returns it, valid until the next put() or erase().
   Value& put(const Key& key, const Value& value) {
     if (Value* old = find(key)) return *old = value;
     if (size_ == capacity_) {

@@ -25,7 +25,7 @@ inline constexpr std::uint32_t explained = 4096;
 
 inline bool has_answers(Service service) { return service == Service::rc || service == Service::xrc; }
 
-/// A direction whose requests match these responses.
+/// A direction whose requests match the responses of the direction that searches for its pair.
 struct QueuePairs::Candidate {
   Index at = none;
   std::uint64_t id = 0;       // identifier of the connection, because its slot can belong to another connection later

@@ -37,7 +37,7 @@ class Requester {
  public:
   /// Minimum silence for a stall.
   static constexpr std::int64_t stall_ns = 100'000'000;
-  /// PSNs at a greater distance belong to another connection.
+  /// PSNs at this distance from the window, or farther, belong to another connection.
   static constexpr std::int32_t far = 1 << 14;
 
   /// Sets the PSN of the first request, known from the CM or a text exchange.
@@ -117,7 +117,7 @@ class Requester {
     Psn next_response;        // READ: the first response that the requester is missing
     Psn seen;                 // READ: the first response that is missing in the capture
     Psn beyond;               // READ: one after the furthest response
-    // Frame of the first later response although this message's response is missing: implies a NAK.
+    // Frame of the first later response while this message's response is missing, which implies a NAK.
     std::uint64_t skipped_frame = 0;
     std::int64_t skipped_time = 0;
     Psn gap_end;                    // READ: the first captured response after the gap that starts at `seen`

@@ -410,7 +410,7 @@ void Requester::close_gap(const TransportPacket& packet, std::uint32_t psns, con
   if (ahead.size() >= max_ahead) give_up_gap(ahead.front().psn - 1, false, 0, to);
 }
 
-// Called after again(), with its decision.
+// Classifies a repeated packet in `note`. Called after again().
 void Requester::note_arrival(const TransportPacket& packet, PacketNote& note) const {
   const auto contains = [&](const Event& event) { return std::max(event.frame, event.last_frame) == packet.frame; };
   const bool ends_here = round_.active && contains(round_.event);
@@ -424,7 +424,7 @@ void Requester::note_arrival(const TransportPacket& packet, PacketNote& note) co
     note.cause_frame = round_.event.cause_frame;
     note.burst_frame = round_.event.frame;
   } else if (filler_.active && contains(filler_.event)) {
-    // The first packets of a burst fill a gap, like late packets. Its time, or a NAK for it, decides for now.
+    // A late packet and the start of a burst both fill a gap. For now, a NAK for it or a long delay indicates a burst.
     const bool requested = refusal_.active && !refusal_.rnr && packet.psn - refusal_.psn >= 0;
     if (requested || filler_.event.duration > 2 * copy_ns) {
       note.arrival = Arrival::retransmission;

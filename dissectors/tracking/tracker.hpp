@@ -82,7 +82,7 @@ class Tracker {
   /// Returns whether prefetching is useful: false if the connections fit into the cache.
   [[nodiscard]] bool worth_fetching() const;
 
-  /// Connections and waiting packets evicted because a table was full.
+  /// Entries evicted because a table was full: connections, waiting packets, CM and text exchanges, iWARP messages.
   [[nodiscard]] std::uint64_t evicted() const;
   /// Memory in use, approximately, in bytes.
   [[nodiscard]] std::size_t memory() const;

@@ -319,7 +319,7 @@ TEST(TrackerMemory, UnansweredMpaRequests) {
   EXPECT_LT(growth_since(before), 256 * mebi);
 }
 
-/// A CM REQ to `host_b` with communication ID and QP `id`: paths between the hosts without LIDs.
+/// A datagram to QP 1 with space for a MAD of 256 bytes.
 RdmaFrame management() {
   return {.opcode = ud + rc::send, .qp = 1, .payload = 256, .source_qp = 1, .qkey = 0x80010000};
 }

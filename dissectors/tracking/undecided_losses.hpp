@@ -25,7 +25,7 @@ class UndecidedLosses {
   void add_after(const Event& loss, bool response, bool missing_again = false);
   /// Adds acknowledged requests, or received responses, that are missing in the capture.
   void add_in_capture(const Event& loss, bool response = false) { add({loss, {}, false, response}); }
-  /// Adds the recovery from the loss, which is reported with it. Returns false if no loss waits that explains it.
+  /// Adds the recovery from the loss, which is reported with it. Returns false if no waiting loss explains it.
   bool attach(const Event& recovery);
   /// The first transmission of a packet was captured. Returns true if it had been taken for lost.
   bool arrived_late(std::uint32_t psn, bool response);
