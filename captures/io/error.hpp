@@ -14,7 +14,7 @@ struct CaptureError {
     empty,           ///< zero bytes
     unknown_format,  ///< a format other than pcap and pcapng
     truncated,       ///< the file ends within a record or block
-    malformed,       ///< a length or index that contradicts the file
+    malformed,       ///< an invalid length, index or magic number, or an unsupported version
     compression,     ///< the gzip or zstd stream is corrupt or truncated
     limit,           ///< larger than the implementation limit
     changed,         ///< the file became shorter while it was read
@@ -32,7 +32,7 @@ struct CaptureError {
 };
 
 /// One line, see output::printable: "x.pcap: record 812 at byte 90112: length 70000 exceeds the file's snap length
-/// 65535. Stopped after 811 packets"
+/// 65535; stopped after 811 packets"
 std::string to_string(const CaptureError& error);
 std::string_view to_string(CaptureError::Kind kind);
 

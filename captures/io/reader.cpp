@@ -516,7 +516,7 @@ bool Reader::read_section_header() {
                                       number(load<std::uint16_t>(at_ + 14, swapped_)) + " (supported: 1.0)");
   rest.description_bytes += total;
   if (rest.sections.size() >= max_interfaces || rest.description_bytes > max_description)
-    return wrong(Kind::limit, "more than " + number(max_interfaces) + " sections");
+    return wrong(Kind::limit, "more than " + number(max_interfaces) + " sections, or 64 MiB of descriptions");
 
   Section section;
   section.big_endian = swapped_ != machine_is_big;
@@ -550,7 +550,7 @@ bool Reader::read_interface(Bytes block) {
   }
   rest.description_bytes += block.size();
   if (rest.interfaces.size() >= max_interfaces || rest.description_bytes > max_description) {
-    fail(Kind::limit, place, "more than " + number(max_interfaces) + " interfaces");
+    fail(Kind::limit, place, "more than " + number(max_interfaces) + " interfaces, or 64 MiB of descriptions");
     return false;
   }
   Interface interface;

@@ -32,7 +32,7 @@ class RingWriter {
   /// Returns the counters of every interface since the start of the capture. Called at the end of each file.
   using Counters = std::function<std::vector<std::optional<InterfaceStatistics>>()>;
 
-  /// Creates files only on write() or tick(). Without limits, writes a single file `path`.
+  /// Creates no file before write(), tick() or close(). Without limits, writes a single file `path`.
   RingWriter(std::string path, Options options, Counters counters = {});
   RingWriter(RingWriter&&) noexcept = default;
   RingWriter& operator=(RingWriter&&) noexcept = default;

@@ -50,9 +50,9 @@ class Writer {
   tl::expected<std::uint32_t, CaptureError> add_interface(const Interface& interface);
 
   /// Writes a packet: bytes, time, wire_length, interface, options (comments, flags, drop count as read), followed by
-  /// `comments`. pcap omits options and comments. Rejects times before 1970, for pcap times after 2106, undefined
-  /// interfaces, and packets longer than readers accept: for pcap the maximum of the file's snap length and 262144
-  /// bytes.
+  /// `comments`. pcap omits options and comments. Rejects undefined interfaces, times before 1970, and packets longer
+  /// than 8 MiB. For pcap, also rejects times after 2106, and packets longer than the maximum of the file's snap length
+  /// and 262144 bytes.
   Result write(const Record& record, std::span<const std::string_view> comments = {});
 
   /// Writes an Interface Statistics Block. Ignored for pcap.
@@ -68,7 +68,7 @@ class Writer {
   [[nodiscard]] std::uint64_t records() const;
   /// Bytes of the file before compression.
   [[nodiscard]] std::uint64_t bytes() const;
-  /// Bytes on disk plus buffered bytes. For compressed files, only the bytes on disk.
+  /// Bytes on disk plus buffered bytes. For compressed files, without the bytes in the compressor's buffers.
   [[nodiscard]] std::uint64_t size() const;
 
  private:
