@@ -59,7 +59,7 @@ class AddressBook {
   std::array<std::uint16_t, 4 * capacity> slots_;
 };
 
-/// One direction between two ports, and a number that distinguishes flows in it: a destination QP or a
+/// One direction between two ports, and a number that distinguishes flows in it, such as a destination QP or a
 /// communication ID.
 struct FlowKey {
   PortAddress from, to;

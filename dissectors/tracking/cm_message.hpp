@@ -12,10 +12,10 @@ struct CmMessage {
   const HeaderInfo* kind = nullptr;      ///< &info<CmReq> and so on (nullptr if the packet is not a CM message)
   const std::uint8_t* header = nullptr;  ///< first byte of the message (not null if `kind` is set)
   std::uint64_t transaction_id = 0;
-  std::uint32_t local_id = 0, remote_id = 0;    ///< communication IDs of the sender and the receiver. SIDR_REQ and
-                                                ///< SIDR_REP: the request ID in both
+  std::uint32_t local_id = 0, remote_id = 0;    ///< communication IDs of the sender and the receiver. The request ID is
+                                                ///< the local one in SIDR_REQ, the remote one in SIDR_REP
   std::uint64_t service_id = 0;                 ///< REQ, SIDR_REQ, SIDR_REP
-  std::uint16_t port = 0;                       ///< REQ, SIDR_REQ: the port of RDMA-CM's service ID, else 0
+  std::uint16_t port = 0;                       ///< the port of RDMA-CM's service ID, else 0
   std::uint8_t port_protocol = 0;               ///< the IP protocol of `port`
   std::uint64_t ca_guid = 0;                    ///< REP: GUID of the sender
   std::uint32_t qp = 0;                         ///< REQ, REP, SIDR_REP: QP of the sender (DREQ, LAP: of the receiver)

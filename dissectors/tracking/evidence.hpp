@@ -1,6 +1,6 @@
 #pragma once
-/// Detects the upper layer protocol of a connection from the CM's REQ and REP (service ID, private data), IPoIB's
-/// multicast groups, and the listening port of an iWARP connection. Payload is not examined.
+/// Detects the upper layer protocol of a connection from the CM's REQ and REP (service ID, private data), services that
+/// SRP targets announce, IPoIB's multicast groups, and the listening port of iWARP connections, not from payload.
 
 #include <cstdint>
 #include <vector>

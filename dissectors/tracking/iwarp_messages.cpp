@@ -76,7 +76,7 @@ void IwarpTracker::State::tell_message(Tracked& t, Message& message) {
   sink_.message(t.record, message);
 }
 
-// Ends all waiting messages and requests as unanswered.
+// Reports all waiting messages and requests, which get no further packets.
 void IwarpTracker::State::flush(Tracked& t) {
   for (const Side end : {Side::a, Side::b}) {
     IwarpDirection& half = t.of(end);

@@ -23,7 +23,7 @@
 ///   - `terminate`: value is layer << 16 | error type << 8 | error code. found has the header bits M (segment length,
 ///     in `bytes`) 4, D (DDP header) 2, R (Read Request header) 1. origin_frame is the quoted FPDU, end its sender.
 ///   - `tcp_retransmission`: found is the number of the first delayed message, value its endpoint (0: a, 1: b).
-///   - `msn_jump`, `segmentation`: value is the expected MSN, MO or TO, found the received one.
+///   - `msn_jump`, `segmentation`: value is the expected MSN, MO, TO or READ length, found the received one.
 ///   - `opcode_sequence`: value is the RDMAP opcode, found the queue number (untagged).
 ///   - `read_limit`: value is the limit, found the number of outstanding READs.
 ///   - `stall`: frame and last_frame are the packets before and after the silence. Cause window: from the zero window

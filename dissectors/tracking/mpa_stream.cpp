@@ -434,7 +434,7 @@ std::size_t MpaStream::fpdu(Context& c, std::uint64_t at, Bytes bytes, bool stab
         modes.marker_origin = layout.origin;
       }
     }
-    // Markers are 508 bytes apart. If no marker appeared in that distance, the stream has none.
+    // A marker starts every 512 bytes. If none appeared in that distance, the stream has none.
     if (verdict.kind == FramingResult::Kind::yes && !layout.markers) {
       unmarked_ += verdict.end - at;
       if (unmarked_ >= mpa::marker_interval) modes.markers = Use::off;

@@ -40,7 +40,7 @@ struct MpaModes {
 
 class MpaStream {
  public:
-  /// Longest FPDU with its markers, and space for the next header.
+  /// Two of the longest FPDUs with their markers, and space for the next header.
   static constexpr std::size_t max_pending = 136 << 10;
   /// Number of bytes that are searched for FPDUs if the start of the stream was not captured.
   static constexpr std::uint64_t searched_bytes = 512 << 10;
@@ -127,7 +127,7 @@ class MpaStream {
   std::vector<std::uint8_t> pending_;
   std::uint64_t pending_at_ = 0;
   std::uint64_t want_ = 0;        // offset up to which bytes are needed to continue (0: none)
-  std::uint64_t skip_until_ = 0;  // bytes before it belong to an incomplete FPDU
+  std::uint64_t skip_until_ = 0;  // bytes before it belong to an incomplete PDU
   std::uint64_t unmarked_ = 0;    // bytes of consecutive valid FPDUs without a marker
   std::uint64_t first_at_ = 0;    // start of the Full Operation Phase, until it was checked
   MarkerFaults first_faults_;     // marker errors found there, which are reported with the first FPDU

@@ -16,7 +16,7 @@ namespace rdmawire::tracking {
 /// State of a path, as the packets show it. The requester can also deny a path, which packets do not show.
 enum class MrcPathState : std::uint8_t {
   good,
-  congested,  ///< the latest signal is a trimmed packet, or a SACK with M 1
+  congested,  ///< the latest signal is a trimmed packet, a NACK for one, or a SACK with M 1
   failed,     ///< the latest signal is a SACK with M 2, or a packet that was retransmitted without any response
 };
 std::string_view to_string(MrcPathState state);
@@ -71,7 +71,7 @@ struct MrcFlow {
   std::int64_t first_time = 0, last_time = 0;
   std::uint64_t packets = 0, payload_bytes = 0;
   MrcCount retransmissions, trimmed, marked;
-  std::uint64_t missing = 0;  ///< PSNs of which only a retransmission, or no packet, was captured
+  std::uint64_t missing = 0;  ///< PSNs of which only retransmissions were captured
   std::uint64_t sacks = 0, acknowledgements = 0, unmatched_entropy = 0;  ///< unmatched: its packet is missing
   std::uint64_t selective = 0;  ///< PSNs that a SACK acknowledged beyond its cumulative acknowledgement
   MrcCount congested_sacks, bad_sacks, silent;

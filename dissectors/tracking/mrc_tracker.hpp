@@ -39,7 +39,7 @@ class MrcTracker {
   void finish();
   /// The open flows in the order of their first packets.
   [[nodiscard]] std::vector<MrcFlow> flows() const;
-  /// Number of flows, and of pairs of ports without flows, that were removed because of the limit.
+  /// Number of flows, and of pairs of ports without flows, that were removed because of a limit.
   [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
   /// Memory of the open flows in bytes, approximately. The reference is for TrackerOptions::sink_bytes.
   [[nodiscard]] const std::size_t& memory() const { return used_; }

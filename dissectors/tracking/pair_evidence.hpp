@@ -38,7 +38,7 @@ struct PairEvidence {
   std::uint64_t request_frame = 0, frame = 0;  ///< frames of the REQ, and of the packet that completed the evidence
   std::int64_t request_time = 0, time = 0;
   std::uint32_t requests = 0;  ///< number of REQs seen, including retransmissions
-  bool crcs_good = false;      ///< the REQ or the REP has a valid ICRC
+  bool crcs_good = false;      ///< the REP has a valid ICRC
   std::uint32_t receipts = 0;  ///< number of MRAs, with which a side requested more time
 
   /// Key of the packets to that side: ports and destination QP.

@@ -67,7 +67,7 @@ class QueuePairs final : public PairSink {
   [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
   [[nodiscard]] std::size_t memory() const;
   /// The memory of connections and waiting packets that TrackerOptions::memory limits, in bytes. It depends only on the
-  /// processed packets. The second has its maximum so far.
+  /// processed packets. most_used() returns its maximum so far.
   [[nodiscard]] std::size_t used() const { return used_ + (options_.sink_bytes ? *options_.sink_bytes : 0); }
   [[nodiscard]] std::size_t most_used() const { return most_used_; }
   [[nodiscard]] std::size_t most_connections() const { return most_connections_; }

@@ -120,7 +120,7 @@ bool is_answer(const TransportPacket& request, const TransportPacket& response) 
 
 }  // namespace
 
-// Returns the time of the request that `response` answers, if it was seen before frame `before`, or nullopt if unknown.
+// Returns the time of the request before frame `before` that `response` answers (0: unknown), or nullopt if none.
 std::optional<std::int64_t> QueuePairs::answers(const Followed& requests, const TransportPacket& response,
                                                 std::uint64_t before) {
   if (requests.search) {

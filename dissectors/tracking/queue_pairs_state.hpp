@@ -17,8 +17,8 @@ inline constexpr std::int64_t patience_ns = 10'000'000'000;
 inline constexpr std::size_t looked_through = 128;
 /// Maximum number of directions that are considered because their requests have the PSN of a response.
 inline constexpr std::size_t considered = 2048;
-/// Size of PSN ranges (as a power of two). Directions with requests in the same range are distinguished by more than
-/// one response.
+/// Size of PSN ranges (as a power of two). Directions with requests in the same range, or in adjacent ones, are
+/// distinguished by more than one response.
 inline constexpr unsigned stretch_bits = 8;
 /// Maximum number of explained bad CRCs per connection.
 inline constexpr std::uint32_t explained = 4096;
@@ -166,7 +166,7 @@ struct QueuePairs::Costs {
   static constexpr std::size_t slot = 2 * sizeof(Slot) + sizeof(Slot) / 2;
   static constexpr std::size_t lone = NumberTable::entry_bytes + sizeof(LoneList) + 2 * sizeof(Index);
   static constexpr std::size_t request = NumberTable::entry_bytes;
-  /// The two first packets' P_Key events, two jumps, and negotiated parameters are counted for every connection.
+  /// The P_Key events of the first two packets and both jumps are counted for every connection.
   static constexpr std::size_t followed =
       Pool<Followed>::object_bytes() + 2 * slot + lone + 2 * sizeof(Event) + 2 * sizeof(TransportPacket);
   static constexpr std::size_t single = Pool<Single, 12>::object_bytes() + slot + lone + 2 * request;

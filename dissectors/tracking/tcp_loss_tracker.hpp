@@ -11,8 +11,8 @@ namespace rdmawire::tracking {
 
 class TcpLossTracker {
  public:
-  /// Number of acknowledged segments, and of all segments, whose first transmission is remembered. The acknowledged
-  /// segments suffice for the longest FPDU.
+  /// Maximum number of remembered segments: if the oldest is acknowledged, and else. The acknowledged segments suffice
+  /// for the longest FPDU.
   static constexpr std::size_t remembered_acknowledged = 48, remembered_segments = 128;
   static constexpr std::size_t max_holes = 64;
   /// An acknowledgement can be captured before its bytes. If the bytes are not captured within this time (nanoseconds),
@@ -50,8 +50,8 @@ class TcpLossTracker {
   struct Judgment {
     Kind kind = Kind::fresh;
     std::uint64_t bytes = 0;         ///< kind again: number of retransmitted bytes (else of all bytes)
-    std::uint64_t origin_frame = 0;  ///< frame of the first transmission, if known
-    std::int64_t origin_time = 0;
+    std::uint64_t origin_frame = 0;  ///< previous transmission, or the last frame before the missing bytes (0: unknown)
+    std::int64_t origin_time = 0;    ///< of the previous transmission, or of the segment after the missing bytes
   };
 
   /// Classifies a segment. Frame numbers must increase. The events do not contain connection and endpoint, and their

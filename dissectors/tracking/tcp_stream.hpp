@@ -12,7 +12,7 @@ namespace rdmawire::tracking {
 /// Bytes of the stream are numbered by *offsets*: TCP sequence numbers, unwrapped to 64 bits.
 class TcpStream {
  public:
-  /// Maximum number of buffered bytes after a gap. Beyond it, the gap counts as lost.
+  /// Maximum of buffered(). Beyond it, the gap counts as lost.
   static constexpr std::size_t max_buffered = 256 << 10;
 
   /// Classification of a segment.

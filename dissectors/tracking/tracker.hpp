@@ -16,8 +16,8 @@ struct TrackerOptions {
   std::uint32_t connections = 1U << 24;      ///< maximum number of connections
   std::uint32_t waiting_packets = 1U << 20;  ///< maximum number of packets that wait for pairing
   /// Maximum memory of the connections between QPs and of their waiting packets, in bytes. Beyond it, connections are
-  /// evicted: first the oldest ones with a single packet, then the least recently used. Other tables have limits of
-  /// their own, about 150 MiB together.
+  /// evicted: first those with a single packet, then (approximately) the least recently used. Other tables have limits
+  /// of their own, about 150 MiB together.
   std::size_t memory = std::size_t{512} << 20;
   /// Memory that the sink uses for open connections, in bytes, counted with `memory` (nullptr: none).
   const std::size_t* sink_bytes = nullptr;
