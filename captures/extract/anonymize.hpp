@@ -1,5 +1,5 @@
 #pragma once
-/// Anonymizes packets: replaces addresses and preserves everything else.
+/// Anonymizes packets: replaces addresses, zeros data that may contain others, and preserves everything else.
 
 #include <cstdint>
 #include <string>

@@ -12,9 +12,9 @@ namespace rdmawire::captures {
 /// Maps addresses one to one. Two addresses and their pseudonyms have a common prefix of the same length, which
 /// preserves subnets and vendors.
 ///
-/// Keeps unspecified, loopback, broadcast and multicast addresses, because they do not identify a host. Private,
-/// link-local and documentation addresses remain in their ranges. Derived addresses remain consistent: an EUI-64 or GID
-/// with a MAC address, a GID with an IPv4 address, and solicited-node multicast addresses of IPv6 and Ethernet.
+/// Keeps unspecified, loopback, broadcast and multicast addresses, which do not identify a host. Private, shared and
+/// link-local addresses and documentation addresses of IPv6 remain in their ranges. Derived addresses are consistent:
+/// an EUI-64 or GID with a MAC address, a GID with an IPv4 address, and solicited-node addresses of IPv6 and Ethernet.
 class Pseudonyms {
  public:
   explicit Pseudonyms(const SipKey& key) : key_(key) {}

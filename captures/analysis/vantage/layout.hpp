@@ -67,7 +67,7 @@ class Layout {
   /// Paths in order of first occurrence in the captures.
   [[nodiscard]] const std::vector<CapturePath>& paths() const { return paths_; }
   [[nodiscard]] const CapturePath* path(const FlowKey& direction) const;
-  /// Captures that share packets with the reference, including the reference. Others cannot be compared.
+  /// The reference, and the captures that share packets with it, also indirectly. Others cannot be compared.
   [[nodiscard]] const std::vector<bool>& connected() const { return connected_; }
   /// Capture whose clock is the common time base.
   [[nodiscard]] std::size_t reference() const { return reference_; }

@@ -104,7 +104,7 @@ class Matcher {
   std::uint64_t oldest_ = 0, newest_ = 0;  ///< sequence numbers: of the oldest group, and of the next new group
   std::vector<std::uint64_t> slots_;       ///< sequence number of the slot's group + 1 (0: free)
   std::size_t used_slots_ = 0;
-  std::multimap<std::int64_t, Transmission> later_;  ///< evaluated transmissions, in order of their due times
+  std::multimap<std::int64_t, Transmission> later_;  ///< evaluated transmissions, by their first observations
   std::vector<Copy> copies_;
   std::vector<Transmission> found_;
   std::vector<double> costs_;

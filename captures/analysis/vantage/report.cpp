@@ -470,9 +470,9 @@ class Report {
       f.worst = worst_of(edge.tally);
       f.meaning =
           edge.downstream
-              ? "The receiver reported packets in NAKs that passed the last capture point in order. They were lost "
+              ? "The receiver sent NAKs for packets that passed the last capture point in order. They were lost "
                 "between this point and the receiver, or in the receiver."
-              : "The receiver reported packets in NAKs that no capture point saw. They were lost between the sender "
+              : "The receiver sent NAKs for packets that no capture point saw. They were lost between the sender "
                 "and the first point. The frames are those of the packets before the gaps.";
       f.next = edge.downstream ? "Check the receiver's port and device: rx_discards_phy, rx_prio*_discards, "
                                  "rx_icrc_encapsulated."

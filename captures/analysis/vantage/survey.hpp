@@ -77,7 +77,7 @@ struct Survey {
   Samples samples;
   /// Destination QP of the other direction of a flow. Key: as Observation::flow.
   std::map<std::array<std::uint64_t, 5>, std::uint32_t> partners;
-  std::map<std::array<std::uint64_t, 5>, bool> iwarp;  ///< TCP flows with iWARP, by the lower direction
+  std::map<std::array<std::uint64_t, 5>, bool> iwarp;  ///< TCP flows with iWARP. Key: as Observation::flow
 };
 
 /// Converts a flow to a key of ordered containers.
