@@ -32,7 +32,7 @@ struct Finding {
   std::uint64_t connections = 1;  ///< number of affected connections
   Side end = Side::a;
   std::string flow;   ///< "QP 0x11 → 0x12  10.0.0.2 → 10.0.0.3"
-  std::string title;  ///< "31 NAK recoveries: 287 packets (7.2 %), 1.9 s stalled"
+  std::string title;  ///< "31 NAK recoveries: 287 packets (7.2 %), 1.90 s stalled"
   std::uint64_t count = 0, packets = 0, bytes = 0;
   std::int64_t cost_ns = 0;
   std::uint64_t first_frame = 0, last_frame = 0;  ///< 0: none
@@ -66,7 +66,7 @@ std::string flow_name(const std::array<tracking::ConnectionEnd, 2>& ends, tracki
 
 /// "1 packet", "12 packets"
 std::string counted(std::uint64_t count, std::string_view one, std::string_view many);
-/// "1.9 s", "412 µs": at most three digits.
+/// "1.90 s", "412 µs": three digits. From one minute on, "2 min 5 s".
 std::string duration_text(std::int64_t ns);
 
 }  // namespace rdmawire::captures::analysis

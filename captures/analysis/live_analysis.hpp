@@ -20,8 +20,8 @@ namespace rdmawire::captures::analysis {
 class LiveAnalysis {
  public:
   using Clock = std::chrono::steady_clock;
-  /// Follows a pcap or pcapng file, which must exist. Waits for incomplete records. Ignores files, boundaries,
-  /// connection and threads of `options`. Objects that `options` points to must outlive this object.
+  /// Follows a pcap or pcapng file, which must exist. Waits for incomplete records. Ignores files, boundaries and
+  /// threads of `options`, which must not select a connection. Objects that it points to must outlive this object.
   static tl::expected<std::unique_ptr<LiveAnalysis>, std::string> file(const std::string& name,
                                                                        const RunOptions& options);
   /// Captures from a libpcap device.

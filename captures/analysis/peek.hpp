@@ -12,8 +12,8 @@
 namespace rdmawire::captures::analysis {
 
 struct Peek {
-  /// The link layer is followed directly by IPv4, IPv6 or a GRH, and then by TCP, UDP or the InfiniBand transport.
-  /// Other frames (native InfiniBand, tunnels, rare link layers) must be decoded.
+  /// The link layer is followed directly by IPv4, IPv6 or a GRH, and then by TCP, UDP, ICMP, a fragment, an extension
+  /// header or the InfiniBand transport. Other frames (native InfiniBand, tunnels, rare link layers) must be decoded.
   bool known = false;
   /// The frame is TCP and may contain the QP parameters that perftest or ibv_*_pingpong exchange. These may refer to
   /// queue pairs of other addresses, so every shard needs the frame.

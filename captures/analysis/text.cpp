@@ -16,7 +16,7 @@ namespace {
 
 using output::TextStyle;
 
-/// Formats a message size. Powers of two are shown in binary multiples, because applications usually choose such sizes.
+/// Formats a message size. Multiples of 1 KiB and 1 MiB are shown as such, because applications often choose them.
 std::string size_text(const Json& value) {
   if (!value.is_number()) return "–";
   const auto size = value.get<std::uint64_t>();
