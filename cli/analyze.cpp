@@ -382,7 +382,8 @@ Command analyze_command() {
   command.flag("--json", options->json, "Print the report as one JSON object (see docs/reference/analyze-report.md).");
   command.option("--html", "FILE", options->html,
                  "Write an HTML report with plots and sequence diagrams. \"-\" writes to standard output.");
-  command.option("--csv", "DIR", options->csv, "Write connections, flows, messages and events as CSV files to DIR.");
+  command.option("--csv", "DIR", options->csv,
+                 "Write connections, flows, messages, events, and connections and paths of MRC as CSV files to DIR.");
   command.flag("--csv-packets", options->csv_packets, "Also write packets.csv.").needs("--csv");
   command.option("--rows", "N", options->rows, "Limit each table to N rows.")
       .positive()
