@@ -191,7 +191,8 @@ Command capture_command() {
   command.description =
       "Captures from any interface that libpcap supports, including RDMA devices (rdmasniff). Stops at Ctrl-C, or "
       "after "
-      "--count packets or --seconds. Each file ends with the interface's statistics, which count dropped packets.";
+      "--count packets or --seconds. Each pcapng file ends with the interface's statistics, which count dropped "
+      "packets.";
   command.usage = {"--interface IFACE --output FILE [OPTIONS]", "--list"};
   command.group("Input");
   command.option("-i,--interface", "IFACE", options->interface, "Capture from the interface IFACE.")

@@ -156,7 +156,7 @@ Command extract_command() {
       {"Anonymization",
        "Replaces MAC, IPv4 and IPv6 addresses, GIDs and GUIDs in all known fields. Equal addresses get equal "
        "pseudonyms, "
-       "and subnets are preserved. Host names and packets other than RDMA are blanked. Each packet's comment keeps the "
+       "and subnets are preserved. Host names and payload other than RDMA are blanked. Each packet's comment keeps the "
        "original status of its checksums and CRCs. QP numbers, PSNs, keys, LIDs, ports and times are unchanged. In "
        "RDMA "
        "payload, only known addresses are replaced. Use --blank-payload if payload is confidential."}};

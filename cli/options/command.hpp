@@ -114,7 +114,7 @@ namespace reading {
 std::string integer(const Option& option, const std::string& text, std::uint64_t most, std::uint64_t& value);
 std::string decimal(const Option& option, const std::string& text, double& value);
 std::string size(const Option& option, const std::string& text, std::uint64_t& value);
-/// "expected a, b or c, got \"text\""
+/// "expected one of a, b, c, got \"text\""
 std::string not_a_choice(const Option& option, const std::string& text);
 std::string show(double value);
 /// "64M", "1000"

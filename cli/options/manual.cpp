@@ -39,7 +39,7 @@ std::string roff(const std::string& text) {
   return out.starts_with('.') ? "\\&" + out : out;
 }
 
-/// A paragraph, a sentence to a line, in lines of at most 78 columns.
+/// A paragraph with a new line for each sentence, wrapped at 70 columns before special characters are escaped.
 std::string roff_paragraph(const std::string& text) {
   std::string sentences;
   for (std::size_t i = 0; i < text.size(); ++i) {

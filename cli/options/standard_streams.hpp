@@ -1,5 +1,5 @@
 #pragma once
-/// Standard output and standard error of all programs. The only functions that write to them, except cli::Output.
+/// Standard output and standard error of all programs. Programs print only with these functions and cli::Output.
 
 #include <string_view>
 
