@@ -24,7 +24,7 @@ struct FilterError {
   std::size_t length = 0;    ///< bytes (0: between two characters, or at the end)
   std::string message;       ///< one sentence: what was found and expected, with similar valid names
 };
-/// Returns three lines: the expression, carets below the error, the message.
+/// Returns three lines: the expression (of a long one the part around the error), carets below the error, the message.
 std::string to_string(const FilterError& error, std::string_view expression);
 
 /// A compiled expression. Matching does not allocate. Several threads can share a filter.

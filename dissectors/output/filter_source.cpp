@@ -254,7 +254,7 @@ class Nearest {
       if (name == candidate) return;
     found_.emplace_back(score, std::string(candidate));
   }
-  /// Returns at most three candidates, the best first, or only the best one if it is clearly better.
+  /// Returns the best candidates, at most three, the best first. Omits those that are worse by more than one step.
   [[nodiscard]] std::vector<std::string> best() {
     std::stable_sort(found_.begin(), found_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<std::string> names;

@@ -66,7 +66,7 @@ Resolved resolve(std::string_view name);
 std::vector<std::string> nearest_names(std::string_view name);
 /// The same for the entries of an enumeration.
 std::vector<std::string> nearest_entries(std::string_view name, const Names& names);
-/// Returns the letters and digits of the name in lower case. Names of values are compared in this form.
+/// Returns the name in lower case, without spaces, `_` and `-`. Names of values are compared in this form.
 std::string plain_name(std::string_view name);
 
 }  // namespace rdmawire::output

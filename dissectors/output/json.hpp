@@ -39,10 +39,10 @@ void append_json_string(std::string& out, std::string_view text);
 
 /// Returns the name of a link type, such as "ethernet", or its number as text if it is unsupported.
 std::string link_name(LinkType link);
-/// Returns the name of a packet's link type. If no link type has such packets (they start with an FPDU or a BTH),
-/// returns the name of the outermost header.
+/// Returns the name of a packet's link type. If the packet starts with an FPDU, an MPA frame or a BTH, which no link
+/// type does, returns the name of that header.
 std::string link_name(const tracking::Packet& packet);
-/// Returns the RDMA wire format of the packet, from its headers or its connection.
+/// Returns the RDMA wire format of the packet, from its headers or the PDUs of its byte stream.
 Wire wire_of(const tracking::Packet& packet);
 /// Returns "infiniband", "roce_v1", "roce_v2", "iwarp", or an empty string for a packet without RDMA.
 std::string_view wire_name(Wire wire);

@@ -2,8 +2,8 @@
 /// Makes untrusted text harmless: text from packets, files, file names, devices, and the environment.
 ///
 /// A terminal interprets control characters, and bidirectional marks change the order of the displayed text. These and
-/// invalid UTF-8 are replaced by visible escapes: "\n", "\t", "\x1b" for a byte, "\u202e" for a character. JSON has the
-/// same escapes for characters, so complete JSON text keeps its values: it contains no other control characters.
+/// invalid UTF-8 are replaced by visible escapes: "\n", "\t", "\x1b" for a byte, "\u202e" for a character. Escaped JSON
+/// keeps its values: "\u202e" is a valid escape in JSON, and JSON text contains nothing that "\x1b" would replace.
 
 #include <cstddef>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace rdmawire::output {
 
-/// Maximum length of a text in bytes. printable() truncates longer texts.
+/// Default of `most`: printable() truncates texts of more bytes.
 inline constexpr std::size_t longest_printable = 1024;
 
 /// Returns `text` as a part of one line: control characters including line ends, bidirectional and invisible format

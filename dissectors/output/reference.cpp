@@ -46,7 +46,7 @@ std::string reference_page() {
       "them.\n"
       "Names are those of filters, JSON and Python: `bth.psn`. Bits are counted from the header's first, most "
       "significant\n"
-      "first. Fields whose name has a dot are parts of the field before the dot. Reserved bits are omitted.\n\n"
+      "first. Fields whose name has a dot are parts of the field before the dot. The tables omit reserved bits.\n\n"
       "## Headers\n\n| name | title | bytes | specified |\n|---|---|---:|---|\n";
   for (const HeaderInfo* header : all_headers())
     fmt::format_to(to, "| [`{}`](#{}) | {} | {}{} | {} |\n", header->name, anchor(header->name), cell(header->title),

@@ -27,7 +27,7 @@ enum class TextStyle : std::uint8_t {
   payload,
 };
 
-/// Returns the escape sequence that starts `ink`. Empty for plain text.
+/// Returns the escape sequence that starts `ink`. Empty for a payload, which is written like plain text.
 std::string_view escape_of(TextStyle ink);
 
 /// Writes styled text into a string. Tracks the column, so that escape sequences do not affect alignment. Tracks the

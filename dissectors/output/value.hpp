@@ -33,7 +33,7 @@ void append_ipv4(std::string& out, const std::uint8_t* address);
 void append_ipv6(std::string& out, const std::uint8_t* address);
 /// Appends "0002:c903:000e:0b72", the format of InfiniBand tools.
 void append_guid(std::string& out, const std::uint8_t* guid);
-/// Appends the characters up to the first zero, non-printable characters as `\xNN`.
+/// Appends the characters up to the first zero, backslashes and non-printable characters as `\xNN`.
 void append_text(std::string& out, Bytes bytes);
 
 /// Returns the number of terminal columns of `text`: one per UTF-8 character.
