@@ -55,9 +55,9 @@ namespace plain {
 std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end = 0);
 }  // namespace plain
 /// Returns the xor of the ICRC of `stack` and the ICRC after its bytes from the network header up to `end` are
-/// replaced by `after`. Reads no payload, because a CRC is linear. The layout must be unchanged, `end` must not
-/// exceed the offset of the ICRC, and both must have that many bytes. Requires wire roce_v1 or roce_v2, and an
-/// ICRC.
+/// replaced by `after`. Reads no bytes after `end`, because a CRC is linear. The layout must be unchanged. `end`,
+/// rounded up to whole words from the network header, must not exceed the offset of the ICRC, and both must have
+/// that many bytes. Requires wire roce_v1 or roce_v2, and an ICRC.
 std::uint32_t icrc_of_change(const HeaderStack& stack, Bytes after, std::uint32_t end);
 namespace plain {
 /// Computes both ICRCs on a copy.

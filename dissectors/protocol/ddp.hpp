@@ -75,7 +75,7 @@ struct Frame;
 /// segment (optionally Fpdu; Ddp, Rdmap, DdpTagged or DdpUntagged, the RDMAP header if there is one) and the
 /// payload of the whole message. Its tagged or message offset is that of the first byte. `mulpdu` limits a segment
 /// including headers (see mpa::mulpdu). An RDMAP header is not split. Returns an empty vector if there is no DDP
-/// header, or no payload byte fits.
+/// header, or `mulpdu` is too small for the headers or for a payload byte.
 std::vector<Frame> segment_ddp(const Frame& message, std::uint32_t mulpdu);
 
 }  // namespace rdmawire

@@ -14,7 +14,7 @@ namespace rdmawire {
 /// One value of an enumerated field.
 struct Name {
   std::uint64_t value;
-  std::string_view name;     ///< short name from the specification: "Sequence Error"
+  std::string_view name;     ///< short name, as in the specification: "PSN sequence error"
   std::string_view meaning;  ///< one sentence (may be empty)
 };
 
@@ -32,8 +32,8 @@ struct Names {
   }
 };
 
-/// Display format of a field. In JSON, decimal, hexadecimal, flag and time fields are numbers, and all others are
-/// strings.
+/// Display format of a field. In JSON, decimal, hexadecimal, flag, time and reserved fields of at most 64 bits are
+/// numbers, and all others are strings.
 enum class Display : std::uint8_t {
   decimal,
   hexadecimal,

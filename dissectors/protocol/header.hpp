@@ -202,7 +202,7 @@ class HeaderValue {
   std::bitset<max_fields> given_;
 };
 
-/// The same for a header known at compile time. Does not allocate.
+/// The same for a header known at compile time, without a variable part. Does not allocate.
 template <class H>
 class Value {
  public:

@@ -444,7 +444,7 @@ class Search {
     struct Best {
       std::uint32_t bits = 33, at = 0, change = 0;
     } header, payload;
-    // Inside the payload: its start and its end are not in a header.
+    // `begin`: the first byte that the ICRC covers. A change that starts in the payload is damage of the payload.
     const std::uint32_t begin = has_network_ && stack_.wire != Wire::infiniband ? network_
                                 : stack_.wire == Wire::infiniband               ? lrh_offset()
                                                                                 : bth_;

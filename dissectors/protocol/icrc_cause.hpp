@@ -41,8 +41,8 @@ struct IcrcCause {
   };
   Kind kind = Kind::none;
   std::uint8_t not_masked = 0;  ///< kind not_masked: icrc_mask's bits
-  std::uint32_t original = 0;   ///< original source port (also of address_and_port), identification, or time to live
-                                ///< (not_masked with time_to_live or ip_checksum)
+  std::uint32_t original = 0;   ///< original source port (also of address_and_port), identification, pad bytes, or
+                                ///< time to live (not_masked with time_to_live or ip_checksum)
   std::array<std::uint8_t, 16> source{},
       destination{};  ///< original addresses of address and address_and_port, IPv4 mapped into IPv6
   bool source_changed = false, destination_changed = false;
@@ -63,8 +63,8 @@ std::string_view to_string(IcrcCause::Kind kind);
 /// headers, payload or ICRC.
 ///
 /// `addresses`: GIDs, IPv6 or mapped IPv4 addresses that may be the original. The first 256 are tried, for
-/// address_and_port only if there are at most four. Without candidates, an IPv4 address is restored only if its
-/// last byte was changed.
+/// address_and_port only if there are at most four. If none of them matches, an IPv4 address is restored only if
+/// its last byte was changed.
 ///
 /// Method: a CRC is linear, so a change of at most 32 adjacent bits follows from the ICRC difference and the offset.
 /// Only offsets and combinations are searched. Cost: about 15 µs for one CRC of the packet, a table look-up per byte,

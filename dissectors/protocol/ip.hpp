@@ -170,7 +170,7 @@ Step decode_ipv4(Cursor& c);
 Step decode_ipv6(Cursor& c);
 /// Decodes IPv4 or IPv6, according to the version in the first nibble.
 Step decode_raw_ip(Cursor& c);
-/// Returns the protocol number of header `next`, or ip_protocol::none if it is absent.
+/// Returns the protocol number of header `next`, or ip_protocol::none if it is null or unsupported.
 std::uint8_t ip_protocol_of(const HeaderInfo* next);
 
 }  // namespace rdmawire

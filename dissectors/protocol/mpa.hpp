@@ -123,7 +123,7 @@ inline std::uint32_t compute_mpa_crc(Bytes covered) { return __builtin_bswap32(c
 class MarkerGrid {
  public:
   /// Bytes from `position` to the start of the next marker. 0 if one starts there. Requires that `position` is
-  /// not inside a marker.
+  /// not inside a marker, except at its start.
   static constexpr std::uint32_t to_next(std::uint64_t position) {
     return static_cast<std::uint32_t>(-position & (mpa::marker_interval - 1));
   }

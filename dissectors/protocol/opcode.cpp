@@ -5,7 +5,7 @@
 namespace rdmawire {
 namespace {
 
-// One row per operation. All transports use the same bits 4 to 0.
+// One row per value of bits 4 to 0, which means the same in all transports.
 struct OpcodeRow {
   std::uint8_t code;
   Operation operation;

@@ -61,7 +61,7 @@ constexpr auto join(const std::array<HeaderRow, N>&... lists) {
   return all;
 }
 
-// One line per protocol.
+// Grouped by protocol.
 // clang-format off
 constexpr auto header_rows = join(
     headers_of<Ethernet, Vlan, LinuxSll, LinuxSll2, NullLoopback, Erf, MacControl, Pause, PriorityPause>(),

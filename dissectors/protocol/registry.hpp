@@ -29,7 +29,7 @@ FieldRef find_field(std::string_view name);
 /// Returns all fields with that Wireshark name ("infiniband.bth.psn"). Some names match several headers.
 std::span<const FieldRef> find_wireshark(std::string_view alias);
 
-/// All enumerations that fields refer to, without repetition.
+/// All enumerations of fields, without repetition. Excludes those of headers defined at run time.
 std::span<const Names* const> all_names();
 /// Returns the enumeration's type name in language bindings: "Opcode", "NAKCode". Unique and a valid identifier.
 std::string type_name(const Names& names);

@@ -31,8 +31,8 @@ enum class Extent : std::uint8_t {
 
 /// Decodes the start of a SEND message (or RDMAP's Send), or of the data of a Connect, at `stack.payload`. Appends
 /// the protocol's headers to the existing layers and leaves the remaining bytes in `payload`. Lower layers
-/// (network, transport, CRCs, pad, cut) do not change. If the message is invalid for the protocol, the payload does
-/// not change, and a complete message gets a finding.
+/// (network, transport, CRCs, pad, cut) do not change. Decoding stops with a finding at bytes that are invalid for
+/// the protocol. Missing bytes are a finding only in a complete message.
 void decode_upper(HeaderStack& stack, const UpperContext& context, Extent extent);
 
 /// A message with private data for connection establishment: the CM's REQ, REP and REJ, MPA's request and reply.

@@ -58,7 +58,7 @@ bool is_identifier(std::string_view text) {
 
 bool is_bytes(Display display) { return display == Display::bytes || display == Display::text; }
 
-/// Returns the required width of an address, or 0.
+/// Returns the required width of an address or a flag. 0: any width.
 unsigned width_of(Display display) {
   switch (display) {
     case Display::mac: return 48;
