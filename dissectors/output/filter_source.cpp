@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "dissectors/output/edit_distance.hpp"
+#include "dissectors/output/json.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/opcode.hpp"
 
@@ -145,7 +146,7 @@ const Derived derived[] = {
     {"frame.fragment", flag, nullptr, "", "a fragment of an IP datagram",
      [](const Packet& p, Occurrences to) { return to.number(p.stack.fragment); }},
     {"wire", number, &wire_names, "", "RDMA wire format of the packet",
-     [](const Packet& p, Occurrences to) { return p.stack.wire != Wire::none && to.number(number_of(p.stack.wire)); }},
+     [](const Packet& p, Occurrences to) { return wire_of(p) != Wire::none && to.number(number_of(wire_of(p))); }},
     {"upper", number, &upper_names, "", "the upper layer protocol, if detected from the connection",
      [](const Packet& p, Occurrences to) {
        return p.upper.protocol != Upper::unknown && to.number(number_of(p.upper.protocol));

@@ -162,6 +162,13 @@ TEST(Filter, DerivedFields) {
   EXPECT_TRUE(matches(lying, "finding and finding.kind == truncated and frame.truncated"));
 }
 
+TEST(Filter, WireOfTcpSegmentWithPdusIsIwarp) {
+  Dissected segment(Frame(Value<Ethernet>() / ip(1, 2)) / Value<Tcp>().set<"data_offset">(5));
+  EXPECT_FALSE(Filter::compile("wire")->matches(segment.packet));
+  segment.packet.pdus.emplace_back();
+  EXPECT_TRUE(Filter::compile("wire == iwarp")->matches(segment.packet));
+}
+
 TEST(Filter, AnyOccurrenceMatches) {
   // == is true if any occurrence is equal. != is true if no occurrence is equal.
   EXPECT_TRUE(matches(mirrored(), "ip.src == 10.0.0.3 and ip.src == 192.168.0.1"));
