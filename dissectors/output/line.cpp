@@ -127,7 +127,7 @@ struct LinePrinter::Plans {
     for (const Layer& layer : layers) {
       const bool last = &layer == &layers.back();
       const std::uint8_t* header = stack.bytes.data() + layer.offset;
-      if (!last && carrier.contains(layer.header)) {
+      if (!last && (carrier.contains(layer.header) || below.contains(layer.header))) {
         if (write(page, below, stack, layer)) page.put(" · ");
         continue;
       }

@@ -86,6 +86,15 @@ TEST(Line, CongestionMarksAreShown) {
       << essence(OnePacket(frame).packet);
 }
 
+TEST(Line, TunnelIsNamedBeforeItsContents) {
+  const std::string mirrored =
+      "525400000005525400000004 0800 45000062000000004011a3a20a0000040a000005 "
+      "000012b5004e0000 0800000000000700 " +
+      std::string(nak_frame);
+  EXPECT_TRUE(essence(OnePacket(mirrored).packet).starts_with("VXLAN 7 · RC Acknowledge"))
+      << essence(OnePacket(mirrored).packet);
+}
+
 TEST(Line, ColorsOnlyIfRequested) {
   const OnePacket one(nak_frame);
   EXPECT_EQ(one_line(one.packet).find('\033'), std::string::npos);
