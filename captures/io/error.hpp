@@ -31,8 +31,8 @@ struct CaptureError {
   std::string follows;       ///< the consequence, "stopped after 811 packets", or a hint, or empty
 };
 
-/// One line, see output::printable: "x.pcap: record 812 at byte 90112: length 70000 exceeds the file's snap length
-/// 65535; stopped after 811 packets"
+/// One line, see output::printable, with `follows` after a semicolon. Without `follows`: "x.pcap: record 812 at byte
+/// 90112: length 70000 exceeds the file's snap length 65535".
 std::string to_string(const CaptureError& error);
 std::string_view to_string(CaptureError::Kind kind);
 
