@@ -145,6 +145,89 @@ TEST_F(PacketWireTest, LostCarrierAndRemovedInterfaceAreErrors) {
   EXPECT_EQ(gone.error().kind, WireError::Kind::missing);
 }
 
+// The interface has a carrier when the wire is opened, and loses it before the kernel reports the loss.
+TEST_F(PacketWireTest, FramesThatTheKernelDiscardsDoNotCountAsSent) {
+  for (const char* name : {"packet:near,noreceive", "xdp:near,noreceive"}) {
+    const auto near = open(name);
+    if (!near) continue;
+    ASSERT_TRUE(near->send(frame_of(60, 1)));
+    ASSERT_TRUE(near->flush(near->now() + 5 * second).value_or(false));
+    ASSERT_TRUE(spaces_->run("ip link set far down"));
+    std::uint64_t accepted = 1;
+    std::optional<WireError> error;
+    for (const std::int64_t deadline = near->now() + 60 * second; !error && near->now() < deadline;) {
+      if (const auto sent = near->send(frame_of(60, 1)); sent)
+        ++accepted;
+      else if (sent.error().kind != WireError::Kind::full)
+        error = sent.error();
+    }
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->kind, WireError::Kind::down);
+    const auto flushed = near->flush(near->now() + 5 * second);
+    EXPECT_EQ(near->counters().sent, 1U) << name << ": " << accepted << " frames were accepted";
+    if (accepted > 1) {
+      ASSERT_FALSE(flushed) << name;
+      EXPECT_THAT(flushed.error().message, HasSubstr("because the carrier was lost"));
+    }
+    ASSERT_TRUE(spaces_->run("ip link set far up") && spaces_->run(testing::Namespaces::until_up("near")));
+  }
+}
+
+TEST_F(PacketWireTest, TransmitTimestampsOfTheKernel) {
+  const auto near = open("packet:near,noreceive,txtimes=kernel"), far = open("packet:far");
+  auto* times = dynamic_cast<DepartureTimes*>(near.get());
+  ASSERT_TRUE(times);
+  EXPECT_STREQ(times->departure_source(), "kernel");
+  const std::int64_t before = near->now();
+  const auto frame = frame_of(60, 1);
+  std::vector<Outgoing> frames;
+  for (std::int64_t i = 0; i < 20; ++i) frames.push_back({frame, before + i * 1'000'000});
+  for (std::size_t sent = 0; sent < frames.size();) {
+    const auto taken = near->send(std::span(frames).subspan(sent));
+    ASSERT_TRUE(taken) << taken.error().message;
+    sent += *taken;
+  }
+  ASSERT_TRUE(near->flush(near->now() + 5 * second).value_or(false));
+  std::vector<Departure> departures;
+  times->read_departures(departures);
+  ASSERT_EQ(departures.size(), frames.size());
+  for (std::size_t i = 0; i < departures.size(); ++i) {
+    EXPECT_EQ(departures[i].index, i);
+    EXPECT_GE(departures[i].time, frames[i].time - 1'000'000);
+    EXPECT_LE(departures[i].time, near->now() + 1'000'000);
+    const auto got = next(*far);
+    ASSERT_TRUE(got);
+    EXPECT_NEAR(static_cast<double>(got->time - departures[i].time), 0, 2e8);
+  }
+  departures.clear();
+  times->read_departures(departures);
+  EXPECT_TRUE(departures.empty());
+  EXPECT_EQ(dynamic_cast<DepartureTimes*>(far.get())->departure_source(), nullptr);
+  EXPECT_THAT(error_of("packet:near,noreceive,txtimes=device").message, HasSubstr("txtimes=kernel uses those of"));
+}
+
+TEST_F(PacketWireTest, SendingOptionsAreChecked) {
+  for (const char* options : {"launch=soon", "launch", "txtimes=wire,noreceive", "txtimes=kernel", "priority=-1",
+                              "priority=65536", "launch=fq,bypass"})
+    EXPECT_EQ(error_of(std::string("packet:near,") + options).kind, WireError::Kind::specification) << options;
+  const auto near = open("packet:near,noreceive,priority=6"), far = open("packet:far");
+  ASSERT_TRUE(near->send(frame_of(60, 1)));
+  EXPECT_TRUE(next(*far));
+}
+
+// Without a queueing discipline that supports them, launch times have no effect, except that frames are accepted early.
+TEST_F(PacketWireTest, LaunchTimesArePassedToTheKernel) {
+  for (const char* launch : {"fq", "etf"}) {
+    const auto near = open(std::string("packet:near,noreceive,launch=") + launch), far = open("packet:far");
+    EXPECT_TRUE(near->capabilities().paces);
+    const auto frame = frame_of(60, 1);
+    const std::vector<Outgoing> frames(5, Outgoing{frame, near->now() + 60 * second});
+    EXPECT_EQ(near->send(frames).value(), 5U);
+    for (int i = 0; i < 5; ++i) EXPECT_TRUE(next(*far));
+    EXPECT_TRUE(near->flush(near->now() + 5 * second).value_or(false));
+  }
+}
+
 TEST_F(PacketWireTest, NonEthernetAndMissingInterfacesAreRejected) {
   const auto none = open_wire("packet:nosuch0");
   ASSERT_FALSE(none);
