@@ -228,6 +228,32 @@ TEST_F(PacketWireTest, LaunchTimesArePassedToTheKernel) {
   }
 }
 
+TEST_F(PacketWireTest, QueueingDisciplineHoldsFramesUntilTheirLaunchTimes) {
+  int tried = 0;
+  for (const auto& [launch, discipline] :
+       {std::pair{"fq", "fq"}, std::pair{"etf", "etf clockid CLOCK_TAI delta 300000"}}) {
+    if (!spaces_->run(std::string("tc qdisc replace dev near root ") + discipline)) continue;
+    ++tried;
+    const auto near = open(std::string("packet:near,noreceive,txtimes=kernel,launch=") + launch),
+               far = open("packet:far");
+    const auto frame = frame_of(60, 1);
+    std::vector<Outgoing> frames;
+    const std::int64_t begin = near->now() + 20'000'000;
+    for (std::int64_t i = 0; i < 20; ++i) frames.push_back({frame, begin + i * 2'000'000});
+    for (std::size_t sent = 0; sent < frames.size();) sent += near->send(std::span(frames).subspan(sent)).value();
+    EXPECT_LT(near->now(), begin) << "frames are accepted before their times";
+    ASSERT_TRUE(near->flush(near->now() + 5 * second).value_or(false));
+    std::vector<Departure> departures;
+    dynamic_cast<DepartureTimes&>(*near).read_departures(departures);
+    ASSERT_EQ(departures.size(), frames.size());
+    for (std::size_t i = 0; i < frames.size(); ++i) {
+      EXPECT_GE(departures[i].time, frames[i].time - 400'000) << launch << " " << i;
+      EXPECT_TRUE(next(*far));
+    }
+  }
+  if (tried == 0) GTEST_SKIP() << "requires the kernel modules sch_fq or sch_etf";
+}
+
 TEST_F(PacketWireTest, NonEthernetAndMissingInterfacesAreRejected) {
   const auto none = open_wire("packet:nosuch0");
   ASSERT_FALSE(none);

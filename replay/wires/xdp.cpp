@@ -126,6 +126,8 @@ class XdpWire final : public Wire, public FrameLimits {
     return send_when_due(frames, capabilities_.batch, [this](std::span<const Outgoing> run) { return hand_over(run); });
   }
   WireResult<bool> writable(std::int64_t deadline) override {
+    if (!socket_) return tl::unexpected(closed_error(name_));
+    if (auto link = interface_.check_link(); !link) return tl::unexpected(link.error());
     return wait_until(deadline, [this] {
       return free_.size() >= pieces_of(capabilities_.max_bytes) && to_send_.room() >= most_pieces;
     });
