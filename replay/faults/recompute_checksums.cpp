@@ -3,6 +3,7 @@
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/encode.hpp"
+#include "dissectors/protocol/icmp.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/transport.hpp"
@@ -21,7 +22,7 @@ void mend_ipv4(MutableBytes frame, const Layer& layer) {
   store<Ipv4, "checksum">(frame, layer, internet_checksum(frame.subspan(layer.offset, layer.length)));
 }
 
-// The pseudo header of TCP and UDP. RFC 9293, 3.1, RFC 8200, 8.1.
+// The pseudo header of TCP, UDP and ICMPv6. RFC 9293, 3.1, RFC 8200, 8.1.
 std::uint32_t pseudo_header(MutableBytes frame, const Layer& network, std::uint8_t protocol, std::uint32_t bytes) {
   const bool ipv6 = network.header == &info<Ipv6>;
   std::uint32_t sum = protocol + (bytes >> 16) + (bytes & 0xffff);
@@ -88,20 +89,20 @@ bool mend_transport_checksum(MutableBytes frame, const HeaderStack& stack) {
   const Layer& network = layers[stack.network];
   if (network.header != &info<Ipv4> && network.header != &info<Ipv6>) return false;
   for (const Layer& layer : layers) {
-    const bool tcp = layer.header == &info<Tcp>;
-    if ((!tcp && layer.header != &info<Udp>) || layer.offset < network.offset) continue;
+    const bool udp = layer.header == &info<Udp>, icmp = layer.header == &info<Icmpv6>;
+    if ((!udp && !icmp && layer.header != &info<Tcp>) || layer.offset < network.offset) continue;
     const std::uint64_t total = network.header == &info<Ipv4>
                                     ? network.offset + load_be<2>(frame.data() + network.offset + 2)
                                     : network.offset + Ipv6::size + load_be<2>(frame.data() + network.offset + 4);
     if (total > frame.size() || total < layer.offset + layer.length) return false;
     const auto bytes = static_cast<std::uint32_t>(total - layer.offset);
-    const std::uint32_t at = layer.offset + (tcp ? 16 : 6);
-    if (!tcp && load_be<2>(frame.data() + at) == 0) return false;  // no checksum was sent
+    const std::uint32_t at = layer.offset + (icmp ? 2 : udp ? 6 : 16);
+    if (udp && load_be<2>(frame.data() + at) == 0) return false;  // no checksum was sent
     store_be(frame.data() + at, 2, 0);
-    const std::uint8_t protocol = tcp ? ip_protocol::tcp : ip_protocol::udp;
+    const std::uint8_t protocol = icmp ? ip_protocol::icmpv6 : udp ? ip_protocol::udp : ip_protocol::tcp;
     std::uint16_t sum =
         internet_checksum(frame.subspan(layer.offset, bytes), pseudo_header(frame, network, protocol, bytes));
-    if (!tcp && sum == 0) sum = 0xffff;
+    if (udp && sum == 0) sum = 0xffff;
     store_be(frame.data() + at, 2, sum);
     return true;
   }

@@ -614,6 +614,9 @@ struct Assignment {
     if (!change.id.live) return fail("expected a number up to 4095 or none on the right");
     if (left != "*" && !(change.id.captured = vlan_id(left)))
       return fail("expected a number up to 4095, none or * on the left");
+    if (std::any_of(map.vlans.begin(), map.vlans.end(),
+                    [&](const MappedVlan& other) { return other.id.captured == change.id.captured; }))
+      return fail("another assignment changes the same VLAN; --push-vlan adds a second tag");
     map.vlans.push_back(change);
     return {};
   }

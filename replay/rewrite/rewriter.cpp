@@ -273,6 +273,7 @@ struct Rewriter::Index {
   void rewrite_management(Patch& patch, const HeaderStack& stack, std::optional<Place> place) const;
   void rewrite_arp(Patch& patch, const HeaderStack& stack) const;
   void rewrite_options(Patch& patch, const HeaderStack& stack) const;
+  void rewrite_neighbors(Patch& patch, const HeaderStack& stack, const MappedHost& sender) const;
   /// Maps UDP and TCP ports that the connection's live values did not change. Returns true if a port was mapped.
   [[nodiscard]] bool rewrite_ports(Patch& patch, const HeaderStack& stack) const;
   template <class H, FixedString Name>
@@ -429,6 +430,25 @@ void Rewriter::Index::rewrite_arp(Patch& patch, const HeaderStack& stack) const 
     if (patch.get<ArpEthernet, "target_hardware">(*arp) != 0)
       patch.map<ArpEthernet, "target_hardware">(*arp, target->mac);
     if (target->address.live) patch.store<ArpEthernet, "target_protocol">(*arp, *target->address.live);
+  }
+}
+
+// RFC 4861, 4.3 to 4.6.1.
+void Rewriter::Index::rewrite_neighbors(Patch& patch, const HeaderStack& stack, const MappedHost& sender) const {
+  std::optional<MappedHost> target;
+  const auto map_target = [&]<class H>(const Layer& layer) {
+    constexpr std::size_t at = detail::field_of<H>("target").bit / 8;
+    target = host(PortAddress::of_gid(stack.bytes.data() + layer.offset + at));
+    if (target && target->address.live) patch.store<H, "target">(layer, *target->address.live);
+  };
+  for (const Layer& layer : stack.layers()) {
+    if (layer.header == &info<NeighborSolicitation>)
+      map_target.template operator()<NeighborSolicitation>(layer);
+    else if (layer.header == &info<NeighborAdvertisement>)
+      map_target.template operator()<NeighborAdvertisement>(layer);
+    else if (layer.header == &info<NdLinkAddress>)
+      patch.map<NdLinkAddress, "address">(
+          layer, patch.get<NdLinkAddress, "type">(layer) == nd_option::target && target ? target->mac : sender.mac);
   }
 }
 
@@ -711,6 +731,7 @@ Rewritten Rewriter::Index::rewrite(const HeaderStack& stack, MutableBytes buffer
       return result;
     }
     if (managed) rewrite_management(patch, stack, found);
+    if (stack.find(info<Icmpv6>)) rewrite_neighbors(patch, stack, from.value_or(MappedHost{}));
   } else if (stack.find(info<ArpEthernet>)) {
     rewrite_arp(patch, stack);
     known |= patch.end() != 0;
