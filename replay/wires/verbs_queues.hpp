@@ -8,7 +8,7 @@
 
 namespace rdmawire::replay {
 
-/// A wire whose frames may leave in another order than they were accepted. Frames of one flow stay in order.
+/// A wire whose frames may leave out of order. Frames of one flow stay in order.
 class OutOfOrder {
  public:
   virtual ~OutOfOrder() = default;
