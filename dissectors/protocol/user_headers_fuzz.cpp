@@ -36,6 +36,15 @@ bool define() {
                   .after = {{*made, {{(*made)->find("op"), 1}}}}};
   const auto next = define_header(std::move(item));
   require(next.has_value());
+  // The largest counter: its value does not fit into the length of a packet.
+  UserHeader wide{
+      .name = "wide",
+      .type_name = "Wide",
+      .fields = {{.name = "length", .width = 64, .counts = UserField::Counts::tail},
+                 {.name = "rest", .width = 64, .little_endian = true, .counts = UserField::Counts::payload}},
+      .tail = "bytes",
+      .after = {{&info<Bth>, {{opcode, 1}}}, {&info<Udp>, {{port, 2}}}, {*next, {{(*next)->find("next"), 2}}}}};
+  require(define_header(std::move(wide)).has_value());
   return true;
 }
 
