@@ -16,6 +16,7 @@ using replay::WireError;
 using replay::WireResult;
 
 constexpr std::int64_t signal_check_interval = 100'000'000;      // nanoseconds
+constexpr std::ptrdiff_t most_searched = 1024;                   // recorded frames, for a frame of this host
 constexpr std::int64_t short_signal_check_interval = 5'000'000;  // while other threads wait for the wire
 
 bool is_for(Bytes bytes, std::uint32_t dest_qp) {
@@ -108,7 +109,10 @@ std::optional<Arrival> SharedWire::from_kept(const PendingRequest& wanted) {
 }
 
 std::optional<Arrival> SharedWire::accept(const replay::Received& received, const PendingRequest& wanted) {
-  note(received.time, received.own, received.frame);
+  // send() recorded the frames of this wire. Other frames of this host are those of other sockets.
+  const auto is_it = [&](const Recorded& one) { return one.sent && std::ranges::equal(one.bytes, received.frame); };
+  const auto newest = recorded_.end() - std::min<std::ptrdiff_t>(std::ssize(recorded_), most_searched);
+  if (!received.own || std::none_of(newest, recorded_.end(), is_it)) note(received.time, received.own, received.frame);
   Arrival arrival{{received.frame.begin(), received.frame.end()}, received.time, received.wire_bytes, received.own};
   if (wants(arrival, wanted)) return arrival;
   if (wanted.dest_qp && !arrival.own) {
@@ -122,8 +126,7 @@ WireResult<std::size_t> SharedWire::send(std::span<const replay::Outgoing> frame
   const auto wire = lease();
   if (!wire) return tl::unexpected(closed_error());
   const std::lock_guard lock(mutex_);
-  // Wires with sees_own report sent frames in receive().
-  const bool records = most_recorded_ > 0 && !wire->capabilities().sees_own;
+  const bool records = most_recorded_ > 0;
   const std::int64_t before = records ? wire->now() : 0;  // a response can arrive before send() returns
   auto sent = wire->send(frames);
   if (sent && records)

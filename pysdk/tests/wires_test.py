@@ -435,3 +435,45 @@ def test_packet_wire_over_veth():
     if "Operation not permitted" in done.stderr:
         pytest.skip(done.stderr.strip())
     assert done.stdout == "True True 1\n", done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces require root")
+@pytest.mark.parametrize("options", ["", ",incoming", ",noreceive", ",bypass"])
+def test_packet_wire_records_sent_and_received_frames_once(tmp_path, options):
+    program = (
+        f"import contextlib, sys\nsys.path[:0] = {sys.path!r}\n"
+        "import rdmawire\n"
+        "from rdmawire import BTH, Ether, IPv4, UDP\n"
+        "def frame(psn): return Ether() / IPv4() / UDP() / BTH(psn=psn) / b'data'\n"
+        f"with rdmawire.open_wire('packet:left{options}') as left, rdmawire.open_wire('packet:right') as right, \\\n"
+        "        rdmawire.open_wire('packet:left') as other:\n"
+        "    left.record()\n"
+        "    left.send([frame(psn) for psn in range(3)])\n"
+        "    assert len(list(right.sniff(count=3, timeout=5, filter='bth'))) == 3\n"
+        "    other.send(frame(9))\n"
+        "    right.send(frame(100))\n"
+        "    assert len(list(other.sniff(count=1, timeout=5, filter='bth.psn == 100'))) == 1\n"
+        "    with contextlib.suppress(rdmawire.WireError):  # noreceive\n"
+        "        while left.receive(0.3): pass\n"
+        f"    left.save({str(tmp_path / 'x.pcapng')!r})\n"
+    )
+    script = (
+        "ip link add left type veth peer name right && ip link set left up && ip link set right up && "
+        f'exec {sys.executable} -c "$PROGRAM"'
+    )
+    done = subprocess.run(
+        ["unshare", "-n", "sh", "-c", script], env=os.environ | {"PROGRAM": program}, capture_output=True, text=True,
+        timeout=60,
+    )  # fmt: skip
+    if "Operation not permitted" in done.stderr:
+        pytest.skip(done.stderr.strip())
+    assert done.returncode == 0, done.stderr
+    recorded = [
+        (frame[BTH].psn, *frame.comments) for frame in rdmawire.open_capture(tmp_path / "x.pcapng") if BTH in frame
+    ]
+    expected = [(0, "sent"), (1, "sent"), (2, "sent")]
+    if options in ("", ",bypass"):
+        expected.append((9, "sent"))  # of another socket of this host
+    if options != ",noreceive":
+        expected.append((100, "received"))
+    assert recorded == expected
