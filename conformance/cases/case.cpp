@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <deque>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "conformance/cases/files.hpp"
+#include "conformance/cases/remove_case.hpp"
 
 namespace rdmawire::conformance {
 namespace {
@@ -70,6 +72,14 @@ constexpr std::span<const Case> (*files[])() = {
 struct Added {
   std::mutex mutex;
   std::deque<Case> list;
+  std::set<const Case*> removed;
+
+  /// Returns the case with this id that is not removed, or nullptr. Requires the lock.
+  const Case* find(std::string_view id) const {
+    for (const Case& one : list)
+      if (one.id() == id && !removed.contains(&one)) return &one;
+    return nullptr;
+  }
 };
 Added& added() {
   static Added all;
@@ -113,8 +123,16 @@ const Case* add_case(const Case& which) {
 std::vector<const Case*> added_cases() {
   const std::lock_guard lock(added().mutex);
   std::vector<const Case*> all;
-  for (const Case& one : added().list) all.push_back(&one);
+  for (const Case& one : added().list)
+    if (!added().removed.contains(&one)) all.push_back(&one);
   return all;
+}
+
+bool remove_case(std::string_view id) {
+  const std::lock_guard lock(added().mutex);
+  const Case* const found = added().find(id);
+  if (found) added().removed.insert(found);
+  return found != nullptr;
 }
 
 const Case* find_case(std::string_view id) {
@@ -122,9 +140,7 @@ const Case* find_case(std::string_view id) {
   const auto ours = cases();
   if (const auto found = std::find_if(ours.begin(), ours.end(), is_it); found != ours.end()) return &*found;
   const std::lock_guard lock(added().mutex);
-  const auto& list = added().list;
-  const auto found = std::find_if(list.begin(), list.end(), is_it);
-  return found == list.end() ? nullptr : &*found;
+  return added().find(id);
 }
 
 }  // namespace rdmawire::conformance

@@ -130,6 +130,25 @@ TEST(Certify, AddedCasesRunLikeBuiltInCases) {
   EXPECT_EQ(all.results[1].transcript.front().text, "from a script");
 }
 
+TEST(Certify, RemovedCaseCanBeAddedAgainAndStaysValid) {
+  static const Notes notes;
+  const Case mine{.rule = rule, .variant = "added twice", .run = notes};
+  const Case* const first = add_case(mine);
+  ASSERT_NE(first, nullptr);
+  EXPECT_TRUE(remove_case(mine.id()));
+  EXPECT_FALSE(remove_case(mine.id()));
+  EXPECT_FALSE(remove_case(good.id())) << "a built-in case";
+  EXPECT_EQ(find_case(mine.id()), nullptr);
+  EXPECT_EQ(certify(std::vector<const Case*>{first}, options_for()).results.size(), 1U);
+  const std::size_t before = added_cases().size();
+  const Case* const second = add_case(mine);
+  ASSERT_NE(second, nullptr);
+  EXPECT_NE(second, first);
+  EXPECT_EQ(find_case(mine.id()), second);
+  EXPECT_EQ(added_cases().size(), before + 1);
+  EXPECT_TRUE(remove_case(mine.id()));
+}
+
 std::atomic<bool> released = false;
 void never_returns(Bench&) {
   while (!released) std::this_thread::sleep_for(5ms);

@@ -20,17 +20,13 @@ Results reflect our reading of the specification and are not a certification by 
 
 from __future__ import annotations
 
-import ast
 import collections
+import contextlib
 import dataclasses
-import inspect
-import linecache
 import os
-import textwrap
-import traceback
 import types
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rdmawire import _core
 from rdmawire._core import (
@@ -56,8 +52,12 @@ from rdmawire._core import (
     silence,
 )
 from rdmawire.devices import Device, agent_program
+from rdmawire.names import did_you_mean
 from rdmawire.needs import NEEDS, needs_mask
 from rdmawire.progress import bar_of, shows_bar
+
+if TYPE_CHECKING:
+    import ast
 
 __all__ = [
     "NEEDS",
@@ -96,10 +96,12 @@ __all__ = [
     "read_response",
     "remote_access_error",
     "remote_operational_error",
+    "remove_case",
     "rnr_nak",
     "rules",
     "sequence_error",
     "silence",
+    "temporary_cases",
 ]
 
 _codes = _core._nak_codes()
@@ -324,11 +326,13 @@ def case(
     The function receives a :class:`Bench`, or an :class:`rdmawire.iwarp.IwarpBench` for rules of iWARP. The verdict is
     "pass" when the function returns, "fail" for a failed assert, and "error" for other exceptions. Failed expectations
     set the verdict as in C++. The function may run in several threads at once, each with its own bench. A new
-    definition of a function with the same name, for example in a notebook, replaces the previous one.
+    definition of a function with the same name, for example in a notebook, replaces the previous one, with its options.
+    :func:`remove_case` removes a case, and :func:`temporary_cases` those of a block.
     """
     if not isinstance(rule, str):
         raise TypeError('case() requires the id or alias of a rule: @case("RSP-009")')
     mask = needs_mask([needs] if isinstance(needs, str) else needs)
+    import inspect
 
     def add(function: _F) -> _F:
         if not callable(function):
@@ -346,6 +350,42 @@ def case(
         return function
 
     return add
+
+
+def remove_case(*cases: str | Callable[..., Any]) -> None:
+    """Remove cases that case() added: functions, or ids. cases() and certify() no longer find them.
+
+    Their ids can be used again. A run that uses a case completes it. Raises UsageError for built-in and unknown cases.
+    """
+    for one in cases:
+        id = one if isinstance(one, str) else _id_of(one)
+        if not _core._remove_case(id):
+            known = [known["id"] for known in _core._cases()]
+            reason = "is built in" if id in known else f"does not exist{did_you_mean(id, known)}"
+            raise _core.UsageError(f"cannot remove the case {id}: it {reason}")
+
+
+@contextlib.contextmanager
+def temporary_cases() -> Iterator[None]:
+    """Remove the cases that are added in this block when it ends, for example those of one test.
+
+    >>> with conformance.temporary_cases():
+    ...     @conformance.case("RSP-009", variant="only here")
+    ...     def only_here(bench):
+    ...         pass
+    >>> len(conformance.cases("rc.responder.psn.sequence-error/only here"))
+    0
+    """
+    before = _added_cases()
+    try:
+        yield
+    finally:
+        for id in _added_cases() - before:
+            _core._remove_case(id)
+
+
+def _added_cases() -> set[str]:
+    return {str(one["id"]) for one in _core._cases() if one["python"]}
 
 
 def cases(only: str | Callable[..., Any] | Iterable[str | Callable[..., Any]] | None = None) -> list[Case]:
@@ -420,6 +460,8 @@ def certify(
     if only is not None and not patterns:
         raise _core.UsageError("only= is empty; omit it to run all cases")
     ids = _core._matching(patterns)
+    if not ids:
+        raise _core.UsageError(f"no case matches{_similar_cases(patterns)}. rdmawire.conformance.cases() lists all cases")
     core, target = _target("reference" if device is None else device, options)
     run: dict[str, Any] = {
         "seed": seed,
@@ -488,6 +530,15 @@ def _patterns(only: str | Callable[..., Any] | Iterable[str | Callable[..., Any]
     return [one if isinstance(one, str) else _id_of(one) for one in only]
 
 
+def _similar_cases(patterns: list[str]) -> str:
+    """Return " NAME. Similar names: …" with names of rules and cases, or ""."""
+    import difflib
+
+    names = {str(one[key]) for one in _core._cases() for key in ("id", "rule", "alias")}
+    near = [name for pattern in patterns for name in difflib.get_close_matches(pattern, names, n=3, cutoff=0.7)]
+    return f" {', '.join(patterns)}. Similar names: {', '.join(near)}" if near else ""
+
+
 def _id_of(function: Callable[..., Any]) -> str:
     id = getattr(function, "__rdmawire_case__", None)
     if id is None:
@@ -507,11 +558,17 @@ def _judgment(
         return "fail", asserted, str(error) or values
     if isinstance(error, SystemExit):
         return "error", "", "the case was interrupted"
+    import traceback
+
     return "error", "", "".join(traceback.format_exception(kind, error, trace)).rstrip()
 
 
 def _asserted(trace: types.TracebackType | None) -> tuple[str, str]:
     """Return the expression of a failed assert, and the values of its parts."""
+    import ast
+    import linecache
+    import textwrap
+
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     if trace is None:
@@ -534,6 +591,8 @@ def _asserted(trace: types.TracebackType | None) -> tuple[str, str]:
 
 def _operand_values(test: ast.expr, frame: types.FrameType) -> str:
     """Return the values of both sides of a comparison, or "" if their evaluation could have side effects."""
+    import ast
+
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return ""
     names = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.Load)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from rdmawire import _core
@@ -25,21 +24,28 @@ def list_of_access(names: str | Iterable[str]) -> list[str]:
 
 
 def list_of_faults(faults: str | Iterable[str], known: Iterable[str]) -> list[str]:
-    """Return names of faults: a name, several names, or lines of ``rdmawire certify --fault list``."""
+    """Return names of faults: a name, several names, or lines of a list of faults.
+
+    The lists are ``rdmawire certify --fault list`` and ``python3 -m rdmawire.fuzz --faults``, whose first word is the
+    name of the reference device with the fault.
+    """
     lines = faults.splitlines() if isinstance(faults, str) else list(faults)
     words = []
     for line in lines:
         if not isinstance(line, str):
             raise TypeError(f"faults: expected names, got {type(line).__name__}")
         if line.strip():
-            # A line of the list is a name, a description, and the rules in brackets.
-            words += [line.split()[0]] if line.rstrip().endswith("]") else list_of_names(line)
+            # A line of a list is a name, a description, and the rules in brackets.
+            is_line = line.rstrip().endswith("]") or line.lstrip().startswith("reference:")
+            words += list_of_names(line.split()[0].rpartition(":")[2]) if is_line else list_of_names(line)
     names = list(known)
     return [require_known("fault", word, names) for word in words]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return "; did you mean X?" with the most similar known name, or ""."""
+    import difflib
+
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"; did you mean {near[0]}?" if near else ""
 

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "conformance/cases/iwarp/bench.hpp"
+#include "conformance/cases/remove_case.hpp"
 #include "conformance/report/assessment.hpp"
 #include "conformance/report/report.hpp"
 #include "conformance/rules/clause_file.hpp"
@@ -241,7 +242,7 @@ std::string add(const std::string& rule_name, const std::string& variant, const 
   const auto careful =
       chosen(caution, {conformance::RunPolicy::none, conformance::RunPolicy::slow, conformance::RunPolicy::dangerous},
              "run_policy");
-  // Cases are never removed. The interpreter's lock protects both containers.
+  // A run may use the script of a removed case. The interpreter's lock protects both containers.
   static std::deque<PythonScript> scripts;
   static std::map<const Case*, PythonScript*> script_of;
   const conformance::Family family = contains(rule->services, conformance::Services::iwarp)
@@ -251,15 +252,15 @@ std::string add(const std::string& rule_name, const std::string& variant, const 
   if (const Case* same = conformance::find_case(id)) {
     const auto found = script_of.find(same);
     if (found == script_of.end() || !found->second->was(function))
-      raise(ErrorClass::usage, fmt::format("case {} exists already; use another variant", id));
-    if (same->role != as || same->needs != static_cast<conformance::Need>(needs) || same->caution != careful ||
-        same->possible_problems != problems)
       raise(ErrorClass::usage,
-            fmt::format("case {} exists already, and only its function can be replaced; role, needs, run_policy and "
-                        "possible_problems must be unchanged, or use another variant",
-                        id));
-    found->second->become(std::move(function));
-    return id;
+            fmt::format("case {} exists already; use another variant{}", id,
+                        found == script_of.end() ? "" : ", or remove it with rdmawire.conformance.remove_case()"));
+    if (same->role == as && same->needs == static_cast<conformance::Need>(needs) && same->caution == careful &&
+        same->possible_problems == problems) {
+      found->second->become(std::move(function));
+      return id;
+    }
+    conformance::remove_case(id);
   }
   PythonScript& script = scripts.emplace_back(family, std::move(function), variant, problems);
   const Case made{.rule = conformance::RuleId::at(static_cast<std::size_t>(rule - conformance::rules.data())),
@@ -531,6 +532,8 @@ void bind_catalog(py::module_& module) {
   });
   module.def("_add_case", &add, py::arg("rule"), py::arg("variant"), py::arg("role"), py::arg("needs"),
              py::arg("run_policy"), py::arg("problems"), py::arg("function"));
+  module.def(
+      "_remove_case", [](const std::string& id) { return conformance::remove_case(id); }, py::arg("id"));
 }
 
 void bind_preflight(py::module_& module) {

@@ -124,8 +124,28 @@ def test_injected_fault_is_an_unexpected_result():
 
 # Cases written in Python
 
+OWN_CASES = []
 
-@conformance.case(TESTED_RULE, variant="python: three packets missing")
+
+def own_case(rule, **options):
+    """Add the decorated function as a case while the tests of this file run."""
+
+    def collect(function):
+        OWN_CASES.append((rule, options, function))
+        return function
+
+    return collect
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_cases():
+    with conformance.temporary_cases():
+        for rule, options, function in OWN_CASES:
+            conformance.case(rule, **options)(function)
+        yield
+
+
+@own_case(TESTED_RULE, variant="python: three packets missing")
 def three_missing(bench):
     qp = bench.rc(receives=4)
     bench >> qp.send_only(psn(+3))
@@ -146,7 +166,7 @@ def test_python_case_passes_and_is_listed():
     assert f"{TESTED_RULE}/python: three packets missing" in {case.id for case in conformance.cases(TESTED_RULE)}
 
 
-@conformance.case(TESTED_RULE, variant="python: raw frames")
+@own_case(TESTED_RULE, variant="python: raw frames")
 def raw_frames(bench):
     qp = bench.rc(receives=1)
     bench >> qp.frame(Opcode.RC_RDMA_WRITE_ONLY, psn(+0)) / RETH(va=qp.addr, rkey=qp.rkey ^ 1, length=4) / b"evil"
@@ -154,7 +174,7 @@ def raw_frames(bench):
     assert qp.read_memory(0, 4) == bytes(4)
 
 
-@conformance.case(TESTED_RULE, variant="python: all steps")
+@own_case(TESTED_RULE, variant="python: all steps")
 def all_steps(bench):
     qp = bench.rc(receives=4, mtu=256)
     bench >> qp.send_first(psn(0), pattern_bytes(256)) >> qp.send_last(psn(1), b"end!")
@@ -192,51 +212,51 @@ def test_case_with_all_steps_passes(case):
     assert report.counts == {"pass": 1}, report.text(steps=True)
 
 
-@conformance.case(TESTED_RULE, variant="python: another NAK code")
+@own_case(TESTED_RULE, variant="python: another NAK code")
 def another_code(bench):
     qp = bench.rc(receives=2)
     bench >> qp.send_only(psn(+1))
     bench << nak_remote_access(psn(+0))
 
 
-@conformance.case(TESTED_RULE, variant="python: no response")
+@own_case(TESTED_RULE, variant="python: no response")
 def no_response(bench):
     bench.rc()
     bench << nak_sequence_error(psn(+0))
 
 
-@conformance.case(TESTED_RULE, variant="python: asserts")
+@own_case(TESTED_RULE, variant="python: asserts")
 def asserts(bench):
     bench.rc()
     value = 41
     assert value == 42
 
 
-@conformance.case(TESTED_RULE, variant="python: asserts with a message")
+@own_case(TESTED_RULE, variant="python: asserts with a message")
 def asserts_with_message(bench):
     assert (
         bench.now() < 0
     ), "time never decreases"
 
 
-@conformance.case(TESTED_RULE, variant="python: raises")
+@own_case(TESTED_RULE, variant="python: raises")
 def raises(bench):
     bench.rc()
     {}["no such key"]
 
 
-@conformance.case(TESTED_RULE, variant="python: deviates and continues")
+@own_case(TESTED_RULE, variant="python: deviates and continues")
 def deviates(bench):
     bench.deviates("order", "chaos")
     bench.note("after the deviation")
 
 
-@conformance.case(TESTED_RULE, variant="python: ends")
+@own_case(TESTED_RULE, variant="python: ends")
 def ends(bench):
     bench.end("inconclusive", "no evidence")
 
 
-@conformance.case(TESTED_RULE, variant="python: with needs", needs=["multicast", "ud"])
+@own_case(TESTED_RULE, variant="python: with needs", needs=["multicast", "ud"])
 def with_needs(bench):
     bench.ud()
 
@@ -432,14 +452,72 @@ def test_redefined_case_replaces_its_function():
 
     assert conformance.certify(only=define("fail"), seed=1).counts == {"fail": 1}
     assert conformance.certify(only=define("pass"), seed=1).counts == {"pass": 1}
-    with pytest.raises(UsageError, match="only its function can be replaced"):
-        define("pass", role="requester")
+    replaced = define("pass", role="requester")
+    (listed,) = conformance.cases(replaced)
+    assert listed.role == "requester"
 
     with pytest.raises(UsageError, match="already"):
 
         @conformance.case(TESTED_RULE, variant="redefined")
         def other_name(bench):
             pass
+
+
+def test_case_is_removed_and_defined_again():
+    def define():
+        @conformance.case(TESTED_RULE, variant="removed")
+        def removed(bench):
+            pass
+
+        return removed
+
+    first = define()
+    id = f"{TESTED_RULE}/removed"
+    conformance.remove_case(first)
+    assert id not in {case.id for case in conformance.cases()}
+    with pytest.raises(UsageError, match="no case matches"):
+        conformance.certify(only=first)
+    with pytest.raises(UsageError, match=f"cannot remove the case {id}: it does not exist"):
+        conformance.remove_case(id)
+    with pytest.raises(UsageError, match="it is built in"):
+        conformance.remove_case(RULE)
+
+    @conformance.case(TESTED_RULE, variant="removed")
+    def other_name(bench):
+        assert not "this one"
+
+    assert conformance.certify(only=id, seed=1).counts == {"fail": 1}
+    conformance.remove_case(id, three_missing)
+    assert not conformance.cases([id, f"{TESTED_RULE}/python: three packets missing"])
+    conformance.case(TESTED_RULE, variant="python: three packets missing")(three_missing)
+
+
+def test_running_case_may_remove_itself():
+    @conformance.case(TESTED_RULE, variant="removes itself")
+    def removes_itself(bench):
+        conformance.remove_case(removes_itself)
+        bench.rc()
+
+    assert conformance.certify(only=removes_itself, seed=1).counts == {"pass": 1}
+    assert not conformance.cases(f"{TESTED_RULE}/removes itself")
+
+
+def test_temporary_cases_end_with_their_block():
+    before = {case.id for case in conformance.cases()}
+    with pytest.raises(KeyError), conformance.temporary_cases():
+
+        @conformance.case(TESTED_RULE, variant="temporary")
+        def temporary(bench):
+            pass
+
+        assert len(conformance.cases(f"{TESTED_RULE}/temporary")) == 1
+        raise KeyError
+    assert {case.id for case in conformance.cases()} == before
+
+
+def test_unknown_case_names_similar_ones():
+    with pytest.raises(UsageError, match="no case matches RSP-09. Similar names: RSP-0.9"):
+        conformance.certify(only="RSP-09")
 
 
 def test_decorator_without_rule_raises_type_error():

@@ -11,7 +11,6 @@ import traceback
 from pathlib import Path
 
 import pytest
-from rdmawire import undefine_header, user_headers
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
@@ -33,15 +32,8 @@ def sections():
                 yield pytest.param(path, blocks, id=f"{path.name}: {title}")
 
 
-@pytest.fixture
-def own_headers():
-    yield
-    for _, header in user_headers._defined.values():
-        undefine_header(header)
-
-
 @pytest.mark.parametrize(("path", "blocks"), sections())
-def test_examples_of_the_pages_run(path, blocks, tmp_path, monkeypatch, own_headers):
+def test_examples_of_the_pages_run(path, blocks, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "captures").symlink_to(ROOT / "captures")
     names = {"__name__": "__main__"}

@@ -185,6 +185,20 @@ def test_closing_a_domain_releases_its_memory(device):
     assert len(device.call("objects")["objects"]) == before
 
 
+def test_faults_accept_the_lines_that_the_fuzzer_prints():
+    from rdmawire import fuzz
+
+    for fault in fuzz.faults()[:3]:
+        line = f"{fault.target:52} {fault.concern or '':14} {fault.sentence}"
+        for faults in (line, fault.target, [line], f"{line}\n"):
+            with rdmawire.reference(faults=faults) as device:
+                assert device.faults == {fault.name}
+    with rdmawire.reference(faults="reference:bounds-off-by-one,ignores-pkey") as device:
+        assert device.faults == {"bounds-off-by-one", "ignores-pkey"}
+    with pytest.raises(rdmawire.UsageError, match="unknown fault 'bounds-off-by-on'.*bounds-off-by-one"):
+        rdmawire.reference(faults="reference:bounds-off-by-on   memory safety  A fault.")
+
+
 def test_faults_can_be_changed_on_an_open_device(device):
     assert device.faults == frozenset()
     with device.rc_qp(receives=3) as qp:
