@@ -227,10 +227,13 @@ std::string to_text(const Session& session, const std::string& target) {
   return text;
 }
 
-std::string to_html(const Session& session, const std::string& target) {
-  const std::string text = to_json(session, target).dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string html_of(const std::string& report, const std::string& target) {
   return captures::fill_page(page_template(), fmt::format("Fuzzing {}", target),
-                             std::array{captures::Carried{"{{report}}", text}});
+                             std::array{captures::Carried{"{{report}}", report}});
+}
+
+std::string to_html(const Session& session, const std::string& target) {
+  return html_of(to_json(session, target).dump(-1, ' ', false, Json::error_handler_t::replace), target);
 }
 
 std::string to_python(const Finding& finding, const std::string& target) {

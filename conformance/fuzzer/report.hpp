@@ -20,6 +20,8 @@ nlohmann::ordered_json to_json(const Session& session, const std::string& target
 std::string to_text(const Session& session, const std::string& target);
 /// HTML page in the style of the other reports.
 std::string to_html(const Session& session, const std::string& target);
+/// Return the page of a report in the JSON format of to_json(), for example of several sessions together.
+std::string html_of(const std::string& report, const std::string& target);
 /// Python program that runs the script with the Python package.
 std::string to_python(const Finding& finding, const std::string& target);
 

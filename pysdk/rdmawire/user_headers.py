@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rdmawire import _core
-from rdmawire._core import Header, UsageError
+from rdmawire._core import Header, UsageError, header_table
 
 __all__ = ["HeaderField", "define_header", "undefine_header"]
 
@@ -43,6 +43,12 @@ class HeaderField:
     computed if it is not set. Empty: a usual field."""
     little_endian: bool = False
 
+
+#: Headers in the PDUs of a TCP stream, whose payload is not decoded with defined headers.
+_STREAM_HEADERS = frozenset({
+    "mpa", "mpa_enhanced", "mpa_marker", "fpdu", "ddp", "ddp_tagged", "ddp_untagged", "rdmap", "rdmap_read",
+    "rdmap_terminate", "rdmap_terminated_length", "rdmap_atomic", "rdmap_atomic_response", "rdmap_immediate",
+})  # fmt: skip
 
 _defined: dict[str, tuple[Any, type[Any]]] = {}
 
@@ -69,7 +75,8 @@ def define_header(
     conditional fields. :func:`analyze`, :func:`check` and the command do not know it: for them, it is payload. Frames
     that contain it cannot be pickled as such: pickle their bytes.
 
-    A second definition that is equal returns the same class. :func:`undefine_header` ends the decoding. Raises UsageError for invalid definitions.
+    A second definition that is equal returns the same class. :func:`undefine_header` ends the decoding. Raises
+    UsageError for invalid definitions, and for names that are operators of filters (``in``, ``and``).
     """
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or keyword.iskeyword(name):
         raise UsageError(f"name={name!r}: expected the name of a class, for example Storage")
@@ -81,7 +88,15 @@ def define_header(
             raise UsageError(f"field {field.name}: counts={field.counts!r}: expected tail or payload")
         if not isinstance(field.width, int) or not 0 < field.width <= 8192:
             raise UsageError(f"field {field.name}: width={field.width!r}: expected a number of bits from 1")
-    before = [after] if isinstance(after, Header) else list(after)
+    before = [after] if isinstance(after, (Header, type)) else list(after)
+    for one in before:
+        if isinstance(one, type):
+            raise UsageError(
+                f"after: expected headers with the fields that select the new header, for example UDP(dst_port=4000), "
+                f"got the class {one.__name__}"
+            )
+        if isinstance(one, Header) and header_table(type(one)).name in _STREAM_HEADERS:
+            raise UsageError(f"after: a header cannot follow {type(one).__name__}: PDUs of iWARP are unsupported")
     definition = (listed, [repr(one) for one in before], tail, title)
     known = _defined.get(name)
     if known is not None and known[0] == definition:
@@ -97,6 +112,11 @@ def define_header(
     made: type[Any] = _core._define_header(name.lower(), name, title or name, values, tail, before)
     _defined[name] = definition, made
     return made
+
+
+def defined_headers() -> list[type[Any]]:
+    """Return the classes that define_header() made, in the order of their definition."""
+    return [made for _, made in _defined.values()]
 
 
 def undefine_header(header: type[Any]) -> None:

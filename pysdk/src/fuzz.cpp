@@ -421,6 +421,7 @@ void bind_fuzz(py::module_& module) {
   fuzz.def("faults", &faults);
   fuzz.def("broken_rules", &broken_rules, py::arg("frames"));
   fuzz.def("texts_of", &texts_of, py::arg("script"));
+  fuzz.def("html_of", &fuzzer::html_of, py::arg("report"), py::arg("target"));
 }
 
 }  // namespace rdmawire::python

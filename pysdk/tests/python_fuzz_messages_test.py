@@ -503,3 +503,147 @@ def test_mutated_frames_report_wrong_names_before_the_iteration():
 def test_only_accepts_a_single_field_and_attributes():
     for only in ("bth.psn", BTH.psn, BTH, ["bth.psn"]):
         assert fuzz.MessageSession(Echo(), [fuzz.Message(Ether() / IPv4() / UDP() / BTH(), only=only)], timeout=0)
+
+
+class Crashing:
+    """Crashes in send() with an exception of Python, for one opcode."""
+
+    def __init__(self, opcode=0x1F, error=ValueError):
+        self.opcode, self.error, self.opcodes = opcode, error, []
+
+    def reset(self):
+        pass
+
+    def send(self, data):
+        self.opcodes.append(int(parse(data)[BTH].opcode))
+        if self.opcodes[-1] == self.opcode:
+            raise self.error("crashed")
+
+    def receive(self, timeout):
+        return None
+
+
+def test_finding_contains_the_message_that_crashed_send(tmp_path):
+    target = Crashing(error=ConnectionResetError)
+    message = fuzz.Message(SEND, only=[BTH.opcode])
+    with fuzz.MessageSession(target, [message], directory=tmp_path, timeout=0, stop_at_first=True) as session:
+        session.run(executions=400, progress=False)
+        (finding,) = session.findings
+        exchange, description = session.replay(finding.case)
+    assert description == "ConnectionResetError: crashed"
+    assert [parse(data)[BTH].opcode for data in exchange.sent] == [0x1F]
+    assert len(finding.messages) == 1
+    (frame,) = rdmawire.open_capture(tmp_path / finding.directory / "capture.pcapng")
+    assert frame[BTH].opcode == 0x1F and frame.comments == ("to the target",)
+
+
+def test_message_that_a_wire_cannot_send_is_not_recorded():
+    a, b = wire_pair(max_bytes=100)
+    with a, b, fuzz.MessageSession(a, [fuzz.Message(SEND, only=["udp.length"]), bytes(64)], timeout=0) as session:
+        exchange, description = session.replay(fuzz.Case("messages", [fuzz.Mutation(1, "append", value="00" * 64)]))
+    assert description is None and len(exchange.sent) == 1
+
+
+def test_exception_of_a_python_target_can_be_a_finding():
+    message = fuzz.Message(SEND, only=[BTH.opcode])
+    with pytest.raises(ValueError, match="crashed"):
+        fuzz.MessageSession(Crashing(), [message], timeout=0).run(executions=400, progress=False)
+    for crashes in (ValueError, (KeyError, ValueError), Exception):
+        session = fuzz.MessageSession(Crashing(), [message], timeout=0, crashes=crashes, stop_at_first=True)
+        session.run(executions=400, progress=False)
+        assert [finding.description for finding in session.findings] == ["ValueError: crashed"]
+
+
+def test_values_of_small_fields_are_enumerated():
+    target = Crashing(opcode=None)
+    message = fuzz.Message(SEND, only=[BTH.opcode])
+    session = fuzz.MessageSession(target, [message], timeout=0, max_mutations=1)
+    session.run(executions=450, progress=False)
+    assert set(target.opcodes) >= set(range(256)) - {SEND[BTH].opcode}
+
+
+def test_enumeration_continues_after_resumption(tmp_path):
+    message = fuzz.Message(SEND, only=[BTH.opcode])
+    whole = Crashing(opcode=None)
+    fuzz.MessageSession(whole, [message], timeout=0, seed=3).run(executions=200, progress=False)
+    parts = Crashing(opcode=None)
+    for resume in (False, True):
+        with fuzz.MessageSession(
+            parts, [message], timeout=0, seed=None if resume else 3, directory=tmp_path, resume=resume
+        ) as session:
+            session.run(executions=100, progress=False)
+    assert parts.opcodes == whole.opcodes
+
+
+def test_case_of_the_corpus_is_always_mutated():
+    target = Crashing(opcode=None)
+    session = fuzz.MessageSession(target, [fuzz.Message(SEND, only=["bth.tver"])], timeout=0, max_mutations=1)
+    session.run(executions=60, progress=False)
+    assert session.statistics.corpus >= 1
+    sent = {bytes(case.to_json(), "ascii") for case in session.corpus}
+    assert sent and len(target.opcodes) == 60
+
+
+def test_own_header_is_mutated():
+    Own = rdmawire.define_header(
+        "Mutated", [rdmawire.HeaderField("kind", 8), rdmawire.HeaderField("rest", 8)], after=UDP(dst_port=7001)
+    )
+    frame = Ether() / IPv4() / UDP() / Own(kind=1, rest=9) / b"x"
+    for only in ("mutated.kind", Own.kind, [Own.kind]):
+        kinds = [one[Own].kind for one in fuzz.mutated_frames(frame, 20, only=only)]
+        assert len(set(kinds)) == 20
+        assert {one[Own].rest for one in fuzz.mutated_frames(frame, 20, only=only)} == {9}
+    assert len(list(fuzz.mutated_frames(frame, 20, only=Own))) == 20
+    with pytest.raises(UsageError, match="mutated has no field 'kin'.*did you mean kind"):
+        fuzz.mutated_frames(frame, 1, only="mutated.kin")
+
+
+def test_report_files_of_a_session(tmp_path):
+    with fuzz.MessageSession(Echo(), [b"abcdef"], monitors=[no_answer], directory=tmp_path, timeout=0) as session:
+        session.run(executions=300, progress=False)
+        report = session.to_dict()
+    saved = json.loads((tmp_path / "report.json").read_text())
+    assert saved == json.loads(json.dumps(report)) and not saved["running"]
+    assert saved["statistics"]["executions"] == 300 and saved["target"] == "Echo"
+    assert len(saved["findings"]) == len(session.findings) >= 1
+    assert sorted(index for group in saved["groups"] for index in group["findings"]) == list(range(len(saved["findings"])))
+    assert fuzz.status(tmp_path)["findings"] == saved["findings"]
+    assert (tmp_path / "report.txt").read_text() == session.report()
+    assert "Fuzzing Echo" in (tmp_path / "index.html").read_text()
+    other = session.write(tmp_path / "other")
+    assert json.loads((other / "report.json").read_text()) == saved
+
+
+def test_status_of_a_running_session(tmp_path):
+    session = fuzz.MessageSession(Echo(), [b"abcdef"], directory=tmp_path, timeout=0)
+    seen = []
+
+    def look(exchange):
+        if (tmp_path / "report.json").exists() and not seen:
+            seen.append(fuzz.status(tmp_path))
+        return None
+
+    session._monitors.append(fuzz.messages._FunctionMonitor(look))
+    session.run(seconds=3, progress=False)
+    assert seen and seen[0]["running"] and not fuzz.status(tmp_path)["running"]
+
+
+def test_corpora_of_own_sessions_are_merged_and_minimized(tmp_path):
+    for seed in (1, 2):
+        with fuzz.MessageSession(Echo(), [b"abcdef"], directory=tmp_path / f"job-{seed}", seed=seed, timeout=0) as one:
+            one.run(executions=200, progress=False)
+            assert one.statistics.corpus > 5
+    with fuzz.MessageSession(Echo(), [b"abcdef"], directory=tmp_path / "all", timeout=0) as session:
+        before, after = session.merge_corpus(tmp_path)
+        assert before == 0 and after > 5
+        assert session.merge_corpus(tmp_path / "job-1") == (after, after)
+        edges = session.statistics.edges
+        session._corpus += session._corpus[:3]
+        assert session.minimize_corpus() == (after + 3, after)
+        assert session.statistics.edges == edges and session.statistics.corpus == after
+    with fuzz.MessageSession(Echo(), [b"abcdef"], directory=tmp_path / "all", timeout=0, resume=True) as resumed:
+        assert len(resumed.corpus) == after
+    with fuzz.MessageSession(Echo(), [b"x", b"y"], timeout=0) as other, pytest.raises(UsageError, match="other messages"):
+        other.merge_corpus(tmp_path)
+    with pytest.raises(UsageError, match="contains no session"):
+        session.merge_corpus(tmp_path / "job-1" / "findings")

@@ -279,6 +279,19 @@ def test_exit_status_of_the_command():
     assert command("--target", "reference:iwarp", "--executions", 500, "--seed", 1).returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("reference:bounds-off-by-on", "unknown fault .*did you mean bounds-off-by-one"),
+        ("reference:ignores-pkey,bounds-off-by-on", "unknown fault .*did you mean bounds-off-by-one"),
+        ("referenc", "unknown target .*did you mean reference"),
+    ],
+)
+def test_wrong_target_names_a_similar_one(target, message):
+    with pytest.raises(rdmawire.UsageError, match=message):
+        fuzz.Session(target)
+
+
 def test_interrupted_command_prints_the_report():
     import signal
     import time

@@ -76,13 +76,38 @@ def test_finding_shows_rules_and_steps(browser, broken):
     page = Page(browser, folder / "index.html")
     articles = page.script("return [...document.querySelectorAll('#findings article')].map(article => article.textContent)")
     assert any(finding["rules"] for finding in report["findings"])
-    for finding, text in zip(report["findings"], articles, strict=True):
+    order = [index for group in report["groups"] for index in group["findings"]]
+    for finding, text in zip([report["findings"][index] for index in order], articles, strict=True):
         for words in (finding["signature"], finding["oracle"], finding["expected"], finding["actual"], *finding["steps"]):
             assert words in text
         for rule in finding["rules"]:
             about = report["rules"][rule]
             assert rule in text and (about.get("alias") or "") in text and about["sentence"] in text
         assert (folder / finding["directory"] / "capture.pcapng").is_file()
+
+
+def test_findings_are_in_groups_with_their_cause(browser, broken):
+    folder, report = broken
+    page = Page(browser, folder / "index.html")
+    shown = page.script("""return [...document.querySelectorAll("#findings .group")].map(group =>
+        [group.querySelector("h3").textContent, [...group.querySelectorAll("article")].map(one => one.id)])""")
+    assert len(report["groups"]) >= 2
+    for group, (heading, ids) in zip(report["groups"], shown, strict=True):
+        number = len(group["findings"])
+        assert heading == f"{group['cause']} {number} finding{'' if number == 1 else 's'}"
+        assert ids == [f"finding-{index + 1}" for index in group["findings"]]
+    cause = "cause" if len(report["groups"]) == 1 else "causes"
+    assert f"probably of {len(report['groups'])} {cause}" in page.text("findings")
+
+
+def test_page_of_jobs_names_their_seeds(browser, tmp_path):
+    folder, report = python(tmp_path / "jobs", "-m", "rdmawire.fuzz", "--jobs", 2, "--seed", 7, "--report", tmp_path / "jobs",
+                            "--target", "reference:bounds-off-by-one", "--executions", "3000", status=1)  # fmt: skip
+    page = Page(browser, folder / "index.html")
+    assert "2 jobs with the seeds 7, 8" in page.text("summary")
+    assert len(page.all("#findings article")) == len(report["findings"]) >= 1
+    assert cards(page)["executions"] == "3,000"
+    page.assert_no_requests_or_errors()
 
 
 def test_page_without_findings_and_coverage(browser, conforming):

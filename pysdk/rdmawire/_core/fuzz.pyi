@@ -58,6 +58,9 @@ def broken_rules(frames: list[tuple[bool, int, int, bytes]]) -> list[str]:
 def faults() -> list[Any]:
     ...
 
+def html_of(report: str, target: str) -> str:
+    ...
+
 def replay(script: str, target: str, wire: str, kernel: str, agent: str, allow: list[str], credentials: str) -> dict[Any, Any]:
     ...
 

@@ -45,6 +45,7 @@ from rdmawire.fuzz.monitors import Alive, Process, Rules
 from rdmawire.fuzz.mutations import Mutation, mutated_frames
 from rdmawire.fuzz.statefiles import lock_directory
 from rdmawire.fuzz.targets import TcpTarget, UdpTarget, WireTarget
+from rdmawire.names import did_you_mean
 from rdmawire.progress import Progress, bar_of
 
 __all__ = [
@@ -337,6 +338,9 @@ class Session:
                 None if mutator is None else mutate, None if oracle is None else check, wire, kernel, agent, allow,
                 credentials,
             )  # fmt: skip
+        except UsageError as error:
+            self.close()
+            raise UsageError(f"{error}{_similar_target(target)}") from None
         except BaseException:
             self.close()
             raise
@@ -493,6 +497,17 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _similar_target(target: str) -> str:
+    """Return "; did you mean …?" for a target with an unknown fault or a misspelled name, or ""."""
+    device, _, names = target.rpartition(":")
+    if device in ("reference", "reference:iwarp"):
+        known = [fault.name for fault in faults() if reference(fault.family) == device]
+        unknown = [name for name in names.split(",") if name not in known and name != "iwarp"]
+        return did_you_mean(unknown[0], known) if unknown else ""
+    targets = ["reference", "reference:iwarp", "lab:rxe", "lab:siw"]
+    return "" if target in targets or target.startswith("agent:") else did_you_mean(target, targets)
 
 
 def _agent(target: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import rdmawire
 from rdmawire import fuzz
-from rdmawire.fuzz.jobs import report_text, run_jobs, status
+from rdmawire.fuzz.jobs import is_messages, report_text, run_jobs, status
 
 EXAMPLES = """\
 examples:
@@ -23,6 +23,7 @@ examples:
   python3 -m rdmawire.fuzz --target lab:rxe --time 300 --corpus build/corpus --resume --report build/rxe
   python3 -m rdmawire.fuzz --executions 1000000 --jobs 4 --report build/four
   python3 -m rdmawire.fuzz --status build/four
+  python3 -m rdmawire.fuzz --session mine.py --jobs 4 --report build/mine
   python3 -m rdmawire.fuzz --corpus build/all --merge build/corpus
   python3 -m rdmawire.fuzz --replay build/fuzz/01-…/script.json --target reference
 
@@ -44,6 +45,9 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         help="Fuzz this device: reference, reference:FAULT,…, reference:iwarp, reference:iwarp:FAULT,…, lab:rxe, "
         "lab:siw, agent:ADDRESS [default: reference, or the reference device for the script of --replay].",
     )
+    add("--session", metavar="FILE[:FUNCTION]", help="Fuzz an own target: FUNCTION(job, **options) in FILE returns a "
+        "fuzz.MessageSession with these options. job is the number of the job from 0 [default function: session].")
+    add("--job", type=int, default=0, help=argparse.SUPPRESS)
     add("--executions", type=int, default=0, metavar="N", help="Stop after N mutated steps.")
     add(
         "--time",
@@ -109,7 +113,9 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         parser.error("--executions and --time must not be negative")
     if chosen.seed is not None and not 0 <= chosen.seed < 1 << 64:
         parser.error("--seed must be a number of 64 bits")
-    if chosen.resume and not chosen.corpus:
+    if chosen.session:
+        check_session_options(parser, chosen)
+    elif chosen.resume and not chosen.corpus:
         parser.error("--resume requires --corpus")
     if (chosen.merge or chosen.minimize_corpus) and not chosen.corpus:
         parser.error("--merge and --minimize-corpus require --corpus")
@@ -118,6 +124,15 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     if chosen.jobs > 1 and (chosen.target or "").startswith("agent:"):
         parser.error("--jobs requires a target that each job can start: reference or lab")
     return chosen
+
+
+def check_session_options(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> None:
+    """End the program if options of devices are combined with an own target."""
+    for name in ("target", "corpus", "merge", "minimize_corpus", "plain", "replay", "faults", "wire", "allow", "credentials"):
+        if getattr(chosen, name):
+            parser.error(f"--session and --{name.replace('_', '-')} exclude each other")
+    if chosen.resume and not chosen.report:
+        parser.error("--session with --resume requires --report")
 
 
 def show(statistics: fuzz.Statistics) -> None:
@@ -161,7 +176,9 @@ def print_status(chosen: argparse.Namespace) -> int:
     s = report["statistics"]
     print(
         f"{report['target']}: {'running' if report['running'] else 'ended'}, {s['executions']} executions in "
-        f"{s['seconds']:.1f} s, {s['corpus']} scripts in the corpus, {s['findings']} findings, {s['restarts']} restarts"
+        f"{s['seconds']:.1f} s, {s['corpus']} {'cases' if is_messages(report) else 'scripts'} in the corpus, "
+        f"{s['findings']} findings, {s['resets' if is_messages(report) else 'restarts']} "
+        f"{'resets' if is_messages(report) else 'restarts'}"
     )
     for finding in report["findings"]:
         print(f"  {finding['directory']}  seen {finding['times']}×")
@@ -171,7 +188,10 @@ def print_status(chosen: argparse.Namespace) -> int:
 def run_parallel(chosen: argparse.Namespace) -> int:
     """Run several jobs and print one report."""
     seconds = chosen.time if chosen.time or chosen.executions else 60.0
-    arguments = ["--target", chosen.target or "reference", "--feedback", chosen.feedback, "--kernel", chosen.kernel]
+    if chosen.session:
+        arguments = ["--session", chosen.session]
+    else:
+        arguments = ["--target", chosen.target or "reference", "--feedback", chosen.feedback, "--kernel", chosen.kernel]
     arguments += ["--time", str(seconds)] if seconds else []
     arguments += ["--plain"] if chosen.plain else []
     arguments += ["--stop-at-first"] if chosen.stop_at_first else []
@@ -185,6 +205,7 @@ def run_parallel(chosen: argparse.Namespace) -> int:
         directory = chosen.report or stack.enter_context(tempfile.TemporaryDirectory(prefix="rdmawire-fuzz-"))
         report, result = run_jobs(
             chosen.jobs, arguments, report=Path(directory), corpus=Path(chosen.corpus) if chosen.corpus else None,
+            own=bool(chosen.session),
             seed=chosen.seed, resume=chosen.resume, executions=chosen.executions, stop_at_first=chosen.stop_at_first,
             show=show_all if sys.stderr.isatty() else None,
         )  # fmt: skip
@@ -194,9 +215,45 @@ def run_parallel(chosen: argparse.Namespace) -> int:
     return result
 
 
+def own_session(chosen: argparse.Namespace) -> fuzz.MessageSession:
+    """Return the session of the function in the file of --session."""
+    path, _, name = chosen.session.rpartition(":")
+    if not path or not name.isidentifier():
+        path, name = chosen.session, "session"
+    try:
+        code = compile(Path(path).read_text(encoding="utf-8"), path, "exec")
+    except SyntaxError as error:
+        raise rdmawire.UsageError(f"{path}: {error}") from error
+    sys.path.insert(0, str(Path(path).resolve().parent))
+    names: dict[str, Any] = {"__name__": "rdmawire_session", "__file__": path}
+    exec(code, names)
+    function = names.get(name)
+    if not callable(function):
+        raise rdmawire.UsageError(f"{path} has no function {name}(job, **options)")
+    options = {"seed": chosen_seed(chosen), "directory": chosen.report, "resume": chosen.resume}
+    options["stop_at_first"] = chosen.stop_at_first
+    session = function(chosen.job, **options)
+    if not isinstance(session, fuzz.MessageSession):
+        raise rdmawire.UsageError(f"{path}: {name}() must return a fuzz.MessageSession, got {type(session).__name__}")
+    return session
+
+
+def run_own(chosen: argparse.Namespace) -> int:
+    """Run the session of --session, and print its report."""
+    seconds = chosen.time if chosen.time or chosen.executions else 60.0
+    with own_session(chosen) as session:
+        try:
+            session.run(chosen.executions, seconds)
+        except KeyboardInterrupt:
+            pass  # the report covers the completed part
+        print(json.dumps(session.to_dict(), indent=1) if chosen.json else session.report().rstrip("\n"))
+        return int(bool(session.findings))
+
+
 def chosen_seed(chosen: argparse.Namespace) -> int | None:
     """Return the seed of the session. None: that of the resumed session."""
-    if chosen.seed is not None or (chosen.resume and (Path(chosen.corpus) / "session.json").exists()):
+    state = chosen.report if chosen.session else chosen.corpus
+    if chosen.seed is not None or (chosen.resume and (Path(state) / "session.json").exists()):
         return chosen.seed  # type: ignore[no-any-return]
     return random.SystemRandom().getrandbits(32)
 
@@ -223,6 +280,8 @@ def run(chosen: argparse.Namespace) -> int:
         return edit_corpus(chosen)
     if chosen.jobs > 1:
         return run_parallel(chosen)
+    if chosen.session:
+        return run_own(chosen)
     target = chosen.target or "reference"
     seconds = chosen.time if chosen.time or chosen.executions else 60.0
     interactive = sys.stderr.isatty()

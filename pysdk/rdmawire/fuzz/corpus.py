@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from rdmawire._core import UsageError
 from rdmawire.fuzz.statefiles import lock_directory
@@ -12,11 +13,11 @@ __all__ = ["edit_corpus", "scripts_in", "smallest_cover"]
 
 
 def scripts_in(directory: Path) -> list[str]:
-    """Return the scripts of a corpus as JSON, without duplicates."""
+    """Return the scripts of a corpus, or of the corpora of jobs, as JSON, without duplicates."""
     if not directory.is_dir():
         raise UsageError(f"{directory} is not a directory")
-    texts = [path.read_text(encoding="utf-8") for path in sorted(directory.glob("[0-9]*.json"))]
-    return list(dict.fromkeys(texts))
+    paths = sorted([*directory.glob("[0-9]*.json"), *directory.glob("job-*/[0-9]*.json")])
+    return list(dict.fromkeys(path.read_text(encoding="utf-8") for path in paths))
 
 
 def edit_corpus(directory: Path, change: Callable[[list[str]], list[str]]) -> tuple[int, int]:
@@ -25,6 +26,8 @@ def edit_corpus(directory: Path, change: Callable[[list[str]], list[str]]) -> tu
     The numbers of the files are consecutive, as sessions require.
     """
     directory.mkdir(parents=True, exist_ok=True)
+    if any(path.is_dir() for path in directory.glob("job-*")):
+        raise UsageError(f"{directory} contains the corpora of jobs: merge it into another directory")
     with lock_directory(directory):
         before = scripts_in(directory)
         after = change(before)
@@ -41,7 +44,7 @@ def edit_corpus(directory: Path, change: Callable[[list[str]], list[str]]) -> tu
 
 
 def smallest_cover(
-    texts: list[str], edges: Sequence[frozenset[int]], reached: frozenset[int] = frozenset()
+    texts: list[str], edges: Sequence[frozenset[Any]], reached: frozenset[Any] = frozenset()
 ) -> list[str]:
     """Return few scripts that reach all edges of the scripts: repeatedly the one with most new edges."""
     known = set(reached)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -14,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import rdmawire
+from rdmawire import _core
 from rdmawire._core import Error, UsageError
 from rdmawire.fuzz.statefiles import read_state, write_state
 
 __all__ = ["combined", "report_text", "run_jobs", "status"]
 
-COUNTERS = ("executions", "steps", "lives", "connections", "corpus", "alarms", "restarts")
+#: Counters that are not added: jobs reach the same edges and findings, and run at the same time.
+NOT_ADDED = ("edges", "code_edges", "monitor_edges", "findings", "seconds")
 
 
 def job_directories(directory: Path) -> list[Path]:
@@ -49,17 +52,16 @@ def combined(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
                 place = list(findings).index(report["findings"][index]["signature"])
                 if not any(place in other["findings"] for other in groups.values()):
                     one["findings"].append(place)
-    counters = {name: sum(report["statistics"][name] for report in reports) for name in COUNTERS}
-    # Jobs reach the same edges: the largest number is a lower bound of all.
-    for name in ("edges", "code_edges", "monitor_edges"):
+    counters: dict[str, Any] = {}
+    for name in reports[0]["statistics"]:
         values = [report["statistics"][name] for report in reports if report["statistics"][name] is not None]
-        counters[name] = max(values, default=None)
+        # Jobs reach the same edges: the largest number is a lower bound of all.
+        counters[name] = max(values, default=None) if name in NOT_ADDED else sum(values)
     counters["findings"] = len(merged)
-    counters["seconds"] = max(report["statistics"]["seconds"] for report in reports)
     rules = {name: text for report in reports for name, text in report["rules"].items()}
     first = reports[0]
     return {
-        **{name: first[name] for name in ("format", "program", "target", "plain", "feedback")},
+        **{name: first[name] for name in ("format", "program", "kind", "target", "plain", "feedback") if name in first},
         "running": any(report["running"] for report in reports),
         "jobs": len(reports),
         "seeds": [report["seed"] for report in reports],
@@ -70,23 +72,30 @@ def combined(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def is_messages(report: dict[str, Any]) -> bool:
+    """Return whether a report is that of a MessageSession."""
+    return report.get("kind") == "messages"
+
+
 def report_text(report: dict[str, Any]) -> str:
     """Return a combined report as text."""
     s = report["statistics"]
     lines = [
         f"{report['target']}, {report['jobs']} jobs with the seeds {', '.join(map(str, report['seeds']))}: "
         f"{s['executions']} executions in {s['seconds']:.1f} s ({s['executions'] / max(s['seconds'], 1e-9):.0f} a second), "
-        f"{s['corpus']} scripts in the corpora"
+        f"{s['corpus']} {'cases' if is_messages(report) else 'scripts'} in the corpora"
     ]
     if not report["findings"]:
         return lines[0] + "\nno findings\n"
-    lines.append(f"{len(report['findings'])} findings, probably of {len(report['groups'])} cause{'' if len(report['groups']) == 1 else 's'}:")
+    found, causes = len(report["findings"]), len(report["groups"])
+    lines.append(f"{found} finding{'' if found == 1 else 's'}, probably of {causes} cause{'' if causes == 1 else 's'}:")
     for group in report["groups"]:
         lines += ["", group["cause"]]
         for index in group["findings"]:
             finding = report["findings"][index]
             lines.append(f"  {finding['signature']}   seen {finding['times']}×, {finding['directory']}")
-            lines += [f"     expected  {finding['expected']}", f"     actual    {finding['actual']}"]
+            lines += [f"     expected  {finding['expected']}"] if "expected" in finding else []
+            lines += [f"     actual    {finding['actual']}"]
             lines += [f"     {number:5}  {step}" for number, step in enumerate(finding["steps"], 1)]
     return "\n".join(lines) + "\n"
 
@@ -116,7 +125,8 @@ def run_jobs(
     arguments: Sequence[str],
     *,
     report: Path,
-    corpus: Path | None,
+    corpus: Path | None = None,
+    own: bool = False,
     seed: int | None,
     resume: bool,
     executions: int,
@@ -125,12 +135,13 @@ def run_jobs(
 ) -> tuple[dict[str, Any], int]:
     """Run the command in ``jobs`` processes and return the combined report and the highest exit status.
 
-    ``arguments``: options of the command without those of the other parameters. Ctrl-C ends all processes, and the
-    report covers their completed part.
+    ``arguments``: options of the command without those of the other parameters. ``own``: the jobs are MessageSessions,
+    whose report directory contains their state. Ctrl-C ends all processes, and the report covers their completed part.
     """
     report.mkdir(parents=True, exist_ok=True)
-    if not resume and (report / "report.json").exists() or not resume and job_directories(report):
+    if not resume and ((report / "report.json").exists() or job_directories(report)):
         raise UsageError(f"{report} contains the report of another session; use another directory")
+    corpus = report if own else corpus
     if resume and corpus is not None and (known := len(job_directories(corpus))) not in (0, jobs):
         raise UsageError(f"{corpus} is a session with {known} jobs, not {jobs}")
     first = random.SystemRandom().getrandbits(32) if seed is None else seed
@@ -140,17 +151,19 @@ def run_jobs(
     running: list[subprocess.Popen[str]] = []
     try:
         for number in range(jobs):
-            own = [*arguments, "--report", str(report / f"job-{number + 1}")]
+            options = [*arguments, "--report", str(report / f"job-{number + 1}")]
+            options += ["--job", str(number)] if own else []
             state = None if corpus is None else corpus / f"job-{number + 1}"
             if state is not None:
-                own += ["--corpus", str(state)] + (["--resume"] if resume else [])
+                options += [] if own else ["--corpus", str(state)]
+                options += ["--resume"] if resume else []
             if seed is not None or state is None or not (resume and (state / "session.json").exists()):
-                own += ["--seed", str((first + number) % (1 << 64))]
+                options += ["--seed", str((first + number) % (1 << 64))]
             if executions:
-                own += ["--executions", str(executions // jobs + (number < executions % jobs))]
+                options += ["--executions", str(executions // jobs + (number < executions % jobs))]
             running.append(
                 subprocess.Popen(
-                    [sys.executable, "-m", "rdmawire.fuzz", *own], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                    [sys.executable, "-m", "rdmawire.fuzz", *options], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                     stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True,
                 )  # fmt: skip
             )
@@ -167,6 +180,7 @@ def run_jobs(
     total = combined(reports)
     write_state(report / "report.json", total)
     (report / "report.txt").write_text(report_text(total), encoding="utf-8")
+    (report / "index.html").write_text(_core.fuzz.html_of(json.dumps(total), total["target"]), encoding="utf-8")
     if failed:
         print(f"rdmawire.fuzz: {len(failed)} of {jobs} jobs failed: {_last_line(failed)}", file=sys.stderr)
     return total, 3 if failed else int(bool(total["findings"]))

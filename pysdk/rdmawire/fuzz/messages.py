@@ -29,7 +29,8 @@ from typing import IO, Any, Generic, Protocol, TypeVar, Union, cast
 from rdmawire import _core
 from rdmawire._core import DeviceError, Frame, Header, UsageError, WireError, parse
 from rdmawire.captures import create_capture
-from rdmawire.fuzz.mutations import Mutation, Unsendable, chosen_of, mutate, mutated, names_of
+from rdmawire.fuzz.corpus import smallest_cover
+from rdmawire.fuzz.mutations import Mutation, Unsendable, Values, chosen_of, mutate, mutated, names_of
 from rdmawire.fuzz.statefiles import lock_directory, read_state, write_state
 from rdmawire.fuzz.targets import WireTarget
 from rdmawire.progress import Progress, bar_of
@@ -211,7 +212,8 @@ class Case:
     def __str__(self) -> str:
         lines = [str(one) for one in self.mutations]
         if self.omitted:
-            lines.append(f"without the messages {', '.join(str(one + 1) for one in self.omitted)}")
+            several = "" if len(self.omitted) == 1 else "s"
+            lines.append(f"without the message{several} {', '.join(str(one + 1) for one in self.omitted)}")
         return "\n".join(lines) or "no mutations"
 
 
@@ -330,12 +332,14 @@ class MessageSession:
     - ``feedback``: a function of the exchange that returns further edges, for example covered lines. A case with a new
       edge is added to the corpus, and later executions add mutations to it.
     - ``max_mutations``: maximum number of new mutations of an execution.
+    - ``crashes``: further exceptions of the target that are findings, for example ``(ValueError,)`` or ``Exception`` for
+      a target that is a Python program. Others end the run.
     - ``restarts``: number of attempts of reset() after the target was lost, with ``pause`` seconds before each.
     """
 
     def __init__(
         self,
-        target: Target | Any,
+        target: Target | Wire,
         messages: Conversations,
         *,
         monitors: Iterable[Monitor | MonitorFunction] = (),
@@ -349,6 +353,7 @@ class MessageSession:
         max_findings: int = 64,
         max_mutations: int = 3,
         stop_at_first: bool = False,
+        crashes: type[Exception] | tuple[type[Exception], ...] = (),
         restarts: int = 5,
         pause: float = 0.2,
     ) -> None:
@@ -369,6 +374,9 @@ class MessageSession:
         self._minimize, self._max_trials, self._max_findings = minimize, max_trials, max_findings
         self._max_mutations, self._stop_at_first = max_mutations, stop_at_first
         self._restarts, self._pause = max(restarts, 1), pause
+        further = crashes if isinstance(crashes, tuple) else (crashes,)
+        self._crashes: tuple[type[Exception], ...] = (*TARGET_ERRORS, *further)
+        self._fuzzed = Values(self._seed)
         self._values: dict[str, float] = {field.name: 0 for field in dataclasses.fields(MessageStatistics)}
         self._findings: dict[str, MessageFinding] = {}
         self._times: dict[str, int] = {}
@@ -378,6 +386,7 @@ class MessageSession:
         self._next = 1
         self._last_save = 0.0
         self._running = threading.Lock()
+        self._is_running = False
         self._lock: IO[str] | None = None
         self._directory = None if directory is None else Path(directory)
         if self._directory is not None:
@@ -396,18 +405,15 @@ class MessageSession:
             raise UsageError(f"executions={executions}, seconds={seconds}: expected numbers from 0")
         if executions == 0 and seconds == 0:
             raise UsageError("run() requires executions or seconds")
-        if not self._running.acquire(blocking=False):
-            raise UsageError("the session is running; wait until the call has returned")
-        try:
-            with bar_of(progress, "fuzz", executions or seconds, "exec" if executions else "s") as show:
-                return self._run(executions, seconds, show)
-        finally:
-            self._running.release()
+        unit = "exec" if executions else "s"
+        with self._exclusive(), bar_of(progress, "fuzz", executions or seconds, unit) as show:
+            return self._run(executions, seconds, show)
 
     def _run(self, executions: int, seconds: float, show: Callable[..., None]) -> MessageStatistics:
         began, before = time.monotonic(), self._values["seconds"]
         first, found = self._next, len(self._findings)
         shown = began
+        self._is_running = True
         try:
             while not (executions and self._next - first >= executions):
                 now = time.monotonic()
@@ -425,7 +431,10 @@ class MessageSession:
                 self._execute_next()
         finally:
             self._values["seconds"] = before + time.monotonic() - began
+            self._is_running = False
             self._save()
+            if self._directory is not None and self._lock is not None:
+                self.write(self._directory)
         return self.statistics
 
     def _execute_next(self) -> None:
@@ -474,7 +483,7 @@ class MessageSession:
             try:
                 self._target.reset()
                 return
-            except TARGET_ERRORS as one:
+            except self._crashes as one:
                 error = one
         raise DeviceError(f"the target is lost, reset() failed {self._restarts} times: {error}") from error
 
@@ -491,7 +500,11 @@ class MessageSession:
                 continue
             mine = [one for one in exchange.mutations if one.step == step]
             if chance is not None and step == changed:
-                new = mutate(content, step, message.only, chance, 1 + _few(chance, self._max_mutations), mine)
+                new = mutate(content, step, message.only, chance, 1 + _few(chance, self._max_mutations), mine, self._fuzzed)
+                if not new:  # all fields are mutated: replace one
+                    new = mutate(content, step, message.only, chance, 1, (), self._fuzzed)
+                    exchange.mutations = [one for one in exchange.mutations if not _same_place(one, new)]
+                    mine = [one for one in mine if not _same_place(one, new)]
                 exchange.mutations += new
                 mine += new
             link = content.link if isinstance(content, Frame) else ""
@@ -502,8 +515,9 @@ class MessageSession:
         step = exchange.step
         try:
             for data in units:
-                self._send(data)
+                # Before send(), which raises an exception if the message crashes the target.
                 exchange.transfers.append(Transfer(True, step, time.time_ns(), data, link))
+                self._send(exchange, data)
             missing = message.responses if units else 0
             while True:
                 received = self._target.receive(self._timeout if missing > 0 else 0)
@@ -514,14 +528,15 @@ class MessageSession:
                 exchange.transfers.append(Transfer(False, step, time.time_ns(), bytes(received), its_link))
                 if len(exchange.transfers) > 10_000:
                     raise _Failure("target", "more than 10000 messages in one execution")
-        except TARGET_ERRORS as error:
+        except self._crashes as error:
             raise _Failure("target", f"{type(error).__name__}: {error}") from error
 
-    def _send(self, data: bytes) -> None:
+    def _send(self, exchange: Exchange, data: bytes) -> None:
         try:
             self._target.send(data)
         except WireError as error:
             if getattr(error, "kind", "") == "frame":
+                exchange.transfers.pop()
                 raise Unsendable from error
             raise
 
@@ -529,7 +544,7 @@ class MessageSession:
         for monitor in self._monitors:
             try:
                 text = monitor.after(exchange)
-            except TARGET_ERRORS as error:
+            except self._crashes as error:
                 text = f"{type(error).__name__}: {error}"
             if text is None:
                 continue
@@ -539,10 +554,14 @@ class MessageSession:
 
     # Feedback and findings.
 
-    def _learn(self, exchange: Exchange) -> None:
+    def _edges_of(self, exchange: Exchange) -> set[str]:
         edges = {f"{exchange.conversation}/{step}/{kind}" for step, kind in _kinds_of(exchange)}
         if self._feedback is not None:
             edges |= {f"own/{edge!r}" for edge in self._feedback(exchange)}
+        return edges
+
+    def _learn(self, exchange: Exchange) -> None:
+        edges = self._edges_of(exchange)
         if edges <= self._edges:
             return
         self._edges |= edges
@@ -686,6 +705,91 @@ class MessageSession:
             lines += [f"  {line}" for finding in group.findings for line in str(finding).splitlines()]
         return "\n".join(lines) + "\n"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as a dict, with the keys of ``report.json`` (docs/how-to/python-fuzz-your-target.md)."""
+        found = self.findings
+        rules = sorted({rule for finding in found for rule in finding.rules})
+        return {
+            "format": 1,
+            "program": f"rdmawire {_core.__version__}",
+            "kind": "messages",
+            "id": f"{self._seed}",
+            "running": self._is_running,
+            "target": type(self._target).__name__,
+            "seed": self._seed,
+            "statistics": dataclasses.asdict(self.statistics),
+            "rules": {name: text for name, text in _rules_by_id().items() if name in rules} if rules else {},
+            "groups": [
+                {"cause": group.cause, "rules": list(group.rules), "findings": [found.index(one) for one in group.findings]}
+                for group in self.groups
+            ],
+            "findings": [_finding_dict(finding) for finding in found],
+        }
+
+    def write(self, directory: str | os.PathLike[str]) -> Path:
+        """Write report.json, report.txt and index.html, and return the directory.
+
+        A session with a directory writes them at the end of each run.
+        """
+        path = Path(directory)
+        path.mkdir(parents=True, exist_ok=True)
+        report = self.to_dict()
+        write_state(path / "report.json", report)
+        (path / "report.txt").write_text(self.report(), encoding="utf-8")
+        page = _core.fuzz.html_of(json.dumps(report), report["target"])
+        (path / "index.html").write_text(page, encoding="utf-8")
+        return path
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f"<pre>{html.escape(self.report())}</pre>"
+
+    # Corpus.
+
+    def merge_corpus(self, *directories: str | os.PathLike[str]) -> tuple[int, int]:
+        """Add the cases of other sessions that reach new edges. Returns the numbers of cases before and after.
+
+        The directories are those of sessions with the same messages, or of jobs. Each case is executed once. Findings of
+        these executions are not recorded.
+        """
+        before = len(self._corpus)
+        with self._exclusive():
+            for directory in directories:
+                for case in _cases_in(Path(directory), self._fingerprint()):
+                    exchange, failure = self._attempt(case, None)
+                    if failure is None and exchange.transfers:
+                        self._learn(exchange)
+            self._save()
+        return before, len(self._corpus)
+
+    def minimize_corpus(self) -> tuple[int, int]:
+        """Remove cases that reach no edge of their own. Returns the numbers of cases before and after.
+
+        Each case is executed once. The known edges are kept.
+        """
+        before = len(self._corpus)
+        with self._exclusive():
+            edges = []
+            for case in self._corpus:
+                exchange, failure = self._attempt(case, None)
+                edges.append(frozenset() if failure is not None else frozenset(self._edges_of(exchange)))
+            kept = smallest_cover([case.to_json() for case in self._corpus], edges)
+            self._corpus = [Case.from_json(text) for text in kept]
+            self._values["corpus"] = len(self._corpus)
+            self._save()
+        return before, len(self._corpus)
+
+    @contextlib.contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """Refuse a second call that executes cases."""
+        if not self._running.acquire(blocking=False):
+            raise UsageError("the session is running; wait until the call has returned")
+        try:
+            yield
+        finally:
+            self._running.release()
+
     # Files.
 
     def _open_directory(self, directory: Path, seed: int | None, resume: bool) -> None:
@@ -713,6 +817,7 @@ class MessageSession:
             if seed is not None and seed != state["seed"]:
                 raise UsageError(f"{directory} is a session with seed {state['seed']}, not {seed}; omit the seed")
             self._seed, self._next = int(state["seed"]), int(state["next"])
+            self._fuzzed = Values(self._seed, {str(name): int(number) for name, number in state["values"].items()})
             self._values.update({name: state["statistics"][name] for name in self._values})
             self._times = {str(name): int(times) for name, times in state["times"].items()}
             self._aliases = {str(name): str(other) for name, other in state["aliases"].items()}
@@ -738,6 +843,7 @@ class MessageSession:
             "format": 1,
             "seed": self._seed,
             "next": self._next,
+            "values": self._fuzzed.used,
             "conversations": self._fingerprint(),
             "statistics": self._values,
             "times": self._times,
@@ -746,6 +852,7 @@ class MessageSession:
             "corpus": [one.to_dict() for one in self._corpus],
         }
         write_state(self._directory / "session.json", state)
+        write_state(self._directory / "report.json", self.to_dict())
 
     def _write_finding(self, finding: MessageFinding, exchange: Exchange) -> None:
         if self._directory is None:
@@ -774,6 +881,44 @@ class MessageSession:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _finding_dict(finding: MessageFinding) -> dict[str, Any]:
+    """Return a finding with the keys of the report of :class:`rdmawire.fuzz.Session`."""
+    return {
+        "oracle": finding.monitor,
+        "signature": finding.signature,
+        "actual": finding.description,
+        "rules": list(finding.rules),
+        "like": [],
+        "execution": finding.execution,
+        "times": finding.times,
+        "reproduced": finding.reproduced,
+        "minimized": {"trials": finding.trials, "restarts": 0, "whole": True},
+        "directory": finding.directory,
+        "steps": [*str(finding.case).splitlines(), *finding.messages],
+        "case": finding.case.to_dict(),
+    }
+
+
+def _rules_by_id() -> dict[str, dict[str, str]]:
+    return {str(one["id"]): {"alias": str(one["alias"]), "sentence": str(one["sentence"])} for one in _core._rules()}
+
+
+def _cases_in(directory: Path, conversations: dict[str, list[str]]) -> Iterator[Case]:
+    """Yield the cases in the corpus of a session or of jobs. Raises UsageError for sessions with other messages."""
+    found = False
+    for path in (directory, *sorted(directory.glob("job-*"))):
+        state = read_state(path / "session.json")
+        if state is None:
+            continue
+        found = True
+        if state.get("conversations") != conversations:
+            raise UsageError(f"{path} is a session with other messages: {state.get('conversations')}")
+        for one in state.get("corpus", []):
+            yield Case.from_json(json.dumps(one))
+    if not found:
+        raise UsageError(f"{directory} contains no session")
 
 
 def _callable(function: object) -> MonitorFunction:
@@ -836,6 +981,11 @@ def _content_of(message: Message, exchange: Exchange) -> Content | None:
         return bytes(memoryview(content))
     except TypeError:
         raise TypeError(f"{message.name}: expected a Frame, bytes or None, got {type(content).__name__}") from None
+
+
+def _same_place(one: Mutation, others: Iterable[Mutation]) -> bool:
+    """Return whether one of the other mutations replaces this one."""
+    return any((one.step, one.kind, one.field, one.layer) == (m.step, m.kind, m.field, m.layer) for m in others)
 
 
 def _few(chance: random.Random, most: int) -> int:

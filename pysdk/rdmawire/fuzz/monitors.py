@@ -47,7 +47,8 @@ class Alive(Monitor):
     """Sends a valid message after each execution, and reports a target without a response.
 
     ``probe``: Frame, bytes, or a function that returns one. ``accept(response)`` selects the responses that count.
-    ``reset``: whether the target is reset before the probe, since a connection may have ended correctly.
+    ``reset``: whether the target is reset before the probe, since a connection may have ended correctly. False detects
+    a target that stops answering until it is reset.
     """
 
     name = "alive"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import random
 import types
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Union
 
 from rdmawire._core import HEADERS, Field, Frame, Header, UsageError, header_table, parse
 from rdmawire.names import did_you_mean
+from rdmawire.user_headers import defined_headers
 
-__all__ = ["Mutation", "Unsendable", "chosen_of", "mutate", "mutated", "mutated_frames", "names_of"]
+__all__ = ["Mutation", "Unsendable", "Values", "chosen_of", "mutate", "mutated", "mutated_frames", "names_of"]
 
 Content = Union[Frame, bytes]
 
@@ -89,7 +90,7 @@ def names_of(one: Any) -> str:
             f'only: expected headers (BTH) and fields (BTH.psn or "bth.psn"), got {type(one).__name__}'
         )
     header, _, field = one.partition(".")
-    tables = {header_table(known).name: header_table(known) for known in HEADERS}
+    tables = {header_table(known).name: header_table(known) for known in (*HEADERS, *defined_headers())}
     if header in CHECKSUMS and not field:
         return one
     if header not in tables:
@@ -132,7 +133,36 @@ def _number(current: Any, field: Field, chance: random.Random) -> int:
     return chance.choice([one for one in usable if one != current] or usable)
 
 
-def _field_mutation(frame: Frame, step: int, chance: random.Random, candidates: list[tuple[int, str, Field]]) -> Mutation:
+class Values:
+    """Enumerates the values of small fields in a session, so that each occurs once before values repeat."""
+
+    MOST_BITS = 8
+
+    def __init__(self, seed: int, used: Mapping[str, int] | None = None) -> None:
+        self._seed = seed
+        self.used = dict(used or {})
+        """Number of enumerated values by message and field. Part of the state of a session."""
+
+    def next(self, step: int, name: str, current: Any, field: Field) -> int | None:
+        """Return the next value of a field that differs from the current one. None: all values have been used."""
+        key = f"{step} {name}"
+        if field.width > self.MOST_BITS:
+            return None
+        order = random.Random(f"{self._seed}:{key}").sample(range(1 << field.width), 1 << field.width)
+        for value in order[self.used.get(key, 0) :]:
+            self.used[key] = self.used.get(key, 0) + 1
+            if value != current:
+                return value
+        return None
+
+
+def _field_mutation(
+    frame: Frame,
+    step: int,
+    chance: random.Random,
+    candidates: list[tuple[int, str, Field]],
+    values: Values | None,
+) -> Mutation:
     # A header first, since headers have different numbers of fields.
     layer = chance.choice(sorted({index for index, _, _ in candidates}))
     _, name, field = chance.choice([one for one in candidates if one[0] == layer])
@@ -144,7 +174,9 @@ def _field_mutation(frame: Frame, step: int, chance: random.Random, candidates: 
             if data:
                 data[chance.randrange(len(data))] = chance.randrange(256)
         return Mutation(step, "field", name, layer, data.hex())
-    return Mutation(step, "field", name, layer, _number(getattr(frame.layers[layer], field.attribute), field, chance))
+    current = getattr(frame.layers[layer], field.attribute)
+    value = None if values is None or chance.random() < 0.25 else values.next(step, f"{layer} {name}", current, field)
+    return Mutation(step, "field", name, layer, _number(current, field, chance) if value is None else value)
 
 
 def _payload_mutation(frame: Frame, step: int, chance: random.Random) -> Mutation:
@@ -190,30 +222,43 @@ def mutate(
     chance: random.Random,
     count: int,
     present: Sequence[Mutation] = (),
+    values: Values | None = None,
 ) -> list[Mutation]:
     """Return new mutations of a message, in addition to those that are present."""
     new: list[Mutation] = []
     taken = {(one.kind, one.field, one.layer) for one in present}
     for _ in range(count):
+        one: Mutation | None
         if not isinstance(content, Frame):
             one = _bytes_mutation(content, step, chance)
         else:
-            one = _frame_mutation(content, step, only, chance)
+            one = _frame_mutation(content, step, only, chance, values, taken)
         if not only and chance.random() < 0.04:
             one = Mutation(step, chance.choice(["drop", "duplicate"]))
-        if isinstance(content, Frame) and (one.kind, one.field, one.layer) in taken:
+        if one is None or (isinstance(content, Frame) and (one.kind, one.field, one.layer) in taken):
             continue
         taken.add((one.kind, one.field, one.layer))
         new.append(one)
     return new
 
 
-def _frame_mutation(frame: Frame, step: int, only: Sequence[type[Header] | str], chance: random.Random) -> Mutation:
-    candidates = _candidates(frame, only)
+def _frame_mutation(
+    frame: Frame,
+    step: int,
+    only: Sequence[type[Header] | str],
+    chance: random.Random,
+    values: Values | None,
+    taken: Container[tuple[str, str, int]],
+) -> Mutation | None:
+    """Return a mutation, or None if the chosen fields are all taken."""
+    known = _candidates(frame, only)
+    candidates = [one for one in known if ("field", one[1], one[0]) not in taken]
     sums = [name for name in CHECKSUMS if getattr(frame, name) is not None and (not only or name in only)]
     draw = chance.random()
     if candidates and (draw < 0.8 or (only and not sums)):
-        return _field_mutation(frame, step, chance, candidates)
+        return _field_mutation(frame, step, chance, candidates, values)
+    if only and not sums and known:
+        return None
     if only and not sums:
         raise UsageError(f"only: message {step + 1} has none of {', '.join(names_of(one) for one in only)}")
     if sums and (only or draw < 0.85):
