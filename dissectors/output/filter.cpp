@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "dissectors/output/filter_literal.hpp"
+#include "dissectors/output/filter_operators.hpp"
 #include "dissectors/output/filter_source.hpp"
 
 namespace rdmawire::output {
@@ -172,6 +173,10 @@ std::string listed(const std::vector<std::string>& names, std::string_view last)
 }
 
 }  // namespace
+
+bool is_filter_operator(std::string_view name) {
+  return std::any_of(std::begin(keywords), std::end(keywords), [&](const Spelling& one) { return one.text == name; });
+}
 
 /// Parses an expression by recursive descent and orders its tests.
 class FilterCompiler {

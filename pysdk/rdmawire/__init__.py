@@ -3,6 +3,8 @@
 The package uses the same library as the command ``rdmawire``.
 """
 
+from typing import TYPE_CHECKING
+
 from rdmawire._loading import load_core
 
 load_core()
@@ -41,6 +43,7 @@ from rdmawire.devices import (
     open_device,
     reference,
 )
+from rdmawire.differences import Difference, differences
 from rdmawire.replaying import (
     PlayedFrame,
     ReactiveReport,
@@ -53,6 +56,22 @@ from rdmawire.replaying import (
 from rdmawire.user_headers import HeaderField, define_header, undefine_header
 from rdmawire.wires import Wire, WireCapabilities, WireCounters, open_wire, wire_pair
 
+if TYPE_CHECKING:
+    from rdmawire import fuzz
+else:
+
+    def __getattr__(name: str) -> object:
+        # Imported by the first use, since most programs do not need it.
+        if name == "fuzz":
+            import importlib
+
+            return importlib.import_module("rdmawire.fuzz")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+
+
 __all__ = [
     "Capture",
     "CaptureError",
@@ -64,6 +83,7 @@ __all__ = [
     "CompletionQueue",
     "Device",
     "DeviceError",
+    "Difference",
     "Error",
     "HeaderField",
     "LiveAnalysis",
@@ -95,8 +115,10 @@ __all__ = [
     "conformance",
     "create_capture",
     "define_header",
+    "differences",
     "explain",
     "follow",
+    "fuzz",
     "iwarp",
     "lab",
     "learn_map",

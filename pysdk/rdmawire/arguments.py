@@ -20,6 +20,16 @@ class _Parameter(NamedTuple):
     keyword_only: bool
 
 
+#: Functions of the package by the names in the extension module.
+_PUBLIC = {
+    "AnalysisRun": "analyze",
+    "CaptureSource": "open_capture",
+    "LiveCapture": "open_live",
+    "captured_frames": "frames",
+    "captured_packets": "packets",
+}
+
+
 def describe(text: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Exception:
     """Return a replacement for pybind11's exception: a TypeError, or a UsageError for numbers out of range."""
     function = text.partition("(")[0]
@@ -27,7 +37,7 @@ def describe(text: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any])
     signatures = re.findall(r"^ +\d+\. (.*)$", text, re.MULTILINE)
     if is_constructor and signatures:
         function, arguments = signatures[0].partition("(")[0].rpartition(".")[2], arguments[1:]
-    function = function.lstrip("_")
+    function = _PUBLIC.get(function, function.lstrip("_"))
     out_of_range = ""
     for signature in signatures:
         parameters = list(_parameters(signature))

@@ -66,6 +66,7 @@ class Capture(Closes):
     def __init__(self, core: _core.CaptureSource, source: Path | BytesLike | None = None) -> None:
         self._core: _core.CaptureSource = made_by(core, _core.CaptureSource, "open_capture()")
         self._source = source
+        self._length: tuple[tuple[int, ...] | None, int] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the path, or the bytes of a capture in memory. Streams cannot be pickled."""
@@ -97,11 +98,29 @@ class Capture(Closes):
         return self.frames()
 
     def __len__(self) -> int:
-        """Return the number of packets. Reads the complete file. A stream has no length, since it can be read once."""
+        """Return the number of packets that can be read. The first call reads the complete file, without decoding.
+
+        A stream has no length, since it can be read once. ``list(capture)`` also calls this method, and
+        ``list(capture.frames())`` does not, so it reads a large compressed file only once.
+        """
         if not self._core.rereadable:
             raise TypeError(f"{self.name} is a stream, which has no length: use list()")
-        packets: int = self._core.facts()["packets"]
-        return packets
+        version = self._version()
+        if self._length is None or version is None or self._length[0] != version:
+            self._length = version, int(self._core.facts()["packets"])
+        return self._length[1]
+
+    def _version(self) -> tuple[int, ...] | None:
+        """Return a value that changes when the file is written. None: it cannot be determined."""
+        if self.closed:
+            return None
+        if self._core.in_memory:
+            return ()
+        try:
+            now = os.stat(self._core.path)
+        except OSError:
+            return None
+        return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns
 
     def __bool__(self) -> bool:
         """Return True, also for a capture without packets."""
@@ -146,15 +165,21 @@ class Capture(Closes):
         return _core.captured_frames(self._core, filter, roce_port)
 
     def packets(
-        self, *, filter: str = "", roce_port: int = 0, verify_crcs: bool = True
+        self,
+        *,
+        filter: str = "",
+        roce_port: int = 0,
+        verify_crcs: bool = True,
+        disable_protocol: str | Sequence[str] = (),
     ) -> Iterator[_core.Packet]:
         """Return an iterator over the packets that match `filter`, with the context of their connections.
 
         Packets contain the data of ``rdmawire dissect``: iWARP PDUs reassembled from TCP (``packet.pdus``, as Frames),
         the upper layer, notes, and the comments and interface of the capture file. ``packet.frame`` is the frame.
-        ``verify_crcs=False`` is faster and omits the CRC status.
+        ``verify_crcs=False`` is faster and omits the CRC status. `disable_protocol` is that of :func:`analyze`.
         """
-        return _core.captured_packets(self._core, filter, roce_port, verify_crcs)
+        names = [disable_protocol] if isinstance(disable_protocol, str) else list(disable_protocol)
+        return _core.captured_packets(self._core, filter, roce_port, verify_crcs, names)
 
     def counts(self, *, filter: str = "", roce_port: int = 0, verify_crcs: bool = True) -> dict[str, Any]:
         """Return counters of the capture: packets and bytes by protocol and operation, CRC status, findings.
@@ -253,7 +278,13 @@ def open_live(
     """
     if not 1 << 20 <= buffer_size <= 1 << 30:
         raise UsageError(f"buffer_size={buffer_size}: expected bytes from 1 MiB (1048576) to 1 GiB (1073741824)")
-    return _core.LiveCapture(device, filter, snap_length, promiscuous, immediate, buffer_size)
+    try:
+        return _core.LiveCapture(device, filter, snap_length, promiscuous, immediate, buffer_size)
+    except CaptureError as error:
+        if "filter" not in str(error):
+            raise
+        hint = "Wire.sniff(filter=…) accepts fields such as bth.psn"
+        raise CaptureError(f"{error}. {hint}") from None
 
 
 def live_devices() -> list[str]:

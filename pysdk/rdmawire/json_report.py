@@ -39,7 +39,7 @@ class Row(Mapping[str, Any]):
             raise AttributeError(f"unknown key {name}; expected {', '.join(self._values)}") from None
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._values]
+        return sorted({*super().__dir__(), *self._values})
 
     def __repr__(self) -> str:
         return f"Row({self._values!r})"
@@ -96,4 +96,4 @@ class JsonReport:
         return _with_rows(values[name])
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._dict]
+        return sorted({*super().__dir__(), *self._dict})

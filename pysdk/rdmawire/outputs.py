@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -36,7 +35,7 @@ def complete_file(path: str | os.PathLike[str], inputs: Iterable[str] = ()) -> I
     if target.exists() and not target.is_file():
         yield os.fspath(path)
         return
-    unfinished = target.with_name(f".rdmawire-{secrets.token_hex(6)}")
+    unfinished = target.with_name(f".rdmawire-{os.urandom(6).hex()}")
     try:
         yield str(unfinished)
         if target.exists():

@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +33,17 @@ if TYPE_CHECKING:
 # The fixtures import the package, so that other tests start faster.
 
 _capture_key = pytest.StashKey["Capture"]()
+
+
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """Explain a failed comparison of two frames: the fields that differ."""
+    core = sys.modules.get("rdmawire._core")
+    if op != "==" or core is None or not (isinstance(left, core.Frame) and isinstance(right, core.Frame)):
+        return None
+    from rdmawire.differences import differences
+
+    lines = [str(one) for one in differences(left, right)] or ["the encoded bytes differ, but no field"]
+    return [f"{left!r} == {right!r}", *lines]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -8,10 +8,8 @@ command.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
-import socket
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -83,6 +81,8 @@ class ReactiveReport:
 
 def _is_interface(name: str) -> bool:
     try:
+        import socket
+
         socket.if_nametoindex(name)
     except OSError:
         return False
@@ -264,6 +264,8 @@ async def areplay(
     **options: Any,
 ) -> ReplayReport:
     """Run :func:`replay` asynchronously. Callbacks run in a thread. Canceling the task ends the replay."""
+    import asyncio  # here: asyncio doubles the time to import the package
+
     prepared = _Prepared(capture, wire, map, faults, on_frame, on_progress, progress, dry_run, allow_target, options)
     running = asyncio.get_running_loop().run_in_executor(None, prepared.run)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -208,7 +207,7 @@ class CheckReport(JsonReport):
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str | Path:
         """Write an HTML page with the violations to `path`, and return the path. Without `path`, return the page."""
         page = (
-            f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{html.escape(self._title)}</title>'
+            f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{_escape(self._title)}</title>'
             f"<body>{self._repr_html_()}</body></html>\n"
         )
         return page if path is None else _written(path, page, self._inputs)
@@ -289,6 +288,7 @@ def analyze(
     roce_port: int = 0,
     verify_crcs: bool = True,
     memory: int | str = "1G",
+    disable_protocol: str | Sequence[str] = (),
     progress: Progress = None,
 ) -> Report:
     """Analyze captures: report affected connections, the causes, and the first frame of each problem.
@@ -306,6 +306,7 @@ def analyze(
     - `roce_port`: decode this UDP port as RoCEv2, in addition to 4791.
     - `memory`: limit of the analysis in bytes, or as text such as ``"512M"``. Beyond it, connections are evicted, and
       ``report["input"]["exact"]`` is False.
+    - `disable_protocol`: do not decode these protocols: ``mrc``, whose opcodes other manufacturers can use.
 
     `progress` is a function that is called regularly with the packets, the processed and total bytes, and the file
     name. True shows a progress bar, False none. Default: a bar on a terminal and in a notebook, if tqdm is installed.
@@ -327,6 +328,7 @@ def analyze(
         roce_port,
         verify_crcs,
         str(memory),
+        _texts(disable_protocol),
     )
     with bytes_bar(progress, "analyze") as show:
         text = run.work(show)
@@ -348,6 +350,7 @@ def check(
     threads: int = 0,
     roce_port: int = 0,
     memory: int | str = "1G",
+    disable_protocol: str | Sequence[str] = (),
     progress: Progress = None,
 ) -> CheckReport:
     """Check captured traffic against the RDMA specifications, clause by clause. Captures are those of :func:`analyze`.
@@ -359,7 +362,8 @@ def check(
     - `at`: assume that the capture was taken at the ports of these addresses and lost no packets.
     - `complete`: assume that all lost and reordered packets are visible in the capture.
 
-    `filter`, `connection`, `threads`, `roce_port`, `memory` and `progress` are those of :func:`analyze`.
+    `filter`, `connection`, `threads`, `roce_port`, `memory`, `disable_protocol` and `progress` are those of
+    :func:`analyze`.
 
     Raises CaptureError if no file could be read. ``report.read_errors`` lists the other files with errors.
     """
@@ -376,6 +380,7 @@ def check(
             roce_port,
             str(memory),
             show,
+            _texts(disable_protocol),
         )
     report = CheckReport(text, read_errors, violated, _title(names))
     report._inputs = [os.path.abspath(os.fsdecode(name)) for name in names]
@@ -438,6 +443,12 @@ def _title(names: Sequence[str]) -> str:
     return first + (f" and {len(names) - 1} more" if len(names) > 1 else "")
 
 
+def _escape(text: str) -> str:
+    import html
+
+    return html.escape(text)
+
+
 _COLORS = {"error": "#c0392b", "shall": "#c0392b", "warning": "#b9770e", "should": "#b9770e"}
 
 
@@ -448,10 +459,10 @@ def _html(
         text = "" if value is None else str(value)
         color = _COLORS.get(text)
         style = f' style="color:{color};font-weight:bold"' if color else ""
-        return f"<td{style}>{html.escape(text)}</td>"
+        return f"<td{style}>{_escape(text)}</td>"
 
     body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
-    names = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
+    names = "".join(f"<th>{_escape(name)}</th>" for name in columns)
     table = f"<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>" if rows else "<p>No findings.</p>"
-    errors = "".join(f"<p>{html.escape(error)}</p>" for error in read_errors)
-    return f"<div><b>{html.escape(title)}</b>: {html.escape(head)}{errors}{table}</div>"
+    errors = "".join(f"<p>{_escape(error)}</p>" for error in read_errors)
+    return f"<div><b>{_escape(title)}</b>: {_escape(head)}{errors}{table}</div>"

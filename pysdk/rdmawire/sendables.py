@@ -16,8 +16,16 @@ def is_scapy(thing: object) -> bool:
 
 
 def without_scapy(frame: Any) -> Any:
-    """Return a scapy packet as a Frame with its link type and its time, other objects unchanged."""
-    if type(frame) is _core.Frame or not is_scapy(frame):
+    """Return a scapy packet or a header as a Frame with its link type, other objects unchanged."""
+    if type(frame) is _core.Frame:
+        return frame
+    if isinstance(frame, _core.Header):
+        made = _core.Frame(frame)
+        if made.link == "ethernet" and not isinstance(frame, _core.Ether):
+            name = type(frame).__name__
+            raise _core.UsageError(f"{name} is not a frame: put it after lower headers, such as Ether() / IPv4() / UDP()")
+        return made
+    if not is_scapy(frame):
         return frame
     from rdmawire.scapy import from_scapy
 

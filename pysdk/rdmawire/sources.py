@@ -6,7 +6,6 @@ import contextlib
 import io
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Union, cast
@@ -71,6 +70,8 @@ class _Folder:
     """A temporary directory for captures that are not files. It exists until the object is released."""
 
     def __init__(self) -> None:
+        import tempfile
+
         self._folder = tempfile.TemporaryDirectory(prefix="rdmawire-")
         self._count = 0
 

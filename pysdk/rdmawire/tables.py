@@ -19,6 +19,7 @@ from rdmawire.progress import Progress, bar_of
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas
 
 
 class ColumnInfo(NamedTuple):
@@ -108,6 +109,16 @@ class Table:
             raise CaptureError(error)
         return {name: _array(np, *parts) for name, parts in columns.items()}
 
+    def to_pandas(self, *, partial: bool = False) -> pandas.DataFrame:
+        """Read all rows into a DataFrame of pandas. Numbers keep all bits: columns with missing values have the nullable
+        types of pandas (``UInt64``), not float64.
+
+        ``pandas.DataFrame.from_arrow()`` converts 64-bit numbers with missing values to floating point. `partial` is
+        that of :meth:`columns`.
+        """
+        pd = optional("DataFrames", "pandas", "pandas")
+        return pd.DataFrame({name: _series(pd, values) for name, values in self.columns(partial=partial).items()})
+
     def to_parquet(
         self,
         path: str | os.PathLike[str],
@@ -173,6 +184,19 @@ def _sentence(error: BaseException) -> str:
     """Return the error of an Arrow stream without the text that the importer added."""
     text = str(error.args[-1] if isinstance(error, OSError) and error.args else error)
     return text.removeprefix("[Errno 5] ").split(". Detail:")[0]
+
+
+def _series(pd: Any, values: Any) -> Any:
+    """Return a column for pandas. Masked numbers and flags have nullable types."""
+    mask = getattr(values, "mask", None)
+    if mask is None:
+        return values
+    data = values.filled() if values.dtype == object else values.data
+    if data.dtype.kind == "b":
+        return pd.arrays.BooleanArray(data.copy(), mask.copy())
+    if data.dtype.kind in "iu":
+        return pd.arrays.IntegerArray(data.copy(), mask.copy())
+    return pd.Series(data).mask(mask)
 
 
 def _array(np: Any, kind: str, values: Any, mask: Any, texts: list[str] | None) -> Any:

@@ -14,7 +14,6 @@ wires.
 
 from __future__ import annotations
 
-import asyncio
 import collections
 import dataclasses
 import os
@@ -23,13 +22,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from rdmawire import _core
-from rdmawire._core import Header, header_table
+from rdmawire._core import Header, UsageError, header_table
 from rdmawire.closing import Closes, made_by
 from rdmawire.outputs import refuse_inputs
 from rdmawire.sendables import several, without_scapy
 from rdmawire.sources import native
 
 if TYPE_CHECKING:
+    import asyncio
+
     from typing_extensions import Self
 
     from rdmawire._core import Frame
@@ -129,7 +130,7 @@ class Wire(Closes):
         ``timeout`` 0 does not wait, None waits without limit. The clock of ``file:PATH,read`` starts at the first frame
         and advances to the time of each returned frame. In virtual time, ``timeout=None`` returns None if no
         frame will arrive. At the end of a file, raises WireError with kind "down". ``own``: also return frames sent by
-        this host.
+        other programs of this host.
         """
         if self._back:
             return self._back.popleft()
@@ -186,6 +187,10 @@ class Wire(Closes):
 
         ``filter`` selects frames: a filter expression (docs/reference/filters.md) or a function.
         """
+        if count is not None and count < 1:
+            raise UsageError(f"count={count}: expected a number above 0, or None for no limit")
+        if timeout is not None and timeout < 0:
+            raise UsageError(f"timeout={timeout}: expected seconds, or None for no timeout")
         matches = self._matcher(filter)  # reports invalid filters before the iteration
         return self._sniff(count, timeout, matches, own)
 
@@ -229,6 +234,8 @@ class Wire(Closes):
 
     async def asend(self, frames: Sendable | Iterable[Sendable], *, at: int = 0, timeout: float | None = 5.0) -> int:
         """Send like send(). Other tasks run while the queue is full."""
+        import asyncio  # here: asyncio doubles the time to import the package
+
         everything = _listed(frames)
         until = None if timeout is None else self.now() + int(timeout * 1e9)
         sent = 0
@@ -246,6 +253,8 @@ class Wire(Closes):
 
     async def areceive(self, timeout: float | None = 1.0, *, own: bool = False) -> Frame | None:
         """Receive like receive(). Waits for the wire's descriptor in the running loop, otherwise in a thread."""
+        import asyncio
+
         if self._core.capabilities["virtual_time"]:
             return self.receive(timeout, own=own)  # does not block
         frame = self.receive(0, own=own)
@@ -293,6 +302,8 @@ class Wire(Closes):
             others.add(frame)
 
     async def _areceive_by_thread(self, until: int | None, own: bool) -> Frame | None:
+        import asyncio
+
         loop = asyncio.get_running_loop()
         while True:
             left = 0.1 if until is None else min(0.1, max(0.0, (until - self.now()) / 1e9))

@@ -34,9 +34,9 @@ class AnalysisRun {
   AnalysisRun(const std::vector<std::string>& files, const std::string& filter, const std::string& begin,
               const std::string& end, std::uint64_t connection, unsigned threads,
               const std::vector<std::string>& counters, const std::vector<std::string>& ignore, std::uint16_t roce_port,
-              bool verify_crcs, const std::string& memory)
-      : request_(
-            std::make_shared<AnalysisRequest>(analysis_request(filter, connection, ignore, roce_port, verify_crcs))),
+              bool verify_crcs, const std::string& memory, const std::vector<std::string>& disable_protocol)
+      : request_(std::make_shared<AnalysisRequest>(
+            analysis_request(filter, connection, ignore, roce_port, verify_crcs, disable_protocol))),
         begin_(begin),
         end_(end),
         counters_(HostCounters::read(counters)) {
@@ -150,10 +150,10 @@ void bind_analysis(py::module_& module) {
   py::class_<AnalysisRun>(module, "AnalysisRun", "The C++ part of rdmawire.Report: the input of an analysis.")
       .def(py::init<const std::vector<std::string>&, const std::string&, const std::string&, const std::string&,
                     std::uint64_t, unsigned, const std::vector<std::string>&, const std::vector<std::string>&,
-                    std::uint16_t, bool, const std::string&>(),
+                    std::uint16_t, bool, const std::string&, const std::vector<std::string>&>(),
            py::arg("files"), py::arg("filter"), py::arg("begin"), py::arg("end"), py::arg("connection"),
            py::arg("threads"), py::arg("counters"), py::arg("ignore"), py::arg("roce_port"), py::arg("verify_crcs"),
-           py::arg("memory"))
+           py::arg("memory"), py::arg("disable_protocol") = std::vector<std::string>())
       .def("work", &AnalysisRun::work, py::arg("progress"), "Read the files. Returns the report as JSON.")
       .def_property_readonly("read_errors", &AnalysisRun::read_errors,
                              "Errors of files that could not be read completely, one sentence each.")

@@ -40,13 +40,21 @@ std::uint64_t memory_of(const std::string& text) {
   return *size;
 }
 
+void disable_protocols(DecodeOptions& options, const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    if (!disable_protocol(options, name))
+      raise(ErrorClass::usage, fmt::format("disable_protocol: unknown protocol {}: expected mrc", name));
+}
+
 AnalysisRequest analysis_request(const std::string& filter, std::uint64_t connection,
-                                 const std::vector<std::string>& ignore, std::uint16_t roce_port, bool verify_crcs) {
+                                 const std::vector<std::string>& ignore, std::uint16_t roce_port, bool verify_crcs,
+                                 const std::vector<std::string>& disable_protocol) {
   AnalysisRequest request;
   analysis::RunOptions& run = request.run;
   run.connection = connection;
   run.dissector.verify_crcs = verify_crcs;
   run.dissector.decode.extra_roce_v2_port = roce_port;
+  disable_protocols(run.dissector.decode, disable_protocol);
   for (const std::string& word : ignore) {
     if (word == "cm")
       run.tracker.use_connection_manager = false;

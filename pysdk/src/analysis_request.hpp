@@ -25,7 +25,11 @@ struct AnalysisRequest {
 /// Returns a request without files and boundaries. Raises UsageError if the filter is invalid or uses unverified CRCs,
 /// or if `ignore` contains an unknown name.
 AnalysisRequest analysis_request(const std::string& filter, std::uint64_t connection,
-                                 const std::vector<std::string>& ignore, std::uint16_t roce_port, bool verify_crcs);
+                                 const std::vector<std::string>& ignore, std::uint16_t roce_port, bool verify_crcs,
+                                 const std::vector<std::string>& disable_protocol = {});
+
+/// Disables protocols by name. Raises UsageError.
+void disable_protocols(DecodeOptions& options, const std::vector<std::string>& names);
 
 /// Parses "12.5", "2026-11-21T07:53:37" or "frame:214". Empty: no boundary. Raises UsageError that starts with `name`.
 captures::analysis::Boundary boundary_of(const char* name, const std::string& text);

@@ -12,6 +12,7 @@
 #include "dissectors/output/line.hpp"
 #include "dissectors/output/tree.hpp"
 #include "dissectors/protocol/user_headers.hpp"
+#include "pysdk/src/analysis_request.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/captures.hpp"
 #include "pysdk/src/captures_origin.hpp"
@@ -378,6 +379,14 @@ void bind_captured_frames(py::module_& module) {
           "show", [](const Packet& p, bool dump) { return print_or_return(p.tree(), dump); }, py::kw_only(),
           py::arg("dump") = false,
           "Print all fields of all layers with their meaning, as `dissect -V` does, or return the text with dump=True.")
+      .def("summary", &Packet::line, "Return one line, as `rdmawire dissect` prints it. str() returns the same.")
+      .def(
+          "_repr_html_",
+          [](const Packet& p) {
+            const py::object escape = py::module_::import("html").attr("escape");
+            return py::str("<pre style=\"line-height:1.2\">{}</pre>").format(escape(p.tree()));
+          },
+          "Return HTML for notebooks: the text of show().")
       .def("__str__", &Packet::line)
       .def("__repr__", [](const Packet& p) { return fmt::format("<rdmawire.Packet {}>", p.line()); });
   py::class_<FrameIterator>(module, "FrameIterator", "Iterator over the frames of a capture.")
@@ -396,15 +405,16 @@ void bind_captured_frames(py::module_& module) {
   module.def(
       "captured_packets",
       [](const std::shared_ptr<CaptureSource>& source, const std::string& filter, std::uint16_t roce_port,
-         bool verify_crcs) {
+         bool verify_crcs, const std::vector<std::string>& disable_protocol) {
         ReadOptions options = read_options(*source, filter, roce_port);
+        disable_protocols(options.dissector.decode, disable_protocol);
         if (options.filter && !verify_crcs && options.filter->uses_crcs())
           raise(ErrorClass::usage, "filter uses CRC fields, which requires verify_crcs=True");
         options.dissector.verify_crcs = verify_crcs;
         return std::make_unique<PacketIterator>(source, options);
       },
       py::arg("source"), py::arg("filter") = "", py::arg("roce_port") = 0, py::arg("verify_crcs") = true,
-      "Return an iterator over the packets that match.");
+      py::arg("disable_protocol") = std::vector<std::string>(), "Return an iterator over the packets that match.");
   py::class_<Live>(module, "LiveCapture",
                    "Frames captured from a device: an iterator that ends with close(), and a context manager.")
       .def(py::init<const std::string&, const std::string&, std::uint32_t, bool, bool, std::uint32_t>(),

@@ -27,12 +27,13 @@ namespace {
 py::tuple check(const std::vector<std::string>& files, const std::vector<std::string>& rules, const std::string& level,
                 const std::string& filter_text, std::uint64_t connection, const std::vector<std::string>& at,
                 bool complete, unsigned threads, std::uint16_t roce_port, const std::string& memory,
-                const py::object& progress) {
+                const py::object& progress, const std::vector<std::string>& disable_protocol) {
   if (files.empty()) raise(ErrorClass::usage, "check: expected at least one file");
   conformance::CheckOptions check;
   check.files = files;
   check.threads = threads ? threads : std::max(1U, std::thread::hardware_concurrency());
   check.dissector.decode.extra_roce_v2_port = roce_port;
+  disable_protocols(check.dissector.decode, disable_protocol);
   check.memory = memory_of(memory);
   check.monitors.connection = connection;
   check.monitors.assumptions.everywhere = complete;
@@ -92,7 +93,7 @@ py::str explain(const std::string& query, bool json, bool colors) {
 void bind_check(py::module_& module) {
   module.def("check", &check, py::arg("files"), py::arg("rules"), py::arg("level"), py::arg("filter"),
              py::arg("connection"), py::arg("at"), py::arg("complete"), py::arg("threads"), py::arg("roce_port"),
-             py::arg("memory"), py::arg("progress"),
+             py::arg("memory"), py::arg("progress"), py::arg("disable_protocol") = std::vector<std::string>(),
              "Check captures. Returns the report as JSON, the read errors, and whether a mandatory rule is violated.");
   module.def(
       "check_text",

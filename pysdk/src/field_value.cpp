@@ -2,11 +2,13 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <vector>
 
 #include "dissectors/output/edit_distance.hpp"
+#include "dissectors/output/filter_source.hpp"
 #include "dissectors/output/value.hpp"
 #include "pysdk/src/bytes.hpp"
 #include "pysdk/src/enumerations.hpp"
@@ -42,8 +44,15 @@ std::string_view wanted(Form form) {
 [[noreturn]] void does_not_fit(const HeaderValue& value, const Field& f, PyObject* from) {
   const std::string shown = py::str(py::handle(from));
   const std::string most = f.width <= 64 ? fmt::format("{}", low_mask(f.width)) : fmt::format("2**{} - 1", f.width);
-  raise(ErrorClass::usage, fmt::format("{} is {} bit{} wide: {} does not fit; expected 0 to {}", name_of(value, f),
-                                       f.width, f.width == 1 ? "" : "s", shown, most));
+  std::string hint;
+  if (const Enumeration* enumeration = f.is_number() ? enumeration_of(value.header(), f) : nullptr)
+    for (const auto& [known, member] : py::dict(enumeration->type().attr("__members__"))) {
+      hint = fmt::format(", or a name of {} such as \"{}\"", enumeration->type().attr("__name__").cast<std::string>(),
+                         known.cast<std::string>());
+      break;
+    }
+  raise(ErrorClass::usage, fmt::format("{} is {} bit{} wide: {} does not fit; expected 0 to {}{}", name_of(value, f),
+                                       f.width, f.width == 1 ? "" : "s", shown, most, hint));
 }
 
 void set_number(HeaderValue& value, const Field& f, PyObject* from) {
@@ -76,7 +85,8 @@ void set_number(HeaderValue& value, const Field& f, PyObject* from) {
   value.set(f, BytesView(bytes).bytes());
 }
 
-/// Sets a field to the value with this name in its enumeration.
+/// Sets a field to the value with this name in its enumeration. As in filters, letters and digits are compared, without
+/// case.
 void set_named(HeaderValue& value, const Field& f, PyObject* from) {
   const Enumeration* enumeration = f.is_number() ? enumeration_of(value.header(), f) : nullptr;
   if (!enumeration) wrong_type(value, f, from);
@@ -84,11 +94,18 @@ void set_named(HeaderValue& value, const Field& f, PyObject* from) {
   const py::object name = py::handle(from).attr("upper")();
   if (members.contains(name)) return value.set(f, py::int_(members[name]).cast<std::uint64_t>());
   std::vector<std::string> names;
-  for (const auto& [known, member] : members) names.push_back(known.cast<std::string>());
+  const std::string plain = output::plain_name(name.cast<std::string>());
+  for (const auto& [known, member] : members) {
+    names.push_back(known.cast<std::string>());
+    if (!plain.empty() && output::plain_name(names.back()) == plain)
+      return value.set(f, py::int_(py::reinterpret_borrow<py::object>(member)).cast<std::uint64_t>());
+  }
+  constexpr std::size_t few = 16;
+  std::string hint = output::did_you_mean(name.cast<std::string>(), names);
+  if (hint.empty() && names.size() <= few) hint = fmt::format(" (known names: {})", fmt::join(names, ", "));
   raise(ErrorClass::usage, fmt::format("{}: {} has no name '{}'{}", name_of(value, f),
                                        enumeration->type().attr("__name__").cast<std::string>(),
-                                       py::str(py::handle(from)).cast<std::string>(),
-                                       output::did_you_mean(name.cast<std::string>(), names)));
+                                       py::str(py::handle(from)).cast<std::string>(), hint));
 }
 
 void set_bytes(HeaderValue& value, const Field& f, Bytes bytes) {

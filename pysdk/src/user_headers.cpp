@@ -7,6 +7,7 @@
 
 #include <cctype>
 
+#include "dissectors/output/filter_operators.hpp"
 #include "dissectors/output/filter_source.hpp"
 #include "dissectors/protocol/registry.hpp"
 #include "pysdk/src/bindings.hpp"
@@ -80,10 +81,16 @@ py::object define(const std::string& name, const std::string& type_name, const s
   for (const py::dict& field : fields) header.fields.push_back(field_of(field));
   for (const py::handle one : after) header.after.push_back(predecessor_of(one));
   if (output::resolve(name)) raise(ErrorClass::usage, fmt::format("header {}: the name is in use", name));
-  for (const UserField& field : header.fields)
-    for (const char* const method : {"copy", "show"})
-      if (field.name == method || tail == method)
-        raise(ErrorClass::usage, fmt::format("field {}: the name is that of a method of headers", method));
+  if (output::is_filter_operator(name))
+    raise(ErrorClass::usage, fmt::format("header {}: the name is an operator of filters", name));
+  std::vector<std::string_view> names{tail};
+  for (const UserField& field : header.fields) names.push_back(field.name);
+  for (const std::string_view one : names) {
+    if (one == "copy" || one == "show")
+      raise(ErrorClass::usage, fmt::format("field {}: the name is that of a method of headers", one));
+    if (output::is_filter_operator(one))
+      raise(ErrorClass::usage, fmt::format("field {}: the name is an operator of filters", one));
+  }
   header.decoded = false;  // other threads decode it once its class exists
   const auto defined = define_header(std::move(header));
   if (!defined) raise(ErrorClass::usage, defined.error());

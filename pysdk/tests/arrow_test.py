@@ -282,3 +282,33 @@ def test_batches_are_read_lazily(tmp_path):
         pyarrow.RecordBatchReader.from_stream(table).read_next_batch()
 
     assert seconds(first_batch) < seconds(lambda: rows_of(rdmawire.open_capture(file).table(NAMES))) / 3
+
+
+def test_pandas_keeps_all_bits_of_addresses_and_missing_values(tmp_path):
+    path, address = tmp_path / "x.pcap", 0xFFFF888012345679
+    start = rdmawire.Ether() / rdmawire.IPv4(src="192.0.2.1", dst="192.0.2.2") / rdmawire.UDP()
+    write = start / rdmawire.BTH(opcode="RC_RDMA_WRITE_ONLY", psn=1) / rdmawire.RETH(va=address, rkey=7, length=4) / b"data"
+    with rdmawire.create_capture(path) as out:
+        out.write([write, start / rdmawire.BTH(opcode="RC_SEND_ONLY", psn=2) / b"x"], time_ns=5)
+    names = ["frame.time", "bth.psn", "reth.va", "reth.rkey", "bth.se", "bth.opcode_name", "payload", "aeth"]
+    frame = rdmawire.open_capture(path).table(names).to_pandas()
+    assert list(frame.columns) == names and len(frame) == 2
+    assert [str(frame[name].dtype) for name in ("reth.va", "reth.rkey", "bth.psn", "bth.se", "aeth")] == [
+        "UInt64", "UInt32", "UInt32", "boolean", "bool",
+    ]  # fmt: skip
+    assert frame["reth.va"][0] == address and frame["reth.va"][1] is pandas.NA
+    assert frame["frame.time"][0] == pandas.Timestamp(5)
+    assert list(frame["bth.opcode_name"]) == ["RC RDMA WRITE Only", "RC SEND Only"]
+    messages = rdmawire.analyze(path, progress=False).messages.to_pandas()
+    assert messages["remote_address"][0] == address
+    assert messages["first_response_time"].isna().all()
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=sample_id)
+def test_pandas_has_the_rows_of_the_table(path):
+    table = rdmawire.open_capture(path).table(NAMES)
+    frame = table.to_pandas()
+    rows = list(table)
+    for name in ("bth.psn", "reth.va", "bth.opcode_name", "payload", "ip.src"):
+        values = [None if value is pandas.NA or value is None or value != value else value for value in frame[name]]
+        assert values == [row[name] for row in rows], name

@@ -2,6 +2,8 @@
 
 import ast
 import graphlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,3 +88,13 @@ def test_cycles_are_found_in_all_kinds_of_imports(tmp_path, source, is_cycle):
             sorter.prepare()
     else:
         sorter.prepare()
+
+
+#: Modules of the standard library that take longer to import than the rest of the package.
+SLOW = ["asyncio", "concurrent.futures", "difflib", "hashlib", "html", "logging", "random", "socket", "ssl", "subprocess", "tempfile"]
+
+
+def test_import_of_the_package_loads_no_slow_modules():
+    program = f"import sys\nbefore = set(sys.modules)\nimport rdmawire\nprint(*{{*{SLOW!r}}} & set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

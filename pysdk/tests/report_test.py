@@ -43,6 +43,15 @@ def test_mrc_connections_and_paths():
     assert (connection["from"], connection.from_qp, connection.to_qp) == ("2001:db8::1", 0x11, 0x22)
     assert sum(row.packets for row in report.mrc_paths) == connection.packets
     assert {row.state for row in report.mrc_paths} <= {"good", "congested", "failed"}
+    assert rdmawire.analyze(path, disable_protocol="mrc").mrc_connections == []
+    rules = rdmawire.check(path, disable_protocol=["mrc"]).rules
+    assert not any(rule.passed for rule in rules if rule.rule.startswith("mrc."))
+    with rdmawire.open_capture(path) as capture:
+        assert all(rdmawire.MRCBTH in packet.frame for packet in capture.packets())
+        assert len(list(capture.packets(filter="bth"))) == 0
+        assert len(list(capture.packets(filter="bth", disable_protocol="mrc"))) == 223
+    with pytest.raises(rdmawire.UsageError, match="unknown protocol mcr: expected mrc"):
+        rdmawire.analyze(path, disable_protocol="mcr")
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=sample_id)

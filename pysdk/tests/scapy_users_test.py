@@ -316,3 +316,128 @@ def test_several_frames_are_written_by_one_call(tmp_path):
 def test_keys_of_counts_are_documented():
     documented = set(re.search(r"--json``: ([^.]*)\.", rdmawire.Capture.counts.__doc__)[1].replace(",", "").split())
     assert set(rdmawire.open_capture(RPING).counts()) <= documented and "truncated_packets" in documented
+
+
+def test_header_is_sent_and_written_like_a_frame(tmp_path):
+    a, b = rdmawire.wire_pair()
+    with a, b, rdmawire.create_capture(tmp_path / "x.pcap") as out:
+        with pytest.raises(rdmawire.UsageError, match="link type bth, the wire sends ethernet"):
+            a.send(BTH(psn=1))
+        for write in (a.send, out.write):
+            with pytest.raises(rdmawire.UsageError, match="CMReq is not a frame: put it after lower headers"):
+                write(rdmawire.CMReq())
+        out.write(Ether() / IPv4())
+        with pytest.raises(rdmawire.CaptureError, match="link type"):
+            out.write(BTH(psn=1))
+        a.send(Ether(src="02:00:00:00:00:01"))
+        assert b.receive()[Ether].src == "02:00:00:00:00:01"
+
+
+@pytest.mark.parametrize(("option", "value"), [("count", 0), ("count", -1), ("timeout", -1)])
+def test_sniff_rejects_a_limit_without_effect(option, value):
+    a, _ = rdmawire.wire_pair()
+    with pytest.raises(rdmawire.UsageError, match=f"{option}={value}: expected .* or None"):
+        a.sniff(**{option: value})
+
+
+def test_names_of_values_are_compared_like_in_filters():
+    for name in ("RC RDMA WRITE Only", "rc-rdma-write-only", "RC_RDMA_WRITE_ONLY", "rcRdmaWriteOnly"):
+        assert BTH(opcode=name).opcode is Opcode.RC_RDMA_WRITE_ONLY
+    assert AETH(syndrome="NAK PSN sequence error").syndrome == rdmawire.Syndrome.NAK_PSN_SEQUENCE_ERROR
+    assert rdmawire.CMRej(reason="consumer reject").reason is rdmawire.CMREJReason.CONSUMER_REJECT
+    with pytest.raises(rdmawire.UsageError, match='1024 does not fit.*0 to 15, or a name of MTUCode'):
+        rdmawire.CMReq(path_mtu=1024)
+    with pytest.raises(rdmawire.UsageError, match="has no name ''"):
+        BTH(opcode="")
+
+
+def test_operators_of_filters_are_no_names_of_headers_and_fields():
+    field = rdmawire.HeaderField("kind", 8)
+    for name in ("In", "And", "Or", "Not", "Contains"):
+        with pytest.raises(rdmawire.UsageError, match=f"header {name.lower()}: the name is an operator of filters|keyword"):
+            rdmawire.define_header(name, [field], after=UDP(dst_port=4000))
+    for name in ("and", "not", "in"):
+        with pytest.raises(rdmawire.UsageError, match=f"field {name}: the name is an operator of filters"):
+            rdmawire.define_header("Own", [rdmawire.HeaderField(name, 8)], after=UDP(dst_port=4000))
+    with pytest.raises(rdmawire.UsageError, match="field or: the name is an operator"):
+        counted = rdmawire.HeaderField("size", 8, counts="tail")
+        rdmawire.define_header("Own", [counted], tail="or", after=UDP(dst_port=4000))
+
+
+def test_predecessor_of_a_header_needs_fields_and_no_stream():
+    field = rdmawire.HeaderField("kind", 8)
+    with pytest.raises(rdmawire.UsageError, match="got the class UDP"):
+        rdmawire.define_header("Own", [field], after=UDP)
+    with pytest.raises(rdmawire.UsageError, match="cannot follow DDP: PDUs of iWARP are unsupported"):
+        rdmawire.define_header("Own", [field], after=rdmawire.DDP(tagged=1))
+
+
+def test_all_headers_of_streams_are_refused_as_predecessors():
+    from rdmawire.user_headers import _STREAM_HEADERS
+
+    known = {rdmawire.header_table(header).name for header in rdmawire.HEADERS}
+    assert known >= _STREAM_HEADERS
+    assert {name for name in known if name.startswith(("mpa", "ddp", "rdmap", "fpdu"))} <= _STREAM_HEADERS
+
+
+def test_modules_are_imported_by_their_first_use():
+    program = "import rdmawire, sys\nprint('rdmawire.fuzz' in sys.modules, rdmawire.fuzz.Session.__name__)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False Session\n"
+    names = dir(rdmawire)
+    assert {"fuzz", "BTH", "open_capture", "__version__"} <= set(names) and len(names) == len(set(names))
+    assert not {"load_core", "needs", "closing", "TYPE_CHECKING"} & set(names)
+    with pytest.raises(AttributeError, match="has no attribute 'fuz'"):
+        rdmawire.fuz  # noqa: B018
+
+
+def test_names_of_reports_occur_once():
+    report = rdmawire.analyze(RPING, progress=False)
+    for names in (dir(report), dir(report.summary)):
+        assert len(names) == len(set(names))
+    assert "summary" in dir(report) and "packets" in dir(report.summary)
+
+
+def test_length_of_a_capture_is_counted_once(tmp_path):
+    path = tmp_path / "x.pcap"
+    frame = Ether() / IPv4() / UDP() / BTH()
+    with rdmawire.create_capture(path) as out:
+        out.write([frame] * 3)
+    capture = rdmawire.open_capture(path)
+    calls = []
+
+    class Counting:
+        """The C++ part, with a counter of complete reads."""
+
+        def __init__(self, core):
+            self._core = core
+
+        def facts(self):
+            calls.append(1)
+            return self._core.facts()
+
+        def __getattr__(self, name):
+            return getattr(self._core, name)
+
+    capture._core = Counting(capture._core)
+    assert (len(capture), len(capture), len(capture)) == (3, 3, 3) and len(calls) == 1
+    with rdmawire.create_capture(tmp_path / "y.pcap") as out:
+        out.write([frame] * 5)
+    (tmp_path / "y.pcap").replace(path)
+    assert (len(capture), len(capture)) == (5, 5) and len(calls) == 2
+
+
+def test_packets_have_a_summary_and_html():
+    packet = next(rdmawire.open_capture(RPING).packets())
+    assert packet.summary() == str(packet)
+    assert packet._repr_html_().startswith("<pre") and "eth" in packet._repr_html_()
+
+
+def test_libpcap_error_names_filters_of_fields():
+    with pytest.raises(rdmawire.CaptureError, match=r"Wire\.sniff\(filter=…\) accepts fields|permi"):
+        rdmawire.open_live("lo", filter="bth")
+
+
+def test_errors_name_the_public_function():
+    with pytest.raises(rdmawire.UsageError, match=r"^analyze\(\): connection=-1 is too small"):
+        rdmawire.analyze(RPING, connection=-1, progress=False)

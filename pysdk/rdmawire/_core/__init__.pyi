@@ -4115,7 +4115,7 @@ __version__: str
 
 class AnalysisRun:
 
-    def __init__(self, files: list[str], filter: str, begin: str, end: str, connection: int, threads: int, counters: list[str], ignore: list[str], roce_port: int, verify_crcs: bool, memory: str) -> None:
+    def __init__(self, files: list[str], filter: str, begin: str, end: str, connection: int, threads: int, counters: list[str], ignore: list[str], roce_port: int, verify_crcs: bool, memory: str, disable_protocol: list[str]=...) -> None:
         ...
 
     def csv(self, directory: str, packets: bool) -> None:
@@ -4676,7 +4676,13 @@ class OpcodeRow:
 
 class Packet:
 
+    def _repr_html_(self) -> str:
+        ...
+
     def show(self, *, dump: bool=...) -> str | Any:
+        ...
+
+    def summary(self) -> str:
         ...
 
     def to_dict(self) -> dict[str, Any]:
@@ -5340,6 +5346,9 @@ def _open_wire(name: str) -> Any:
 def _preflight(device: Any, target: dict[Any, Any]) -> list[Any]:
     ...
 
+def _remove_case(id: str) -> bool:
+    ...
+
 def _replay_reactive(capture: str, device: _Device, connection: int, side: str, faults: str, seed: int, output: str, retry_after: float, step_timeout: float) -> dict[Any, Any]:
     ...
 
@@ -5391,10 +5400,10 @@ def atomic_acknowledge(psn: int, original: int) -> Expectation:
 def captured_frames(source: CaptureSource, filter: str=..., roce_port: int=...) -> FrameIterator:
     ...
 
-def captured_packets(source: CaptureSource, filter: str=..., roce_port: int=..., verify_crcs: bool=...) -> PacketIterator:
+def captured_packets(source: CaptureSource, filter: str=..., roce_port: int=..., verify_crcs: bool=..., disable_protocol: list[str]=...) -> PacketIterator:
     ...
 
-def check(files: list[str], rules: list[str], level: str, filter: str, connection: int, at: list[str], complete: bool, threads: int, roce_port: int, memory: str, progress: Any) -> tuple[Any, ...]:
+def check(files: list[str], rules: list[str], level: str, filter: str, connection: int, at: list[str], complete: bool, threads: int, roce_port: int, memory: str, progress: Any, disable_protocol: list[str]=...) -> tuple[Any, ...]:
     ...
 
 def check_text(report: str, width: int, colors: bool, coverage: bool, quiet: bool, rows: int) -> str:
