@@ -1,7 +1,9 @@
 """The package of the build tree: exception classes, and the error of a missing library."""
 
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -29,3 +31,13 @@ def test_missing_library_error_names_library_and_remedy(tmp_path):
     done = subprocess.run([sys.executable, "-c", "import rdmawire"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1
     assert "libssl.so.3" in done.stderr and "install it, or the wheel" in done.stderr
+
+
+def test_extras_in_error_messages_exist_and_are_documented():
+    root = Path(__file__).resolve().parents[2]
+    sources = "".join(path.read_text() for path in (root / "pysdk" / "rdmawire").rglob("*.py"))
+    named = set(re.findall(r'optional\("[^"]*", "([a-z]+)"', sources))
+    extras = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert len(named) > 4 and named <= set(extras)
+    documented = set(re.findall(r"^\| `([a-z]+)` \|", (root / "docs" / "how-to" / "install.md").read_text(), re.M))
+    assert set(extras) <= documented
