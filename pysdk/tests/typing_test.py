@@ -81,6 +81,8 @@ WRONG = {
     "AETH().syndrome_wait = 5": "Incompatible types in assignment",
     "frame / 5": "Unsupported operand types",
     "Opcode.RC_NOTHING": 'has no attribute "RC_NOTHING"',
+    "rdmawire.fuzz.MessageSession(frame, [frame])": "Argument 1 to \"MessageSession\" has incompatible type",
+    "rdmawire.fuz": 'Module has no attribute "fuz"',
     "frame.icrc_status = 'good'": 'Property "icrc_status" defined in "Frame" is read-only',
 }
 
