@@ -9,6 +9,8 @@
 #include <atomic>
 #include <thread>
 
+#include "conformance/cases/remove_case.hpp"
+
 namespace rdmawire::conformance {
 namespace {
 
