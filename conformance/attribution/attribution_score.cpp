@@ -136,7 +136,7 @@ int write(const Scenario& scenario, const std::string& path) {
 
 int main(int argc, char** argv) {
   CLI::App app("Scores the reported causes and violations with simulated traffic of known truth.");
-  std::uint64_t scenarios = 1000, seed = 1, shown = 0;
+  std::uint64_t scenarios = 1000, seed = 1, shown = 0, missed = 0;
   unsigned impairments = 1;
   bool json = false, print = false, explain = false;
   std::string path, identification;
@@ -144,6 +144,7 @@ int main(int argc, char** argv) {
   app.add_option("--seed", seed, "Seed of the first scenario")->capture_default_str();
   app.add_option("--impairments", impairments, "Maximum number of impairments of a scenario")->capture_default_str();
   app.add_option("--wrong", shown, "Number of printed wrong statements")->capture_default_str();
+  app.add_option("--missed", missed, "Number of printed disturbances that were not reported")->capture_default_str();
   app.add_option("--identification", identification, "Select the IP identifications of all senders")
       ->check(CLI::IsMember({"consecutive", "constant", "random"}));
   app.add_flag("--json", json, "Print JSON");
@@ -176,6 +177,8 @@ int main(int argc, char** argv) {
   std::printf("%s", total.text().c_str());
   for (std::uint64_t i = 0; i < std::min<std::uint64_t>(shown, total.wrong.size()); ++i)
     std::printf("wrong: %s\n", total.wrong[i].c_str());
+  for (std::uint64_t i = 0; i < std::min<std::uint64_t>(missed, total.missed.size()); ++i)
+    std::printf("missed: %s\n", total.missed[i].c_str());
   for (const FalseViolation& v : total.examples)
     std::printf("violation: %s frame %llu: %s / %s\n  %s\n", v.rule.c_str(), static_cast<unsigned long long>(v.frame),
                 v.expected.c_str(), v.actual.c_str(), v.scenario.c_str());

@@ -276,11 +276,35 @@ class Scoring {
 
   /// Counts the incidents, and those that the events report. Called after all events.
   Score finish() {
+    std::array<bool, labels> occurred{};
     for (const auto& [i, label] : incidents()) {
       LabelScore& s = score_.by_label[static_cast<std::size_t>(label)];
       ++s.incidents;
+      occurred[static_cast<std::size_t>(label)] = true;
       const auto found = claimed_.find(i);
-      s.found += found != claimed_.end() && found->second == label;
+      const bool reported = found != claimed_.end() && found->second == label;
+      s.found += reported;
+      if (!reported && score_.missed.size() < 100) {
+        const Transmission& t = traffic_.transmissions[i];
+        score_.missed.push_back(fmt::format("{} {} psn {}{}: claim {}; {}", to_string(label), t.op().name,
+                                            t.psn.value(), t.retransmitted ? ", retransmitted" : "",
+                                            found == claimed_.end() ? "none" : to_string(found->second),
+                                            scenario_.text()));
+      }
+    }
+    for (std::size_t label = 0; label < labels; ++label) {
+      LabelScore& s = score_.by_connection[label];
+      const bool right =
+          stated_[label] && std::any_of(traffic_.transmissions.begin(), traffic_.transmissions.end(),
+                                        [&](const Transmission& t) { return Truth::has(t, Label(label)); });
+      s.claims += stated_[label];
+      s.right += right;
+      s.incidents += occurred[label];
+      if (stated_[label] && !right)
+        score_.wrong.push_back(fmt::format("connection: claim {}; {}", to_string(Label(label)), scenario_.text()));
+      if (occurred[label] && !stated_[label])
+        score_.missed.push_back(fmt::format("connection: {}; {}", to_string(Label(label)), scenario_.text()));
+      s.found += occurred[label] && stated_[label];
     }
     std::map<std::size_t, std::set<Label>> claims_of_recovery;  // by its first transmission
     for (const auto& [i, claim] : claimed_recoveries_) claims_of_recovery[truth_.start_of_recovery(i)].insert(claim);
@@ -321,6 +345,7 @@ class Scoring {
       return;
     }
     ++s.claims;
+    stated_[static_cast<std::size_t>(claim)] = true;
     bool right = false;
     Label real = Label::none;
     const auto test = [&](std::size_t i) {
@@ -351,20 +376,28 @@ class Scoring {
                                          scenario_.text()));
   }
 
-  /// Returns the packets that caused a captured sequence error NAK, and all damaged and duplicated packets.
+  /// Returns the packets that caused a captured sequence error NAK, and all damaged and duplicated packets in the capture. Packets
+  /// that were sent before the first captured one are not included.
   [[nodiscard]] std::map<std::size_t, Label> incidents() const {
     std::map<std::size_t, Label> all;
-    for (const Transmission& t : traffic_.transmissions) {
-      if (!t.transport || !t.response || t.captured < 0) continue;
+    std::vector<unsigned> copies(traffic_.transmissions.size());  // in the capture
+    std::size_t first = traffic_.transmissions.size();
+    for (const CapturedFrame& frame : traffic_.frames) {
+      ++copies[frame.transmission];
+      first = std::min(first, frame.transmission);
+    }
+    for (std::size_t i = first; i < traffic_.transmissions.size(); ++i) {
+      const Transmission& t = traffic_.transmissions[i];
+      if (!t.transport || !t.response || copies[i] == 0) continue;
       if (t.op().operation != Operation::acknowledge || !Syndrome(t.syndrome).is_nak(nak_code::psn_sequence_error))
         continue;
       const auto [label, packet_index] = truth_.root_of_nak(1 - t.sender, t.psn, t.decided);
-      if (label != Label::none && label != Label::behind) all[packet_index] = label;
+      if (label != Label::none && label != Label::behind && packet_index >= first) all[packet_index] = label;
     }
-    for (std::size_t i = 0; i < traffic_.transmissions.size(); ++i) {
+    for (std::size_t i = first; i < traffic_.transmissions.size(); ++i) {
       const Transmission& t = traffic_.transmissions[i];
-      if (t.transport && t.passed_damaged) all[i] = Label::corrupted;
-      if (t.transport && (t.copied || (t.duplicated && !t.duplicated_after)) && t.captured >= 0 && !t.hidden)
+      if (t.transport && t.passed_damaged && copies[i] != 0) all[i] = Label::corrupted;
+      if (t.transport && (t.copied || (t.duplicated && !t.duplicated_after)) && copies[i] > 1)
         all.try_emplace(i, Label::duplicated);
     }
     return all;
@@ -375,6 +408,7 @@ class Scoring {
   Truth truth_;
   Score score_;
   std::map<std::size_t, Label> claimed_;  // by transmission
+  std::array<bool, labels> stated_{};     // labels with at least one statement
   std::map<std::size_t, Label> claimed_recoveries_;
 };
 
@@ -476,8 +510,10 @@ void Score::add(const Score& other) {
     if (examples.size() < most) examples.push_back(v);
   for (const std::string& line : other.wrong)
     if (wrong.size() < most_wrong) wrong.push_back(line);
+  for (const std::string& line : other.missed)
+    if (missed.size() < most_wrong) missed.push_back(line);
   for (std::size_t i = 0; i < labels; ++i) {
-    for (const auto part : {&Score::by_label, &Score::recoveries}) {
+    for (const auto part : {&Score::by_label, &Score::by_connection, &Score::recoveries}) {
       LabelScore& s = (this->*part)[i];
       const LabelScore& o = (other.*part)[i];
       s.claims += o.claims;
@@ -514,6 +550,7 @@ std::string Score::text() const {
     }
   };
   table("packets", by_label, confusion);
+  table("connections", by_connection, {});
   table("recoveries", recoveries, recovery_confusion);
   return text;
 }

@@ -51,10 +51,12 @@ struct Score {
   std::map<std::string, std::uint64_t> violations;                             ///< scenarios with a violation, by rule
   std::vector<FalseViolation> examples;                                        ///< the first violations
   std::array<LabelScore, labels> by_label{};                                   ///< of single packets
+  std::array<LabelScore, labels> by_connection{};                              ///< connections with a label
   std::array<LabelScore, labels> recoveries{};                                 ///< of retransmissions
   std::array<std::array<std::uint64_t, labels>, labels> confusion{};           ///< [truth][claim] of packets
   std::array<std::array<std::uint64_t, labels>, labels> recovery_confusion{};  ///< [truth][claim]
   std::vector<std::string> wrong;                                              ///< the first wrong statements
+  std::vector<std::string> missed;                                             ///< the first unreported disturbances
 
   void add(const Score& other);
   [[nodiscard]] std::string text() const;
