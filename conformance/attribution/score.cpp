@@ -376,8 +376,8 @@ class Scoring {
                                          scenario_.text()));
   }
 
-  /// Returns the packets that caused a captured sequence error NAK, and all damaged and duplicated packets in the capture. Packets
-  /// that were sent before the first captured one are not included.
+  /// Returns the packets that caused a captured sequence error NAK, and all damaged and duplicated packets in the
+  /// capture. Packets that were sent before the first captured one are not included.
   [[nodiscard]] std::map<std::size_t, Label> incidents() const {
     std::map<std::size_t, Label> all;
     std::vector<unsigned> copies(traffic_.transmissions.size());  // in the capture

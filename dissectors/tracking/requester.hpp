@@ -98,6 +98,7 @@ class Requester {
     bool damaged = false;            // its last transmission was captured with a bad CRC
     bool late_response = false;      // its response was captured after the response to a later request
     bool passed_over = false;        // the last retransmission burst skipped it
+    bool ack_requested = false;      // AckReq of its last transmission
     std::uint64_t beyond_frame = 0;  // frame of the first response to a later packet
     std::uint64_t refused_frame = 0;  // a gap: frame of the NAK that requested its retransmission
     std::int64_t refused_time = 0;
@@ -132,7 +133,10 @@ class Requester {
     Event event;
     Psn next;           // the PSN that would continue the burst
     bool copy = false;  // so far a single packet, identical to the first transmission
-    std::int64_t last_time = 0;
+    // The last packet is ahead of the burst. It can be a late one of the burst before. Then the burst continues here.
+    bool ahead = false;
+    Psn behind;
+    std::uint32_t late = 0;  // number of late packets that were captured during the burst
   };
   /// A NAK or RNR NAK without a reaction so far.
   struct Refusal {
@@ -168,12 +172,14 @@ class Requester {
     Event event;                     // event of the loss
     std::vector<Event> recoveries;   // recoveries that the same NAK caused
     std::int64_t retransmitted = 0;  // time of the retransmission (0: none). The response to it decides
+    bool behind = false;             // if a packet was late, it was the retransmission with the PSN before
   };
   /// The reason why the responder drops the packets after a missing one.
   struct Disorder {
     Cause cause = Cause::none;  // none: not known yet
     // For a cause downstream of the capture point: time at which the missing packet is known to have arrived.
     std::int64_t until = 0;
+    Psn next;  // the PSN that the responder then expects
   };
   struct DamagedPacket {
     std::uint64_t frame = 0;
@@ -199,6 +205,7 @@ class Requester {
   /// A seen READ response: PSN and frame.
   struct SeenResponse {
     Psn psn;
+    std::uint16_t identification = 0;
     std::uint64_t frame = 0;
   };
   /// A NAK that the responder sends if it received the captured requests in the captured order.
@@ -263,6 +270,7 @@ class Requester {
   void accept(Psn psn, Psn end, const TransportPacket& packet);
   void accepted_through(Psn through);
   void expect_nak(std::int64_t time);
+  void refuse_after(Psn psn);
   bool restarts_further(const TransportPacket& packet, const Waiting* read);
   [[nodiscard]] bool expects_nak(Psn psn, std::int64_t time) const;
   void report_recovery(Event& recovery, const Reporter& to);
@@ -278,6 +286,13 @@ class Requester {
   void suspect_retransmitted(const TransportPacket& packet, const Reporter& to);
   Cause cause_of_refusal();
   [[nodiscard]] bool is_copy(const TransportPacket& packet, const SentPacket& known) const;
+  [[nodiscard]] bool is_late_without_order(const TransportPacket& packet, const Repetition& again);
+  [[nodiscard]] bool is_late_in_burst(const TransportPacket& packet, const SentPacket& known);
+  [[nodiscard]] bool is_late_original(const TransportPacket& packet, const SentPacket& known);
+  [[nodiscard]] bool is_requested(const TransportPacket& packet);
+  void pass_over(Psn psn, std::size_t end, std::uint64_t frame);
+  void continue_burst(const TransportPacket& packet, std::uint32_t psns, const SentPacket& known, std::size_t at);
+  void return_to_burst(Psn psn);
   void begin_round(const TransportPacket& packet, std::uint32_t psns, const SentPacket& known, const Reporter& to);
   void end_round(const Reporter& to);
   void settle_filler(bool on_retransmission, const Reporter& to);
@@ -291,11 +306,18 @@ class Requester {
   void drop_answers_behind(const Waiting& from);
   void believe_progress(Psn psn, const Reporter& to);
   void unblock(Waiting& stuck, const Reporter& to);
+  [[nodiscard]] bool is_patience_over(const Waiting& stuck, std::int64_t now) const;
   void skipped(Waiting& waiting, const TransportPacket& packet);
   void check_msn(const TransportPacket& packet, const Reporter& to);
+  [[nodiscard]] const SeenResponse* find_response(Psn psn) const;
   [[nodiscard]] std::uint64_t frame_of_response(Psn psn) const;
+  [[nodiscard]] bool is_copied_response(const TransportPacket& packet, machines::ResponsePlace place);
+  void note_seen(const TransportPacket& packet);
+  void note_unrequested(const TransportPacket& ack);
   void note_seen(Waiting& read, const TransportPacket& packet, const Reporter& to);
   void late_answer(const Waiting& waiting, const TransportPacket& packet, const Reporter& to);
+  void report_late_response(const TransportPacket& packet, const Reporter& to);
+  [[nodiscard]] bool is_captured_late(Psn psn) const;
   void read_response(const TransportPacket& packet, const Reporter& to);
   void answered(Waiting* waiting, const TransportPacket& packet, const Reporter& to);
   void mark_answered(const TransportPacket& packet);
@@ -344,6 +366,8 @@ class Requester {
   std::uint8_t response_samples_ = 0;          // number of measured responses
   std::uint8_t credit_ = 31;                   // credit code of the last ACK (31: unused)
   bool credits_used_ = false;
+  bool late_response_ = false;     // the current response is late, and not reported yet
+  bool acks_unrequested_ = false;  // the responder also acknowledges packets without AckReq
   std::uint32_t most_outstanding_ = 0;
   bool msn_known_ = false;
   Msn msn_;                         // of the last ACK

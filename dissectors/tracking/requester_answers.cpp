@@ -61,7 +61,17 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
   }
   ++to.connection.agreeing;
   if (trouble_ && trouble_->undecided.due(packet.time)) trouble_->undecided.settle(to);
-  if (trouble_ && response_order_.numbered() && response_order_.is_late(packet.identification)) {
+  if (is_copied_response(packet, place)) {
+    Event event = event_of(EventKind::duplicate, Cause::none, packet, to);
+    event.origin_frame = frame_of_response(packet.psn);
+    event.certainty = response_order_.numbered() ? Certainty::certain : Certainty::likely;
+    if (!response_order_.numbered()) event.unobserved = Unobserved::send_order;
+    ++to.responder().duplicates;
+    to.tell(event);
+    return;
+  }
+  late_response_ = response_order_.numbered() && response_order_.is_late(packet.identification);
+  if (trouble_ && late_response_) {
     trouble_->undecided.note_late(true);
     trouble_->undecided.arrived_late(packet.psn.value(), true);
   } else if (trouble_ && !trouble_->undecided.empty() && !negative) {
@@ -91,10 +101,25 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
       break;
     default: break;
   }
+  if (late_response_ && packet.op->operation != Operation::acknowledge) report_late_response(packet, to);
   if (to.note) {
     note_window(*to.note);
     to.note->acknowledged = static_cast<std::uint32_t>(std::max(window_.oldest - oldest, 0));
   }
+}
+
+// True if the network or the capture duplicated a response that was captured before. The responder repeats a response
+// only if the request is retransmitted.
+bool Requester::is_copied_response(const TransportPacket& packet, machines::ResponsePlace place) {
+  const bool acknowledge = packet.op->operation == Operation::acknowledge;
+  const SeenResponse* seen = acknowledge ? nullptr : find_response(packet.psn);
+  if (response_order_.numbered())
+    return (seen || place == machines::ResponsePlace::acknowledged) && response_order_.contains(packet.identification);
+  if (!seen) return false;
+  if (response_order_.distinct()) return seen->identification == packet.identification;
+  const SentPacket* request = find(packet.psn);
+  return request && request->seen && request->frame != 0 && request->time == request->first_time &&
+         request->frame < seen->frame;
 }
 
 // Stores the number of outstanding packets and requests in `note`.
@@ -112,6 +137,7 @@ void Requester::note_window(PacketNote& note) {
 
 // Handles the response to an atomic, FLUSH or ATOMIC WRITE.
 void Requester::answered(Waiting* waiting, const TransportPacket& packet, const Reporter& to) {
+  note_seen(packet);
   if (waiting && waiting->atomic && !waiting->done) {
     if (packet.op->operation == Operation::atomic_acknowledge) waiting->message.atomic_original = packet.operand;
     if (waiting->ahead_frame != 0 && waiting->tell_order) late_answer(*waiting, packet, to);
@@ -170,6 +196,8 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
       Event event = event_of(EventKind::duplicate, Cause::none, packet, to);
       event.origin_frame = last_ack_.frame;
       event.duration = packet.time - last_ack_.time;
+      // A responder also acknowledges a duplicate request again.
+      if (!response_order_.distinct()) event.certainty = Certainty::possible;
       ++to.responder().duplicates;
       to.tell(event);
     } else if (late) {
@@ -224,6 +252,7 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
       waiting.message.answer_time = packet.time;
     }
   }
+  if (packet.op->operation == Operation::acknowledge && Syndrome(packet.syndrome).is_ack()) note_unrequested(packet);
   acknowledged_from_ = window_.oldest;
   acknowledged_time_ = packet.time;
   window_ = window_.acknowledged(through);
@@ -238,10 +267,20 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
     check_msn(packet, to);
   drop_done();
   // The requester never retried the request, so it must have received the missing responses.
-  if (Waiting* stuck = blocking();
-      stuck && stuck->skipped_frame != 0 &&
-      (waiting_.size() > response_patience || packet.time - stuck->skipped_time > response_patience_ns))
+  if (Waiting* stuck = blocking(); stuck && stuck->skipped_frame != 0 && is_patience_over(*stuck, packet.time))
     unblock(*stuck, to);
+}
+
+// A responder acknowledges each duplicate request. If it otherwise acknowledges only on request, the acknowledgement of
+// a packet within a message, without AckReq, shows that a duplicate has arrived.
+void Requester::note_unrequested(const TransportPacket& ack) {
+  const SentPacket* request = find(ack.psn);
+  if (!request || !request->seen || request->frame == 0 || request->ack_requested ||
+      opcode(request->opcode).ends_message())
+    return;
+  if (acks_unrequested_ || ack.time <= request->time) return;
+  const bool second = trouble_ && trouble_->undecided.note_second_arrival(ack.psn.value(), ack.time);
+  if (!second && request->time == request->first_time) acks_unrequested_ = true;
 }
 
 void Requester::skipped(Waiting& waiting, const TransportPacket& packet) {
@@ -265,6 +304,12 @@ Requester::Waiting* Requester::blocking() {
   return nullptr;
 }
 
+// True if the requester would have requested the missing response again by now.
+bool Requester::is_patience_over(const Waiting& stuck, std::int64_t now) const {
+  const std::int64_t waited = now - stuck.skipped_time;
+  return waited > response_patience_ns || (waiting_.size() > response_patience && waited > in_flight_ns);
+}
+
 // The requester retransmits from message `from` on, so it has dropped all later responses.
 void Requester::drop_answers_behind(const Waiting& from) {
   for (std::size_t i = waiting_.size(); i-- > 0 && &waiting_[i] != &from;) {
@@ -285,7 +330,8 @@ void Requester::believe_progress(Psn psn, const Reporter& to) {
 
 // Completes messages whose responses are missing only in the capture: the requester received them, and all later ones.
 void Requester::unblock(Waiting& stuck, const Reporter& to) {
-  if (stuck.seen != stuck.end && !stuck.guessed) {
+  // If the response was captured before, the requester can have received it then.
+  if (stuck.seen != stuck.end && !stuck.guessed && !find_response(stuck.seen)) {
     Event event;
     event.kind = EventKind::lost_in_capture;
     event.end = to.end;
@@ -342,10 +388,24 @@ void Requester::check_msn(const TransportPacket& packet, const Reporter& to) {
   msn_messages_ = messages;
 }
 
-std::uint64_t Requester::frame_of_response(Psn psn) const {
-  if (!seen_responses_) return 0;
+// Remembers the response to a READ or atomic.
+void Requester::note_seen(const TransportPacket& packet) {
+  if (!seen_responses_) {
+    if (packet.op->position == Position::only || packet.op->operation == Operation::atomic_acknowledge) return;
+    seen_responses_ = std::make_unique<std::array<SeenResponse, 64>>();
+  }
+  (*seen_responses_)[packet.psn.value() % seen_responses_->size()] = {packet.psn, packet.identification, packet.frame};
+}
+
+const Requester::SeenResponse* Requester::find_response(Psn psn) const {
+  if (!seen_responses_) return nullptr;
   const SeenResponse& seen = (*seen_responses_)[psn.value() % seen_responses_->size()];
-  return seen.psn == psn ? seen.frame : 0;
+  return seen.psn == psn && seen.frame != 0 ? &seen : nullptr;
+}
+
+std::uint64_t Requester::frame_of_response(Psn psn) const {
+  const SeenResponse* seen = find_response(psn);
+  return seen ? seen->frame : 0;
 }
 
 // Tracks which responses of a READ the capture contains, independent of the requester's state.
@@ -379,16 +439,33 @@ void Requester::late_answer(const Waiting& waiting, const TransportPacket& packe
   Event event = event_of(EventKind::out_of_order, Cause::none, packet, to);
   event.origin_frame = waiting.ahead_frame;
   event.duration = packet.time - waiting.ahead_time;
-  trouble().undecided.note_late(true);
+  if (!late_response_) trouble().undecided.note_late(true);
+  late_response_ = false;
   ++to.responder().out_of_order;
   to.tell(event);
 }
 
+// Reports a response that was sent before responses that were captured earlier.
+void Requester::report_late_response(const TransportPacket& packet, const Reporter& to) {
+  if (!trouble_) trouble().undecided.note_late(true);
+  Event event = event_of(EventKind::out_of_order, Cause::none, packet, to);
+  event.origin_frame = ack_frame_;
+  ++to.responder().out_of_order;
+  to.tell(event);
+}
+
+// True if the response was captured after one with a higher PSN, since the last retransmission.
+bool Requester::is_captured_late(Psn psn) const {
+  constexpr std::int64_t most = 16;
+  const std::uint64_t frame = frame_of_response(psn);
+  for (std::int64_t i = 1; frame != 0 && i <= most; ++i)
+    if (const std::uint64_t later = frame_of_response(psn + i); later > round_.event.frame && later < frame)
+      return true;
+  return false;
+}
+
 void Requester::read_response(const TransportPacket& packet, const Reporter& to) {
-  if (packet.op->position != Position::only) {
-    if (!seen_responses_) seen_responses_ = std::make_unique<std::array<SeenResponse, 64>>();
-    (*seen_responses_)[packet.psn.value() % seen_responses_->size()] = {packet.psn, packet.frame};
-  }
+  note_seen(packet);
   Waiting* waiting = waiting_of(packet.psn);
   if (!waiting || !waiting->read) {
     if (unanswered_again_ > 0) return;
@@ -433,8 +510,7 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
       window_ = window_.acknowledged(waiting->end - 1);
       ack_frame_ = packet.frame;
     }
-    if (waiting_.size() > response_patience || packet.time - first->skipped_time > response_patience_ns)
-      unblock(*first, to);
+    if (is_patience_over(*first, packet.time)) unblock(*first, to);
     return;
   }
   // The response of this READ acknowledges all earlier requests.
@@ -479,6 +555,7 @@ void Requester::refused(const TransportPacket& packet, const Reporter& to) {
     event.value = syndrome.wait_ns();
     end_refusal(to, nullptr);
     refusal_ = {true, true, packet.psn, packet.frame, packet.time, event, Cause::rnr};
+    refuse_after(packet.psn);
     return;
   }
   if (!syndrome.is_nak()) return;
@@ -493,6 +570,9 @@ void Requester::refused(const TransportPacket& packet, const Reporter& to) {
   to.tell(event);
   if (code == nak_code::psn_sequence_error) {
     const Cause cause = examine_nak(request, packet, repeated, to);
+    const bool older = request && request->time != request->first_time && response_samples_ != 0 &&
+                       packet.time - request->time < fastest_response_;
+    if (!older && !(trouble_ && expects_nak(packet.psn, packet.time))) refuse_after(packet.psn);
     end_refusal(to, nullptr);
     refusal_ = {true, false, packet.psn, packet.frame, packet.time, {}, cause};
     return;

@@ -19,7 +19,7 @@ using namespace requester_limits;
 void Requester::begin_disorder(Psn missing, Cause cause) {
   disordered_ = true;
   accepted_ = missing;
-  trouble().disorder = {cause, 0};
+  trouble().disorder = {cause, 0, {}};
   trouble().refusing = false;
 }
 
@@ -48,6 +48,16 @@ void Requester::accepted_through(Psn through) {
   accepted_ = through + 1;
   trouble_->refusing = false;
   if (accepted_ - window_.next >= 0) disordered_ = false;
+}
+
+// Updates the expected PSN. The responder sent a NAK or RNR NAK for this PSN, and drops all later packets without a
+// further NAK until this one arrives.
+void Requester::refuse_after(Psn psn) {
+  if (window_.next - psn <= 0 || psn - window_.oldest < 0) return;
+  if (!disordered_) trouble().disorder = {};
+  disordered_ = true;
+  accepted_ = psn;
+  trouble().refusing = true;
 }
 
 // Called if the responder receives a request after a missing one. It sends one NAK for each missing PSN.
@@ -166,6 +176,12 @@ void Requester::report_late(const TransportPacket& packet, const SentPacket& kno
   event.origin_frame = known.frame;
   event.duration = std::max<std::int64_t>(packet.time - known.time, 0);
   event.bytes = packet.payload;
+  if (!order_.numbered()) {
+    // In a burst with many late packets, their bursts cannot be distinguished.
+    constexpr std::uint32_t many = 4;
+    event.certainty = ++round_.late > many ? Certainty::possible : Certainty::likely;
+    event.unobserved = Unobserved::send_order;
+  }
   ++to.requester().out_of_order;
   to.tell(event);
   LossEpisode& t = trouble();
@@ -191,7 +207,8 @@ Cause Requester::examine_nak(SentPacket* request, const TransportPacket& nak, bo
   if (!request->passed_over) {
     if (request->overtaken) return Cause::reordered;
     if (request->late) return Cause::sequence_error_nak;
-    const bool dropped_downstream = t.disorder.until != 0 && request->time <= t.disorder.until;
+    const bool dropped_downstream =
+        t.disorder.until != 0 && request->time <= t.disorder.until && nak.psn - t.disorder.next <= 0;
     if ((request->dropped || dropped_downstream) && t.disorder.cause != Cause::none) return t.disorder.cause;
     if (request->dropped && filler_.active) return Cause::reordered;
     if (expects_nak(nak.psn, nak.time)) return t.disorder.cause == Cause::none ? Cause::unknown : t.disorder.cause;
@@ -207,6 +224,10 @@ Cause Requester::examine_nak(SentPacket* request, const TransportPacket& nak, bo
                              request->passed_over ? Cause::before_capture : Cause::after_capture, nak, to);
   t.suspect.event.origin_frame = request->frame;
   t.suspect.event.cause_frame = nak.frame;
+  // The responder sends no NAK for packets that arrive before the retransmission that the last NAK requested. If that
+  // one was late, the next NAK is for the packet after it.
+  const SentPacket* last = refusal_.rnr || nak.psn - refusal_.psn != 1 ? nullptr : find(refusal_.psn);
+  t.suspect.behind = last && last->seen && last->time > refusal_.time;
   return Cause::sequence_error_nak;
 }
 
@@ -222,7 +243,7 @@ void Requester::settle_suspect(bool lost, const TransportPacket* proof, const Re
     if (event.cause == Cause::before_capture)
       undecided.add_before(event, false, order_.numbered());
     else
-      undecided.add_after(event, false);
+      undecided.add_after(event, false, false, suspect.behind);
     for (const Event& recovery : suspect.recoveries) undecided.attach(recovery);
     suspect.recoveries.clear();
     return;
@@ -245,7 +266,7 @@ void Requester::settle_suspect(bool lost, const TransportPacket* proof, const Re
   event.kind = EventKind::out_of_order;
   if (refusal_.active && refusal_.psn == suspect.psn) refusal_.cause = Cause::reordered;
   if (round_.active && round_.event.cause_frame == event.cause_frame) round_.event.cause = Cause::reordered;
-  trouble_->disorder = {Cause::reordered, proof->time};
+  trouble_->disorder = {Cause::reordered, proof->time, suspect.psn + 1};
   ++to.requester().out_of_order;
   trouble_->undecided.note_late_after(false);
   event.certainty = suspect.retransmitted == 0 ? Certainty::certain : Certainty::likely;
@@ -338,7 +359,7 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
   const bool at_refusal = refusal_.active && refusal_.frame < packet.frame && packet.psn - refusal_.psn < lost_again;
 
   Event lost = event_of(EventKind::lost_in_network, Cause::before_capture, packet, to);
-  bool tell_lost = false;
+  bool tell_lost = false, by_response = false;
   const bool soon = packet.time - response_time_ < implied_ns;
   const bool response_missing =
       waiting && (waiting->read || waiting->atomic) && !waiting->done &&
@@ -349,6 +370,9 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     event.cause = cause_of_refusal();
     event.cause_frame = refusal_.frame;
     refusal_.active = false;
+    // The burst starts at the PSN of the NAK.
+    for (std::size_t i = index_of(refusal_.psn); i < packets_.size() && packets_[i].psn - packet.psn < 0; ++i)
+      packets_[i].passed_over = true;
   } else if (at_refusal && refusal_.rnr) {
     event.cause = Cause::rnr;
     event.cause_frame = refusal_.frame;
@@ -363,9 +387,13 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     obeyed_late_.frame = 0;
   } else if (response_missing) {
     const bool bad = damaged_since(waiting->message.start);
-    event.cause = bad ? Cause::corrupted : Cause::implied_nak;
+    // The response was captured after a later one, so the requester dropped it.
+    const bool late = known.late_response || is_captured_late(packet.psn) ||
+                      (waiting->skipped_frame != 0 && frame_of_response(packet.psn) > waiting->skipped_frame);
+    event.cause = bad ? Cause::corrupted : late ? Cause::reordered : Cause::implied_nak;
     event.cause_frame = waiting->skipped_frame ? waiting->skipped_frame : frame_of_response(packet.psn + 1);
-    tell_lost = true;
+    tell_lost = !late;
+    by_response = !bad;
     lost.origin_frame = waiting->message.first_frame;
     lost.cause_frame = event.cause_frame;
     // Responses soon after the last retransmission were sent before it, so a gap between them is no proof of a loss.
@@ -390,6 +418,7 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     event.cause = bad ? Cause::corrupted : known.late_response ? Cause::reordered : Cause::implied_nak;
     event.cause_frame = known.end() - packet.psn > 1 ? frame_of_response(packet.psn + 1) : known.beyond_frame;
     tell_lost = event.cause == Cause::implied_nak;
+    by_response = !bad;
     lost.cause = Cause::after_capture;
     lost.origin_frame = known.frame;
     lost.cause_frame = event.cause_frame;
@@ -428,7 +457,7 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
   const bool missing_again = trouble_ && trouble_->implied_time != 0 && trouble_->implied_psn == packet.psn &&
                              response_samples_ >= enough_samples &&
                              packet.time - trouble_->implied_time >= fastest_response_;
-  if (event.cause == Cause::implied_nak && restarts_further(packet, waiting_of(packet.psn))) {
+  if (by_response && restarts_further(packet, waiting_of(packet.psn))) {
     event.cause = Cause::reordered;
     event.certainty = Certainty::likely;
     event.unobserved = Unobserved::arrival;
@@ -444,6 +473,8 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
   }
 
   round_.active = true;
+  round_.ahead = false;
+  round_.late = 0;
   round_.event = event;
   round_.next = packet.psn + psns;
   round_.copy = is_copy(packet, known) &&

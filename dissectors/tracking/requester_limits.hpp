@@ -41,6 +41,8 @@ inline constexpr std::int64_t obeyed_ns = 1'000'000;
 inline constexpr std::int64_t expected_nak_ns = 10'000'000;
 /// Maximum delay of acknowledgements of retransmitted packets.
 inline constexpr std::int64_t again_ns = 5'000'000;
+/// Number of consecutive packets in a gap that are more likely retransmitted than late.
+inline constexpr std::uint64_t burst_packets = 3;
 /// Number of measured responses that make the fastest one a proof.
 inline constexpr std::uint8_t enough_samples = 8;
 /// If the requester sends new requests for this time after a response that skipped another one, the skipped response

@@ -153,7 +153,8 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
 
 void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const Reporter& to) {
   if (round_.active) end_round(to);
-  if (filler_.active) settle_filler(false, to);
+  // Several consecutive packets that can be requested are the start of a retransmission.
+  if (filler_.active) settle_filler(filler_.requested && filler_.event.packets >= burst_packets, to);
   if (copying_) end_copies(to);
   const std::int32_t missing = packet.psn - window_.next;
   if (missing > 0) {
@@ -181,6 +182,7 @@ void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const R
   sent.identification = sent.last_identification = packet.identification;
   sent.opcode = packet.op->value;
   sent.seen = true;
+  sent.ack_requested = packet.ack_request;
   sent.dropped = disordered_;
   if (disordered_ && !packet.damaged) expect_nak(packet.time);
   if (packet.damaged) {
@@ -218,6 +220,7 @@ void Requester::fill(std::size_t at, const TransportPacket& packet, std::uint32_
   sent.identification = sent.last_identification = packet.identification;
   sent.opcode = packet.op->value;
   sent.seen = sent.late = true;
+  sent.ack_requested = packet.ack_request;
   sent.damaged = packet.damaged;
   packets_[at] = sent;
   if (const std::int32_t behind = gap.end() - sent.end(); behind > 0) {
@@ -246,6 +249,7 @@ Requester::Repetition Requester::repetition_of(const TransportPacket& packet) {
 }
 
 void Requester::again(const TransportPacket& packet, std::uint32_t psns, const Reporter& to) {
+  return_to_burst(packet.psn);
   const Repetition again = repetition_of(packet);
   if (to.note && again.known.seen) {
     to.note->related_frame = again.known.frame;
@@ -255,6 +259,13 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   end_copies(to);
   if (!packet.damaged) order_.note(packet.identification);
   if (captured_late(packet, again, to)) return;
+  if (is_late_without_order(packet, again)) {
+    if (filler_.active) settle_filler(false, to);
+    report_late(packet, again.known, to);
+    packets_[again.at].passed_over = false;
+    accept(packet.psn, packet.psn + psns, packet);
+    return;
+  }
   if (again.repeat == Repeat::late) {
     if (filler_.active) settle_filler(false, to);
     report_late(packet, again.known, to);
@@ -273,6 +284,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   } else if (again.at < packets_.size()) {
     packets_[again.at].time = packet.time;
     packets_[again.at].passed_over = packets_[again.at].damaged = false;
+    packets_[again.at].ack_requested = packet.ack_request;
     packets_[again.at].last_identification = packet.identification;
   }
   if (disordered_) accept(packet.psn, packet.psn + psns, packet);
@@ -308,6 +320,11 @@ void Requester::note_filler(const TransportPacket& packet, std::uint32_t psns, c
     if (filler_.active) settle_filler(true, to);
     return;
   }
+  if (again.refused_here && !refusal_.rnr) {
+    // Late packets usually arrive before the NAK that they cause.
+    if (filler_.active) settle_filler(packet.psn - filler_.next >= 0, to);
+    return;
+  }
   if (filler_.active && packet.psn == filler_.next) {
     filler_.next = packet.psn + psns;
     ++filler_.event.packets;
@@ -338,7 +355,8 @@ bool Requester::filler_was_retransmitted(const TransportPacket& packet, const Re
   // back before it, or a NAK shows that it was received, it was late. A sender without a reason to retransmit the
   // packet continues with the next one.
   const bool known_to_peer = again.refused_here && !refusal_.rnr && refusal_.psn - filler_.psn > 0;
-  return (ahead == 0 || (ahead > 0 && filler_.requested)) && !known_to_peer;
+  const bool requested = filler_.requested && (ahead > 0 || filler_.event.packets >= burst_packets);
+  return (ahead == 0 || requested) && !known_to_peer;
 }
 
 // Adds a retransmitted packet to the current retransmission, or starts a new one.
@@ -346,13 +364,7 @@ void Requester::note_retransmission(const TransportPacket& packet, std::uint32_t
                                     const Reporter& to) {
   bool starts = false;
   if (round_.active && !again.refused_here && packet.psn - round_.next >= 0) {
-    for (std::size_t i = index_of(round_.next); i < again.at && i < packets_.size(); ++i)
-      packets_[i].passed_over = true;
-    round_.copy &= is_copy(packet, again.known);
-    ++round_.event.packets;
-    round_.event.bytes += packet.payload;
-    round_.event.last_frame = packet.frame;
-    round_.next = packet.psn + psns;
+    continue_burst(packet, psns, again.known, again.at);
   } else {
     if (round_.active) end_round(to);
     believe_progress(packet.psn, to);
@@ -408,6 +420,68 @@ void Requester::close_gap(const TransportPacket& packet, std::uint32_t psns, con
   ahead.insert(place, packet);
   deliver_what_waited(to);
   if (ahead.size() >= max_ahead) give_up_gap(ahead.front().psn - 1, false, 0, to);
+}
+
+// Adds the packet at index `at` to the current burst.
+void Requester::continue_burst(const TransportPacket& packet, std::uint32_t psns, const SentPacket& known,
+                               std::size_t at) {
+  round_.ahead = known.passed_over && packet.psn - round_.next > 0;
+  round_.behind = round_.next;
+  pass_over(round_.next, at, packet.frame);
+  round_.copy &= is_copy(packet, known);
+  ++round_.event.packets;
+  round_.event.bytes += packet.payload;
+  round_.event.last_frame = packet.frame;
+  round_.next = packet.psn + psns;
+}
+
+// If the burst continues before the last packet, that packet was late, and the packets before it were not skipped.
+void Requester::return_to_burst(Psn psn) {
+  if (!round_.active || !round_.ahead) return;
+  round_.ahead = false;
+  if (psn != round_.behind) return;
+  for (std::size_t i = index_of(psn); i < packets_.size() && packets_[i].psn - round_.next < 0; ++i)
+    packets_[i].passed_over = false;
+  round_.next = psn;
+}
+
+// Marks the packets from `psn` to before index `end` that the current burst skipped. They are missing, late or damaged.
+void Requester::pass_over(Psn psn, std::size_t end, std::uint64_t frame) {
+  const std::size_t begin = index_of(psn);
+  end = std::min(end, packets_.size());
+  if (begin >= end) return;
+  const auto count = static_cast<std::uint32_t>(end - begin);
+  const bool damaged = damaged_in_gap(std::max(round_.event.frame, round_.event.last_frame), frame, count);
+  for (std::size_t i = begin; i < end; ++i) {
+    packets_[i].passed_over = true;
+    if (damaged) packets_[i].damaged = true;
+  }
+}
+
+// True if the packet is late, although the IP identifications do not show it.
+bool Requester::is_late_without_order(const TransportPacket& packet, const Repetition& again) {
+  return again.repeat == Repeat::unknown && !again.continues && !again.refused_here &&
+         (is_late_in_burst(packet, again.known) || is_late_original(packet, again.known));
+}
+
+// True if the current retransmission burst skipped the packet, and nothing requests another burst: the packet is late.
+bool Requester::is_late_in_burst(const TransportPacket& packet, const SentPacket& known) {
+  if (!known.seen || !known.passed_over || packet.time - again_time_ >= copy_ns) return false;
+  if (filler_.active && packet.psn - filler_.next >= 0) return false;
+  return !is_requested(packet);
+}
+
+// True if a NAK or a missing response requests the retransmission of the packet.
+bool Requester::is_requested(const TransportPacket& packet) {
+  if (refusal_.active && refusal_.time > again_time_ && packet.psn - refusal_.psn >= 0) return true;
+  const Waiting* waiting = waiting_of(packet.psn);
+  return waiting && !waiting->done && waiting->skipped_frame != 0;
+}
+
+// True if the packet was taken for lost, its retransmission was acknowledged, and no timer can have expired since.
+bool Requester::is_late_original(const TransportPacket& packet, const SentPacket& known) {
+  return known.seen && window_.oldest - packet.psn > 0 && packet.time - known.time < shortest_timer_ns && trouble_ &&
+         !is_requested(packet) && trouble_->undecided.is_missing(packet.psn.value());
 }
 
 // Classifies a repeated packet in `note`. Called after again().
@@ -472,8 +546,8 @@ void Requester::end_round(const Reporter& to) {
     event.kind = EventKind::duplicate;
     event.cause = Cause::none;
     event.cause_frame = 0;
-    const bool reorders = trouble_ && trouble_->undecided.reorders(false) && !order_.distinct();
-    event.certainty = reorders ? Certainty::possible : Certainty::likely;
+    const bool some_late = trouble_ && trouble_->undecided.some_late(false) && !order_.distinct();
+    event.certainty = some_late ? Certainty::possible : Certainty::likely;
     event.unobserved = order_.numbered() ? Unobserved::nothing : Unobserved::send_order;
     sent.duplicates += static_cast<std::uint32_t>(event.packets);
   } else {

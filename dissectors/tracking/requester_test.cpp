@@ -526,6 +526,156 @@ TEST(Requester, PacketAcknowledgedBeforeItsRetransmissionWasReordered) {
                                                     "nak psn_sequence_error", "retransmission reordered"));
 }
 
+// The responder drops all packets after the RNR NAK, so the order of the retransmissions decides.
+TEST(Requester, LateRetransmissionAfterRnrNakExplainsNak) {
+  Link link;
+  link.sends(100, 8);  // frames 2 to 9
+  link.acks(103, 3, rnr(1));
+  link.wait(100 * microsecond);
+  link.sends(103, 2);                                                              // 11, 12
+  link.a({.opcode = rc::send, .psn = 106, .payload = 64, .identification = 101});  // 13
+  link.a({.opcode = rc::send, .psn = 105, .payload = 64, .identification = 100});  // 14: late
+  link.acks(105, 5, nak(0));
+  link.a({.opcode = rc::send, .psn = 105, .payload = 64, .identification = 102});
+  link.a({.opcode = rc::send, .psn = 106, .payload = 64, .identification = 103});
+  link.a({.opcode = rc::send, .psn = 107, .payload = 64, .identification = 104});
+  link.acks(107, 8);
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("rnr_nak", "out_of_order", "nak psn_sequence_error",
+                                                  "retransmission rnr", "retransmission reordered"));
+  EXPECT_EQ(recorded.of(EventKind::out_of_order).frame, 14U);
+}
+
+// Without increasing IP identifications, the sequence of the burst shows the late packet.
+TEST(Requester, RetransmissionSkippedByItsBurstIsLate) {
+  constexpr std::uint16_t constant = 7;
+  const auto send = [](std::uint32_t psn) {
+    return RdmaFrame{.opcode = rc::send, .psn = psn, .payload = 64, .identification = constant};
+  };
+  Link link;
+  for (std::uint32_t psn = 100; psn < 106; ++psn) link.a(send(psn));  // frames 2 to 7
+  link.acks(101, 1, nak(0));
+  for (const std::uint32_t psn : {101U, 102U, 104U, 105U, 103U}) link.a(send(psn));  // 9 to 13
+  link.acks(103, 3, nak(0));
+  for (const std::uint32_t psn : {103U, 104U, 105U}) link.a(send(psn));  // 15 to 17
+  link.acks(105, 6);
+  const Recorder& recorded = link.end();
+  const Event& late = recorded.of(EventKind::out_of_order);
+  EXPECT_EQ(recorded.count(EventKind::out_of_order), 1U);
+  EXPECT_EQ(late.cause, Cause::none);
+  EXPECT_EQ(late.frame, 13U);
+  EXPECT_EQ(late.psn, 103U);
+  EXPECT_EQ(late.certainty, Certainty::likely);
+  EXPECT_EQ(recorded.count(EventKind::retransmission), 2U);
+  EXPECT_EQ(recorded.count(EventKind::duplicate), 0U);
+}
+
+TEST(Requester, LatePacketOfTheBurstBeforeDoesNotEndTheNextBurst) {
+  constexpr std::uint16_t constant = 7;
+  const auto send = [](std::uint32_t psn) {
+    return RdmaFrame{.opcode = rc::send, .psn = psn, .payload = 64, .identification = constant};
+  };
+  Link link;
+  for (std::uint32_t psn = 100; psn < 112; ++psn) link.a(send(psn));
+  link.acks(101, 1, nak(0));
+  for (const std::uint32_t psn : {101U, 102U, 103U, 104U, 105U, 106U, 107U, 108U, 109U, 111U}) link.a(send(psn));
+  link.acks(101, 1, nak(0));
+  link.wait(200 * microsecond);
+  for (const std::uint32_t psn : {101U, 102U, 110U, 103U, 104U, 105U, 106U, 107U, 108U, 109U, 110U, 111U})
+    link.a(send(psn));
+  link.acks(111, 12);
+  EXPECT_EQ(link.end().count(EventKind::out_of_order), 0U);
+}
+
+// The responder acknowledges a duplicate at once. It acknowledges no other packet within a message.
+TEST(Requester, AcknowledgementWithinMessageShowsSecondArrival) {
+  Link link;
+  link.a({.opcode = rc::write_first, .psn = 100, .payload = 1024, .length = 3072});
+  link.a({.opcode = rc::write_middle, .psn = 101, .payload = 1024});
+  link.a({.opcode = rc::write_last, .psn = 102, .payload = 1024, .ack_request = true});
+  link.acks(101, 0, nak(0));
+  link.a({.opcode = rc::write_middle, .psn = 101, .payload = 1024});
+  link.a({.opcode = rc::write_last, .psn = 102, .payload = 1024, .ack_request = true});
+  link.acks(101, 0);
+  link.acks(102, 1);
+  const Recorder& recorded = link.end();
+  EXPECT_EQ(recorded.count(EventKind::lost_in_network), 0U);
+  EXPECT_EQ(recorded.of(EventKind::out_of_order).cause, Cause::after_capture);
+  EXPECT_EQ(recorded.of(EventKind::retransmission).cause, Cause::reordered);
+}
+
+TEST(Requester, ResponderThatAcknowledgesEachPacketShowsNoSecondArrival) {
+  Link link;
+  link.a({.opcode = rc::write_first, .psn = 100, .payload = 1024, .length = 4096});
+  link.acks(100, 0);
+  link.a({.opcode = rc::write_middle, .psn = 101, .payload = 1024});
+  link.a({.opcode = rc::write_middle, .psn = 102, .payload = 1024});
+  link.acks(101, 0, nak(0));
+  link.a({.opcode = rc::write_middle, .psn = 101, .payload = 1024});
+  link.a({.opcode = rc::write_middle, .psn = 102, .payload = 1024});
+  link.acks(101, 0);
+  link.a({.opcode = rc::write_last, .psn = 103, .payload = 1024, .ack_request = true});
+  link.acks(103, 1);
+  const Recorder& recorded = link.end();
+  EXPECT_EQ(recorded.of(EventKind::lost_in_network).cause, Cause::after_capture);
+  EXPECT_EQ(recorded.count(EventKind::out_of_order), 0U);
+}
+
+// The requester drops the responses after a missing one, and the response that was late.
+TEST(Requester, LateReadResponseExplainsItsRetransmission) {
+  Link link;
+  link.a(read_of(100, 4096));
+  link.b(response(rc::response_first, 100));
+  link.b(response(rc::response_middle, 102));
+  link.b(response(rc::response_middle, 101));
+  link.b(response(rc::response_last, 103));
+  link.a(read_of(101, 3072));
+  link.b(response(rc::response_first, 101));
+  link.b(response(rc::response_middle, 102));
+  link.b(response(rc::response_last, 103));
+  const Recorder& recorded = link.end();
+  EXPECT_THAT(recorded.event_texts(), ElementsAre("out_of_order", "retransmission reordered"));
+}
+
+TEST(Requester, DuplicateReadResponse) {
+  for (const bool repeated : {false, true}) {
+    Link link;
+    for (std::uint32_t i = 0; i < 8; ++i) {
+      link.sends(100 + i);
+      link.acks(100 + i, i + 1);
+    }
+    link.a(read_of(108, 3072));
+    link.b(response(rc::response_first, 108));
+    RdmaFrame middle = response(rc::response_middle, 109);
+    middle.identification = static_cast<std::uint16_t>(link.frame() + 1);
+    link.b(middle);
+    if (repeated) middle.identification = static_cast<std::uint16_t>(link.frame() + 1);
+    link.b(middle);
+    link.b(response(rc::response_last, 110));
+    const Recorder& recorded = link.end();
+    EXPECT_EQ(recorded.count(EventKind::duplicate), repeated ? 0U : 1U);
+    EXPECT_EQ(recorded.farewells[0].connection.sent[1].duplicates, repeated ? 0U : 1U);
+  }
+}
+
+// A bit error can also change the PSN.
+TEST(Requester, DamagedRetransmissionWithOtherPsnIsNotLost) {
+  Link link;
+  link.good_crcs = true;
+  link.sends(100, 5);
+  link.acks(101, 1, nak(0));
+  link.sends(101, 1);
+  link.damaged = true;
+  link.sends(102 ^ 0x10, 1);
+  link.damaged = false;
+  link.sends(103, 2);
+  link.acks(102, 2, nak(0));
+  link.sends(102, 3);
+  link.acks(104, 5);
+  const Recorder& recorded = link.end();
+  for (const Event& event : recorded.events) EXPECT_FALSE(event.kind == EventKind::lost_in_network && event.psn != 101);
+}
+
 TEST(Requester, DamagedPacketIsNotLost) {
   Link link;
   link.good_crcs = true;

@@ -14,6 +14,7 @@ class SendOrder {
   void note(std::uint16_t identification) {
     const auto step = static_cast<std::int16_t>(identification - newest_);
     if (step > 0 && step <= longest_step) {
+      recent_ = step < recent_packets ? recent_ << step | 1 : 1;
       newest_ = identification;
       if (rising_ < UINT8_MAX) ++rising_;
       if (same_ > 0) same_ = 0;
@@ -31,6 +32,12 @@ class SendOrder {
   [[nodiscard]] bool is_late(std::uint16_t identification) const {
     return is_after(newest_, identification) && static_cast<std::int16_t>(newest_ - identification) <= longest_step;
   }
+  /// True if a packet with this identification was captured, among the last `recent_packets` identifications. Valid if
+  /// numbered(). Call before note().
+  [[nodiscard]] bool contains(std::uint16_t identification) const {
+    const auto age = static_cast<std::int16_t>(newest_ - identification);
+    return age >= 0 && age < recent_packets && (recent_ >> age & 1) != 0;
+  }
   /// True if the packet was sent after all captured ones. Valid if numbered(). Call before note().
   [[nodiscard]] bool is_after_newest(std::uint16_t identification) const {
     return is_after(identification, newest_) && static_cast<std::int16_t>(identification - newest_) <= longest_step;
@@ -46,6 +53,8 @@ class SendOrder {
   static constexpr std::int16_t longest_step = 4096;
   static constexpr std::uint8_t enough = 6, enough_distinct = 3;
 
+  static constexpr std::int16_t recent_packets = 64;
+
   void note_other(std::uint16_t identification, std::int16_t step) {
     if (step == 0) {
       // Two packets with the same identification may be duplicates. Three show that the identification is constant.
@@ -55,11 +64,16 @@ class SendOrder {
     }
     same_ = 0;
     if (varied_ < UINT8_MAX) ++varied_;
-    if (step < 0 && step >= -longest_step && rising_ + varied_ > 1) return;  // a late packet
+    if (step < 0 && step >= -longest_step && rising_ + varied_ > 1) {  // a late packet
+      if (-step < recent_packets) recent_ |= std::uint64_t{1} << -step;
+      return;
+    }
     newest_ = identification;
+    recent_ = 1;
     rising_ = 0;
   }
 
+  std::uint64_t recent_ = 0;  // bit n: a packet with the identification newest_ - n was captured
   std::uint16_t newest_ = 0;
   std::uint8_t rising_ = 0;  // number of increasing identifications, without late packets
   std::uint8_t varied_ = 0;  // number of other changes since the identification was constant

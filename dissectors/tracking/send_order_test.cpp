@@ -29,6 +29,19 @@ TEST(SendOrder, LatePacketKeepsTheNewest) {
   EXPECT_EQ(order.newest(), 19);
 }
 
+TEST(SendOrder, RemembersTheLastIdentifications) {
+  SendOrder order = after({65530, 65531, 65533, 65534, 65535, 0, 1, 3});
+  ASSERT_TRUE(order.numbered());
+  for (const int captured : {65530, 65531, 65533, 65535, 0, 3})
+    EXPECT_TRUE(order.contains(static_cast<std::uint16_t>(captured))) << captured;
+  for (const int missing : {65529, 65532, 2, 4}) EXPECT_FALSE(order.contains(static_cast<std::uint16_t>(missing)));
+  order.note(2);  // late
+  EXPECT_TRUE(order.contains(2));
+  order.note(100);
+  EXPECT_FALSE(order.contains(3));
+  EXPECT_TRUE(order.contains(100));
+}
+
 TEST(SendOrder, ComparesAcrossTheWraparound) {
   EXPECT_TRUE(SendOrder::is_after(3, 65530));
   EXPECT_FALSE(SendOrder::is_after(65530, 3));

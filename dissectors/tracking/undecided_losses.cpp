@@ -20,10 +20,11 @@ void UndecidedLosses::add_before(const Event& loss, bool response, bool numbered
   add({loss, {}, false, response, numbered});
 }
 
-void UndecidedLosses::add_after(const Event& loss, bool response, bool missing_again) {
+void UndecidedLosses::add_after(const Event& loss, bool response, bool missing_again, bool behind) {
   ++open_after_[response ? 1 : 0];
   Waiting waiting{loss, {}, true, response};
   waiting.missing_again = missing_again;
+  waiting.behind = behind;
   add(std::move(waiting));
 }
 
@@ -50,10 +51,23 @@ bool UndecidedLosses::arrived_late(std::uint32_t psn, bool response) {
   return false;
 }
 
+bool UndecidedLosses::is_missing(std::uint32_t psn) const {
+  return std::any_of(waiting_.begin(), waiting_.end(), [&](const Waiting& waiting) {
+    return !waiting.after && !waiting.response && !waiting.refuted && contains(waiting.loss, psn);
+  });
+}
+
 void UndecidedLosses::note_repeat(std::uint32_t psn, std::uint32_t end) {
-  for (Waiting& waiting : waiting_)
-    if (waiting.response && Psn(waiting.loss.psn) - Psn(psn) >= 0 && Psn(end) - Psn(waiting.loss.psn) > 0)
-      ++waiting.requested;
+  for (Waiting& waiting : waiting_) {
+    if (!waiting.response || Psn(waiting.loss.psn) - Psn(psn) < 0 || Psn(end) - Psn(waiting.loss.psn) <= 0) continue;
+    ++waiting.requested;
+    if (waiting.loss.kind != EventKind::lost_in_capture) continue;
+    // The requester has not received the response, either.
+    waiting.loss.kind = EventKind::lost_in_network;
+    waiting.loss.cause = Cause::before_capture;
+    waiting.loss.certainty = waiting.loss.psn == psn ? Certainty::likely : Certainty::possible;
+    ++open_[1];
+  }
 }
 
 void UndecidedLosses::note_response(std::uint32_t psn) {
@@ -70,15 +84,16 @@ void UndecidedLosses::note_recovery() {
   for (Waiting& waiting : waiting_) waiting.repeated = true;
 }
 
-void UndecidedLosses::note_second_arrival(std::uint32_t psn, std::int64_t time) {
+bool UndecidedLosses::note_second_arrival(std::uint32_t psn, std::int64_t time) {
   for (Waiting& waiting : waiting_) {
     if (!waiting.after || waiting.response || waiting.arrived || waiting.repeated ||
         Psn(psn) - Psn(waiting.loss.psn) < 0 || time - waiting.loss.time > second_arrival_ns)
       continue;
     waiting.arrived = true;
     note_late_after(false);
-    return;
+    return true;
   }
+  return false;
 }
 
 // A network that reorders packets delays some of them beyond their retransmission. If few late packets are proven, the
@@ -127,6 +142,7 @@ void UndecidedLosses::settle(Waiting& waiting, const Reporter& to) {
     } else if (waiting.arrived || late * several >= open) {
       loss.kind = EventKind::out_of_order;
       loss.certainty = Certainty::likely;
+      if (waiting.behind) loss.psn = (Psn(loss.psn) - 1).value();
       sender.out_of_order += static_cast<std::uint32_t>(loss.packets);
       to.tell(loss);
     }

@@ -22,13 +22,16 @@ class UndecidedLosses {
   void add_before(const Event& loss, bool response, bool numbered);
   /// Adds a loss after the capture point, or a packet that was late there.
   /// `missing_again`: it is missing after its first retransmission, too.
-  void add_after(const Event& loss, bool response, bool missing_again = false);
+  /// `behind`: if a packet was late, it was the one with the PSN before, and this one was dropped.
+  void add_after(const Event& loss, bool response, bool missing_again = false, bool behind = false);
   /// Adds acknowledged requests, or received responses, that are missing in the capture.
   void add_in_capture(const Event& loss, bool response = false) { add({loss, {}, false, response}); }
   /// Adds the recovery from the loss, which is reported with it. Returns false if no waiting loss explains it.
   bool attach(const Event& recovery);
   /// The first transmission of a packet was captured. Returns true if it had been taken for lost.
   bool arrived_late(std::uint32_t psn, bool response);
+  /// True if the request with this PSN is taken for lost before the capture point.
+  [[nodiscard]] bool is_missing(std::uint32_t psn) const;
   /// A request was retransmitted. A READ, atomic or FLUSH requests the responses from `psn` to before `end`.
   void note_repeat(std::uint32_t psn, std::uint32_t end);
   /// A response was captured. If more responses with its PSN were captured than retransmissions requested, one of
@@ -38,14 +41,16 @@ class UndecidedLosses {
   /// retransmission.
   void note_recovery();
   /// The responder acknowledged a request again that it received only once, as far as known, at `time`. The first
-  /// transmission of a packet that was lost or late after the capture point has arrived.
-  void note_second_arrival(std::uint32_t psn, std::int64_t time);
+  /// transmission of a packet that was lost or late after the capture point has arrived. Returns false if none waits.
+  bool note_second_arrival(std::uint32_t psn, std::int64_t time);
   /// A packet is proven to be late after the capture point.
   void note_late_after(bool response) { ++late_after_[response ? 1 : 0]; }
   /// A packet was captured late.
   void note_late(bool response) { ++late_[response ? 1 : 0]; }
   /// True if several packets of this direction were captured late.
   [[nodiscard]] bool reorders(bool response) const { return late_[response ? 1 : 0] >= several; }
+  /// True if a packet of this direction was captured late.
+  [[nodiscard]] bool some_late(bool response) const { return late_[response ? 1 : 0] != 0; }
   [[nodiscard]] bool empty() const { return waiting_.empty(); }
   /// True if the oldest one has waited long enough, or too many wait.
   [[nodiscard]] bool due(std::int64_t now) const {
@@ -69,7 +74,7 @@ class UndecidedLosses {
     bool refuted = false;   // captured late
     bool arrived = false;   // arrived late, after the capture point
     bool repeated = false;  // another recovery followed
-    bool missing_again = false;
+    bool missing_again = false, behind = false;
     std::uint32_t requested = 0, responses = 0;  // responses with the first PSN, after the loss
   };
   void add(Waiting waiting) { waiting_.push_back(std::move(waiting)); }

@@ -265,5 +265,42 @@ TEST_F(UndecidedLossesTest, ManyLossesAreDueAtOnce) {
   EXPECT_EQ(settle().size(), 65U);
 }
 
+// ---- Further evidence
+
+TEST_F(UndecidedLossesTest, RepeatedReadShowsThatResponseDidNotArrive) {
+  Event loss = loss_of(Cause::none, 20);
+  loss.kind = EventKind::lost_in_capture;
+  losses.add_in_capture(loss, response);
+  losses.note_repeat(20, 24);
+  EXPECT_THAT(settle(), ElementsAre("lost_in_network before_capture likely"));
+  EXPECT_EQ(connection.sent[1].lost_in_network, 1U);
+  EXPECT_EQ(connection.sent[1].lost_in_capture, 0U);
+}
+
+TEST_F(UndecidedLossesTest, RepeatedLaterReadDoesNotMatter) {
+  Event loss = loss_of(Cause::none, 20);
+  loss.kind = EventKind::lost_in_capture;
+  losses.add_in_capture(loss, response);
+  losses.note_repeat(21, 24);
+  EXPECT_THAT(settle(), ElementsAre("lost_in_capture certain"));
+}
+
+TEST_F(UndecidedLossesTest, LatePacketPrecedesDroppedOne) {
+  losses.add_after(loss_of(Cause::after_capture, 20), request, false, true);
+  losses.note_late_after(request);
+  settle();
+  ASSERT_EQ(recorded.events.size(), 1U);
+  EXPECT_EQ(recorded.events[0].kind, EventKind::out_of_order);
+  EXPECT_EQ(recorded.events[0].psn, 19U);
+}
+
+TEST_F(UndecidedLossesTest, LostPacketIsTheOneOfTheNak) {
+  losses.add_after(loss_of(Cause::after_capture, 20), request, false, true);
+  settle();
+  ASSERT_EQ(recorded.events.size(), 1U);
+  EXPECT_EQ(recorded.events[0].kind, EventKind::lost_in_network);
+  EXPECT_EQ(recorded.events[0].psn, 20U);
+}
+
 }  // namespace
 }  // namespace rdmawire::tracking
