@@ -98,9 +98,11 @@ class Pool {
       if (!small) throw std::bad_alloc();
       return Piece(small);
     }
-    const std::size_t bytes = ((stride() << bits) + huge - 1) / huge * huge;
-    auto* piece = static_cast<std::byte*>(std::aligned_alloc(huge, bytes));
-    if (!piece) throw std::bad_alloc();
+    // Not aligned_alloc(), whose size is a multiple of the alignment.
+    const std::size_t bytes = stride() << bits;
+    void* memory = nullptr;
+    if (::posix_memalign(&memory, huge, bytes) != 0) throw std::bad_alloc();
+    auto* piece = static_cast<std::byte*>(memory);
 #ifdef MADV_HUGEPAGE
     ::madvise(piece, bytes, MADV_HUGEPAGE);
 #endif

@@ -17,9 +17,10 @@ class PsnWindow {
 
  public:
   /// The entry of a PSN, or nullptr.
-  [[nodiscard]] Entry* find(std::uint32_t psn) {
+  [[nodiscard]] Entry* find(std::uint32_t psn) { return const_cast<Entry*>(std::as_const(*this).find(psn)); }
+  [[nodiscard]] const Entry* find(std::uint32_t psn) const {
     if (entries_.empty()) return nullptr;
-    Entry& one = entries_[psn % entries_.size()];
+    const Entry& one = entries_[psn % entries_.size()];
     return one.known && one.psn == psn ? &one : nullptr;
   }
   /// Adds an entry, or replaces that of its PSN. Drops the entry whose PSN differs by a multiple of `capacity`.

@@ -176,7 +176,8 @@ class QueuePairs final : public PairSink {
   TrackerOptions options_;
   std::vector<Slot> slots_;
   std::size_t slots_used_ = 0;
-  Pool<Followed> followed_;
+  using FollowedPool = Pool<Followed, 11>;
+  FollowedPool followed_;
   std::vector<std::unique_ptr<Search>> spare_searches_;
   std::size_t alive_ = 0;  // in followed_
   Pool<Single, 12> singles_;

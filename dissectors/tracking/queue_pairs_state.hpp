@@ -168,7 +168,7 @@ struct QueuePairs::Costs {
   static constexpr std::size_t request = NumberTable::entry_bytes;
   /// The P_Key events of the first two packets and both jumps are counted for every connection.
   static constexpr std::size_t followed =
-      Pool<Followed>::object_bytes() + 2 * slot + lone + 2 * sizeof(Event) + 2 * sizeof(TransportPacket);
+      FollowedPool::object_bytes() + 2 * slot + lone + 2 * sizeof(Event) + 2 * sizeof(TransportPacket);
   static constexpr std::size_t single = Pool<Single, 12>::object_bytes() + slot + lone + 2 * request;
   static constexpr std::size_t search = sizeof(Search);
 };

@@ -75,12 +75,8 @@ bool Requester::near(Psn psn) const {
 }
 
 void Requester::fetch_state(bool response) const {
-  fetch_between(this, reinterpret_cast<const char*>(&round_) + 1);
-  fetch(&refusal_);
-  fetch(&filler_);
-  fetch(&unanswered_again_);
-  if (response) fetch(&last_ack_, sizeof(last_ack_));
-  fetch_between(&ack_frame_, this + 1);
+  static_cast<void>(response);
+  fetch_between(this, this + 1);
 }
 
 // Requests append after the last packet and may remove the first packet. Responses access the last few packets.
@@ -98,7 +94,8 @@ void Requester::fetch_requests(bool response) const {
 }
 
 std::size_t Requester::memory() const {
-  std::size_t bytes = packets_.bytes() + waiting_.bytes() + (seen_responses_ ? sizeof(*seen_responses_) : 0);
+  std::size_t bytes = packets_.bytes() + waiting_.bytes() + seen_responses_.allocated() * sizeof(SeenResponse) +
+                      round_.bytes() + refusal_.bytes() + obeyed_late_.bytes() + filler_.bytes();
   if (trouble_)
     bytes += sizeof(LossEpisode) + trouble_->ahead.size() * sizeof(TransportPacket) +
              trouble_->notifications.capacity() * sizeof(Notification);
@@ -164,7 +161,7 @@ Cause Requester::waited_for(const TransportPacket& packet) const {
   }
   if (started_ && packet.psn - window_.next < 0) {
     // A retransmission event reports the wait, except for an RNR NAK wait.
-    return refusal_.active && refusal_.rnr ? Cause::rnr : Cause::none;
+    return refusal_->active && refusal_->rnr ? Cause::rnr : Cause::none;
   }
   if (credits_used_ && credit_ == 0) return Cause::credit;
   return outstanding > 0 && outstanding >= most_outstanding_ ? Cause::window : Cause::nothing_outstanding;
@@ -220,11 +217,11 @@ void Requester::measure_rate(const TransportPacket& packet, const Reporter& to) 
 }
 
 void Requester::finish(const Reporter& to, std::int64_t end) {
-  const Cause last_cause = round_.active ? round_.event.cause : Cause::none;
+  const Cause last_cause = round_->active ? round_->event.cause : Cause::none;
   const std::uint32_t rounds_before = to.requester().rounds;
   end_copies(to);
-  if (filler_.active) settle_filler(filler_.event.duration > 2 * copy_ns, to);
-  if (round_.active) end_round(to);
+  if (filler_->active) settle_filler(filler_->event.duration > 2 * copy_ns, to);
+  if (round_->active) end_round(to);
   if (trouble_) {
     for (Notification& n : trouble_->notifications) to.tell(n.event);
     trouble_->notifications.clear();
@@ -257,7 +254,7 @@ void Requester::finish(const Reporter& to, std::int64_t end) {
     event.end = to.end;
     event.frame = waiting_.front().message.first_frame;
     // The event ends with the last retransmission burst, unless the burst contained only earlier messages.
-    event.last_frame = std::max({event.frame, round_.event.frame, round_.event.last_frame});
+    event.last_frame = std::max({event.frame, round_->event.frame, round_->event.last_frame});
     event.time = waiting_.front().message.start;
     event.duration = last_time_ - event.time;
     event.packets = window_.outstanding();

@@ -11,7 +11,9 @@
 
 #include "dissectors/machines/message_sequence.hpp"
 #include "dissectors/machines/psn_window.hpp"
+#include "dissectors/tracking/cold.hpp"
 #include "dissectors/tracking/connection.hpp"
+#include "dissectors/tracking/psn_window.hpp"
 #include "dissectors/tracking/ring.hpp"
 #include "dissectors/tracking/send_order.hpp"
 #include "dissectors/tracking/transport_packet.hpp"
@@ -204,9 +206,30 @@ class Requester {
   };
   /// A seen READ response: PSN and frame.
   struct SeenResponse {
-    Psn psn;
+    std::uint32_t psn = 0;
+    bool known = false;
     std::uint16_t identification = 0;
     std::uint64_t frame = 0;
+  };
+  /// The fields of an acknowledgement that later ones are compared with.
+  struct Acknowledgement {
+    std::uint64_t frame = 0;
+    std::int64_t time = 0;
+    Psn psn;
+    Msn msn;
+    std::uint32_t icrc = 0;
+    std::uint16_t identification = 0;
+    std::uint8_t syndrome = 0;
+
+    Acknowledgement() = default;
+    explicit Acknowledgement(const TransportPacket& packet)
+        : frame(packet.frame),
+          time(packet.time),
+          psn(packet.psn),
+          msn(packet.msn),
+          icrc(packet.icrc),
+          identification(packet.identification),
+          syndrome(packet.syndrome) {}
   };
   /// A NAK that the responder sends if it received the captured requests in the captured order.
   struct ExpectedNak {
@@ -346,15 +369,15 @@ class Requester {
   Ring<Waiting> waiting_;
   std::uint64_t messages_ = 0;
   std::uint32_t bytes_sent_ = 0;  // payload bytes, each packet counted once, modulo 2^32
-  Round round_;
-  Refusal refusal_;
-  Refusal obeyed_late_;  // a sequence error NAK that a later acknowledgement made obsolete
-  GapFill filler_;
+  Cold<Round> round_;
+  Cold<Refusal> refusal_;
+  Cold<Refusal> obeyed_late_;  // a sequence error NAK that a later acknowledgement made obsolete
+  Cold<GapFill> filler_;
   std::uint32_t unanswered_again_ = 0;  // number of retransmitted packets whose acknowledgement may be repeated
   Psn again_end_;                 // next PSN at the end of that burst. The repeated acknowledgements have earlier PSNs
   std::int64_t again_time_ = 0;   // time of the last retransmitted packet
   std::int64_t again_until_ = 0;  // time until which these acknowledgements can arrive (0: unknown)
-  TransportPacket last_ack_;
+  Acknowledgement last_ack_;
   std::uint64_t ack_frame_ = 0;  // the last acknowledgement
   Psn acknowledged_from_;        // the oldest PSN that this acknowledgement acknowledged
   std::int64_t acknowledged_time_ = 0;
@@ -381,7 +404,7 @@ class Requester {
   bool copying_ = false;  // duplicates were captured and not reported yet
   Psn accepted_;          // valid if disordered_
   std::unique_ptr<LossEpisode> trouble_;
-  std::unique_ptr<std::array<SeenResponse, 64>> seen_responses_;  // by the low bits of their PSN (only with READs)
+  PsnWindow<SeenResponse, 64> seen_responses_;  // only with READs
 };
 
 }  // namespace rdmawire::tracking

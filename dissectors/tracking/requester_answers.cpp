@@ -192,7 +192,7 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
     if (packet.op->operation != Operation::acknowledge) {
       // Repeated READ and atomic responses cause no event.
     } else if (copy && (response_order_.numbered() ||
-                        (packet.time - last_ack_.time < acknowledgement_copy_ns && !round_.active && !excused))) {
+                        (packet.time - last_ack_.time < acknowledgement_copy_ns && !round_->active && !excused))) {
       Event event = event_of(EventKind::duplicate, Cause::none, packet, to);
       event.origin_frame = last_ack_.frame;
       event.duration = packet.time - last_ack_.time;
@@ -212,8 +212,8 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
       --unanswered_again_;  // each retransmitted packet causes an acknowledgement
     } else if (ack_frame_ != 0 && (!same || last_ack_.syndrome == packet.syndrome)) {
       if (trouble_) trouble_->undecided.note_second_arrival(packet.psn.value(), packet.time);
-      if (round_.active) {
-        last_ack_ = packet;
+      if (round_->active) {
+        last_ack_ = Acknowledgement(packet);
         return;
       }
       // No event for new credits (another syndrome, 9.7.7.2), nor for the first acknowledgement of the capture, which
@@ -222,11 +222,11 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
       event.origin_frame = ack_frame_;
       to.tell(event);
     }
-    last_ack_ = packet;
+    last_ack_ = Acknowledgement(packet);
     return;
   }
   // The packet that filled the gap was late, because a retransmission would continue with more packets immediately.
-  if (filler_.active && through - filler_.psn >= 0) settle_filler(false, to);
+  if (filler_->active && through - filler_->psn >= 0) settle_filler(false, to);
   if (gap_ && through - delivered_ >= 0) give_up_gap(through, true, packet.frame, to);
   bool blocked = false;
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
@@ -258,8 +258,8 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
   window_ = window_.acknowledged(through);
   if (disordered_) accepted_through(through);
   ack_frame_ = packet.frame;
-  if (packet.op->operation == Operation::acknowledge) last_ack_ = packet;
-  if (refusal_.active && through - refusal_.psn >= 0) end_refusal(to, nullptr);
+  if (packet.op->operation == Operation::acknowledge) last_ack_ = Acknowledgement(packet);
+  if (refusal_->active && through - refusal_->psn >= 0) end_refusal(to, nullptr);
   // Acknowledgements arrive in order, except for small deviations.
   if (unanswered_again_ != 0 && again_until_ == 0 && through - again_end_ >= 0)
     again_until_ = packet.time + acknowledgement_copy_ns;
@@ -390,18 +390,12 @@ void Requester::check_msn(const TransportPacket& packet, const Reporter& to) {
 
 // Remembers the response to a READ or atomic.
 void Requester::note_seen(const TransportPacket& packet) {
-  if (!seen_responses_) {
-    if (packet.op->position == Position::only || packet.op->operation == Operation::atomic_acknowledge) return;
-    seen_responses_ = std::make_unique<std::array<SeenResponse, 64>>();
-  }
-  (*seen_responses_)[packet.psn.value() % seen_responses_->size()] = {packet.psn, packet.identification, packet.frame};
+  const bool single = packet.op->position == Position::only || packet.op->operation == Operation::atomic_acknowledge;
+  if (single && seen_responses_.allocated() == 0) return;
+  seen_responses_.add({packet.psn.value(), true, packet.identification, packet.frame});
 }
 
-const Requester::SeenResponse* Requester::find_response(Psn psn) const {
-  if (!seen_responses_) return nullptr;
-  const SeenResponse& seen = (*seen_responses_)[psn.value() % seen_responses_->size()];
-  return seen.psn == psn && seen.frame != 0 ? &seen : nullptr;
-}
+const Requester::SeenResponse* Requester::find_response(Psn psn) const { return seen_responses_.find(psn.value()); }
 
 std::uint64_t Requester::frame_of_response(Psn psn) const {
   const SeenResponse* seen = find_response(psn);
@@ -459,7 +453,7 @@ bool Requester::is_captured_late(Psn psn) const {
   constexpr std::int64_t most = 16;
   const std::uint64_t frame = frame_of_response(psn);
   for (std::int64_t i = 1; frame != 0 && i <= most; ++i)
-    if (const std::uint64_t later = frame_of_response(psn + i); later > round_.event.frame && later < frame)
+    if (const std::uint64_t later = frame_of_response(psn + i); later > round_->event.frame && later < frame)
       return true;
   return false;
 }
@@ -528,18 +522,19 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
 
 // Ends the wait after a NAK or RNR NAK. `again`: the request that ends it, or nullptr if another packet does.
 void Requester::end_refusal(const Reporter& to, const TransportPacket* again) {
-  if (!refusal_.active) return;
-  refusal_.active = false;
-  if (!refusal_.rnr) {
+  if (!refusal_->active) return;
+  Refusal& refusal = refusal_.edit();
+  refusal.active = false;
+  if (!refusal.rnr) {
     if (!again) obeyed_late_ = refusal_;
     return;
   }
   if (again) {
-    refusal_.event.last_frame = again->frame;
-    refusal_.event.duration = again->time - refusal_.time;
-    refusal_.event.found = static_cast<std::uint64_t>(refusal_.event.duration);
+    refusal.event.last_frame = again->frame;
+    refusal.event.duration = again->time - refusal.time;
+    refusal.event.found = static_cast<std::uint64_t>(refusal.event.duration);
   }
-  to.tell(refusal_.event);
+  to.tell(refusal.event);
 }
 
 void Requester::refused(const TransportPacket& packet, const Reporter& to) {
@@ -548,13 +543,13 @@ void Requester::refused(const TransportPacket& packet, const Reporter& to) {
   const Syndrome syndrome(packet.syndrome);
   SentPacket* request = find(packet.psn);
   const bool seen = request && request->seen && request->frame != 0;
-  const bool repeated = refusal_.active && refusal_.psn == packet.psn && refusal_.rnr == syndrome.is_rnr_nak();
+  const bool repeated = refusal_->active && refusal_->psn == packet.psn && refusal_->rnr == syndrome.is_rnr_nak();
   if (syndrome.is_rnr_nak()) {
     Event event = event_of(EventKind::rnr_nak, Cause::none, packet, to);
     event.origin_frame = seen ? request->frame : 0;
     event.value = syndrome.wait_ns();
     end_refusal(to, nullptr);
-    refusal_ = {true, true, packet.psn, packet.frame, packet.time, event, Cause::rnr};
+    refusal_.edit() = {true, true, packet.psn, packet.frame, packet.time, event, Cause::rnr};
     refuse_after(packet.psn);
     return;
   }
@@ -574,7 +569,7 @@ void Requester::refused(const TransportPacket& packet, const Reporter& to) {
                        packet.time - request->time < fastest_response_;
     if (!older && !(trouble_ && expects_nak(packet.psn, packet.time))) refuse_after(packet.psn);
     end_refusal(to, nullptr);
-    refusal_ = {true, false, packet.psn, packet.frame, packet.time, {}, cause};
+    refusal_.edit() = {true, false, packet.psn, packet.frame, packet.time, {}, cause};
     return;
   }
   if (waiting && !waiting->done) {

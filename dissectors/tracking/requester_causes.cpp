@@ -179,7 +179,7 @@ void Requester::report_late(const TransportPacket& packet, const SentPacket& kno
   if (!order_.numbered()) {
     // In a burst with many late packets, their bursts cannot be distinguished.
     constexpr std::uint32_t many = 4;
-    event.certainty = ++round_.late > many ? Certainty::possible : Certainty::likely;
+    event.certainty = ++round_.edit().late > many ? Certainty::possible : Certainty::likely;
     event.unobserved = Unobserved::send_order;
   }
   ++to.requester().out_of_order;
@@ -200,7 +200,7 @@ Cause Requester::examine_nak(SentPacket* request, const TransportPacket& nak, bo
     request->refused_time = nak.time;
     return request->damaged ? Cause::corrupted : Cause::sequence_error_nak;
   }
-  if (repeated) return refusal_.cause;
+  if (repeated) return refusal_->cause;
   LossEpisode& t = trouble();
   if (t.suspect.active) settle_suspect(true, nullptr, to);
   if (request->damaged) return Cause::corrupted;
@@ -210,7 +210,7 @@ Cause Requester::examine_nak(SentPacket* request, const TransportPacket& nak, bo
     const bool dropped_downstream =
         t.disorder.until != 0 && request->time <= t.disorder.until && nak.psn - t.disorder.next <= 0;
     if ((request->dropped || dropped_downstream) && t.disorder.cause != Cause::none) return t.disorder.cause;
-    if (request->dropped && filler_.active) return Cause::reordered;
+    if (request->dropped && filler_->active) return Cause::reordered;
     if (expects_nak(nak.psn, nak.time)) return t.disorder.cause == Cause::none ? Cause::unknown : t.disorder.cause;
   }
   // The NAK can be older than the last transmission.
@@ -226,8 +226,8 @@ Cause Requester::examine_nak(SentPacket* request, const TransportPacket& nak, bo
   t.suspect.event.cause_frame = nak.frame;
   // The responder sends no NAK for packets that arrive before the retransmission that the last NAK requested. If that
   // one was late, the next NAK is for the packet after it.
-  const SentPacket* last = refusal_.rnr || nak.psn - refusal_.psn != 1 ? nullptr : find(refusal_.psn);
-  t.suspect.behind = last && last->seen && last->time > refusal_.time;
+  const SentPacket* last = refusal_->rnr || nak.psn - refusal_->psn != 1 ? nullptr : find(refusal_->psn);
+  t.suspect.behind = last && last->seen && last->time > refusal_->time;
   return Cause::sequence_error_nak;
 }
 
@@ -264,8 +264,8 @@ void Requester::settle_suspect(bool lost, const TransportPacket* proof, const Re
     return;
   }
   event.kind = EventKind::out_of_order;
-  if (refusal_.active && refusal_.psn == suspect.psn) refusal_.cause = Cause::reordered;
-  if (round_.active && round_.event.cause_frame == event.cause_frame) round_.event.cause = Cause::reordered;
+  if (refusal_->active && refusal_->psn == suspect.psn) refusal_.edit().cause = Cause::reordered;
+  if (round_->active && round_->event.cause_frame == event.cause_frame) round_.edit().event.cause = Cause::reordered;
   trouble_->disorder = {Cause::reordered, proof->time, suspect.psn + 1};
   ++to.requester().out_of_order;
   trouble_->undecided.note_late_after(false);
@@ -301,11 +301,11 @@ void Requester::suspect_retransmitted(const TransportPacket& packet, const Repor
 
 // Returns the cause of a retransmission after the active sequence error NAK.
 Cause Requester::cause_of_refusal() {
-  const SentPacket* request = find(refusal_.psn);
+  const SentPacket* request = find(refusal_->psn);
   if (request && request->seen && request->damaged) return Cause::corrupted;
-  if (request && request->seen && request->overtaken && refusal_.cause == Cause::sequence_error_nak)
+  if (request && request->seen && request->overtaken && refusal_->cause == Cause::sequence_error_nak)
     return Cause::reordered;
-  return refusal_.cause;
+  return refusal_->cause;
 }
 
 // True if a damaged response was captured since this time.
@@ -356,7 +356,7 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
   Waiting* waiting = waiting_of(packet.psn);
   constexpr std::int32_t lost_again = 64;  // the first retransmitted packets can be lost before the capture point
   // A deferred packet can be older than the NAK.
-  const bool at_refusal = refusal_.active && refusal_.frame < packet.frame && packet.psn - refusal_.psn < lost_again;
+  const bool at_refusal = refusal_->active && refusal_->frame < packet.frame && packet.psn - refusal_->psn < lost_again;
 
   Event lost = event_of(EventKind::lost_in_network, Cause::before_capture, packet, to);
   bool tell_lost = false, by_response = false;
@@ -366,25 +366,26 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
       ((waiting->skipped_frame != 0 && packet.psn - waiting->seen >= 0 && packet.time - response_time_ < missing_ns) ||
        (soon && (waiting->skipped_frame != 0 || waiting->beyond - packet.psn > 1)));
   // If the requester goes back further than the NAK's PSN, it requests a missing response.
-  if (at_refusal && !refusal_.rnr && (!response_missing || packet.psn - refusal_.psn >= 0)) {
+  if (at_refusal && !refusal_->rnr && (!response_missing || packet.psn - refusal_->psn >= 0)) {
     event.cause = cause_of_refusal();
-    event.cause_frame = refusal_.frame;
-    refusal_.active = false;
+    event.cause_frame = refusal_->frame;
+    refusal_.edit().active = false;
     // The burst starts at the PSN of the NAK.
-    for (std::size_t i = index_of(refusal_.psn); i < packets_.size() && packets_[i].psn - packet.psn < 0; ++i)
+    for (std::size_t i = index_of(refusal_->psn); i < packets_.size() && packets_[i].psn - packet.psn < 0; ++i)
       packets_[i].passed_over = true;
-  } else if (at_refusal && refusal_.rnr) {
+  } else if (at_refusal && refusal_->rnr) {
     event.cause = Cause::rnr;
-    event.cause_frame = refusal_.frame;
-    event.value = refusal_.event.value;
-    event.found = static_cast<std::uint64_t>(packet.time - refusal_.time);
+    event.cause_frame = refusal_->frame;
+    event.value = refusal_->event.value;
+    event.found = static_cast<std::uint64_t>(packet.time - refusal_->time);
     end_refusal(to, &packet);
-  } else if (obeyed_late_.frame != 0 && packet.time - obeyed_late_.time < obeyed_ns && known.time < obeyed_late_.time &&
-             packet.psn - obeyed_late_.psn >= 0 && packet.psn - obeyed_late_.psn < lost_again) {
+  } else if (obeyed_late_->frame != 0 && packet.time - obeyed_late_->time < obeyed_ns &&
+             known.time < obeyed_late_->time && packet.psn - obeyed_late_->psn >= 0 &&
+             packet.psn - obeyed_late_->psn < lost_again) {
     // The NAK was obsolete: an acknowledgement overtook the NAK, or the missing packet arrived late.
-    event.cause = obeyed_late_.cause;
-    event.cause_frame = obeyed_late_.frame;
-    obeyed_late_.frame = 0;
+    event.cause = obeyed_late_->cause;
+    event.cause_frame = obeyed_late_->frame;
+    obeyed_late_.edit().frame = 0;
   } else if (response_missing) {
     const bool bad = damaged_since(waiting->message.start);
     // The response was captured after a later one, so the requester dropped it.
@@ -472,13 +473,14 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
       undecided.add_before(lost, true, response_order_.numbered());
   }
 
-  round_.active = true;
-  round_.ahead = false;
-  round_.late = 0;
-  round_.event = event;
-  round_.next = packet.psn + psns;
-  round_.copy = is_copy(packet, known) &&
-                (event.cause == Cause::unknown || event.cause == Cause::spurious || event.cause == Cause::timeout);
+  Round& round = round_.edit();
+  round.active = true;
+  round.ahead = false;
+  round.late = 0;
+  round.event = event;
+  round.next = packet.psn + psns;
+  round.copy = is_copy(packet, known) &&
+               (event.cause == Cause::unknown || event.cause == Cause::spurious || event.cause == Cause::timeout);
 }
 
 }  // namespace rdmawire::tracking

@@ -155,7 +155,7 @@ void Requester::deliver_what_waited(const Reporter& to) {
 
 // Gives up on unseen PSNs up to and including `through`. `answered`: the responder received them.
 void Requester::give_up_gap(Psn through, bool answered, std::uint64_t cause_frame, const Reporter& to) {
-  if (filler_.active) settle_filler(false, to);
+  if (filler_->active) settle_filler(false, to);
   auto& ahead = trouble().ahead;
   std::size_t at = index_of(delivered_);
   while (gap_ && at < packets_.size() && packets_[at].psn - through <= 0) {

@@ -152,9 +152,9 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
 }
 
 void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const Reporter& to) {
-  if (round_.active) end_round(to);
+  if (round_->active) end_round(to);
   // Several consecutive packets that can be requested are the start of a retransmission.
-  if (filler_.active) settle_filler(filler_.requested && filler_.event.packets >= burst_packets, to);
+  if (filler_->active) settle_filler(filler_->requested && filler_->event.packets >= burst_packets, to);
   if (copying_) end_copies(to);
   const std::int32_t missing = packet.psn - window_.next;
   if (missing > 0) {
@@ -242,8 +242,9 @@ Requester::Repetition Requester::repetition_of(const TransportPacket& packet) {
   if (again.at < packets_.size()) again.known = packets_[again.at];
   again.fills = again.at < packets_.size() && !again.known.seen;
   // A NAK for a PSN that the current retransmission has not reached yet does not restart it.
-  again.refused_here = refusal_.active && packet.psn == refusal_.psn && !(round_.active && packet.psn == round_.next);
-  again.continues = round_.active && !again.refused_here && packet.psn - round_.next >= 0;
+  again.refused_here =
+      refusal_->active && packet.psn == refusal_->psn && !(round_->active && packet.psn == round_->next);
+  again.continues = round_->active && !again.refused_here && packet.psn - round_->next >= 0;
   again.repeat = repeat_of(packet, again.known);
   return again;
 }
@@ -260,23 +261,23 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   if (!packet.damaged) order_.note(packet.identification);
   if (captured_late(packet, again, to)) return;
   if (is_late_without_order(packet, again)) {
-    if (filler_.active) settle_filler(false, to);
+    if (filler_->active) settle_filler(false, to);
     report_late(packet, again.known, to);
     packets_[again.at].passed_over = false;
     accept(packet.psn, packet.psn + psns, packet);
     return;
   }
   if (again.repeat == Repeat::late) {
-    if (filler_.active) settle_filler(false, to);
+    if (filler_->active) settle_filler(false, to);
     report_late(packet, again.known, to);
     if (!again.fills) return accept_late(packet, psns, again);
   } else {
     if (trouble_ && trouble_->suspect.active && packet.psn == trouble_->suspect.psn) suspect_retransmitted(packet, to);
     if (again.fills && again.repeat != Repeat::retransmitted)
       note_filler(packet, psns, again, to);
-    else if (filler_.active)
+    else if (filler_->active)
       settle_filler(filler_was_retransmitted(packet, again), to);
-    if (!filler_.active) note_retransmission(packet, psns, again, to);
+    if (!filler_->active) note_retransmission(packet, psns, again, to);
   }
   if (again.fills) {
     psns = psns_of_gap(packet, psns, again, to);
@@ -317,45 +318,47 @@ void Requester::accept_late(const TransportPacket& packet, std::uint32_t psns, c
 void Requester::note_filler(const TransportPacket& packet, std::uint32_t psns, const Repetition& again,
                             const Reporter& to) {
   if (again.continues) {
-    if (filler_.active) settle_filler(true, to);
+    if (filler_->active) settle_filler(true, to);
     return;
   }
-  if (again.refused_here && !refusal_.rnr) {
+  if (again.refused_here && !refusal_->rnr) {
     // Late packets usually arrive before the NAK that they cause.
-    if (filler_.active) settle_filler(packet.psn - filler_.next >= 0, to);
+    if (filler_->active) settle_filler(packet.psn - filler_->next >= 0, to);
     return;
   }
-  if (filler_.active && packet.psn == filler_.next) {
-    filler_.next = packet.psn + psns;
-    ++filler_.event.packets;
-    filler_.event.bytes += packet.payload;
-    filler_.event.last_frame = packet.frame;
+  if (filler_->active && packet.psn == filler_->next) {
+    GapFill& filler = filler_.edit();
+    filler.next = packet.psn + psns;
+    ++filler.event.packets;
+    filler.event.bytes += packet.payload;
+    filler.event.last_frame = packet.frame;
     return;
   }
-  if (filler_.active) settle_filler(false, to);
-  if (round_.active) end_round(to);
-  filler_ = {true,
-             packet.psn,
-             packet.psn + psns,
-             packet.psn + psns,
-             event_of(EventKind::out_of_order, Cause::none, packet, to),
-             again.known};
-  filler_.event.origin_frame = again.known.frame;
-  filler_.event.duration = packet.time - again.known.time;
-  filler_.event.bytes = packet.payload;
-  filler_.requested = refusal_.active || again.known.refused_frame != 0 || obeyed_late_.frame != 0 ||
-                      filler_.event.duration >= shortest_timeout_ns || !to.joined || !waiting_.empty();
+  if (filler_->active) settle_filler(false, to);
+  if (round_->active) end_round(to);
+  GapFill& filler = filler_.edit();
+  filler = {true,
+            packet.psn,
+            packet.psn + psns,
+            packet.psn + psns,
+            event_of(EventKind::out_of_order, Cause::none, packet, to),
+            again.known};
+  filler.event.origin_frame = again.known.frame;
+  filler.event.duration = packet.time - again.known.time;
+  filler.event.bytes = packet.payload;
+  filler.requested = refusal_->active || again.known.refused_frame != 0 || obeyed_late_->frame != 0 ||
+                     filler.event.duration >= shortest_timeout_ns || !to.joined || !waiting_.empty();
 }
 
 // Returns whether the packet that filled the last gap was retransmitted, rather than late.
 bool Requester::filler_was_retransmitted(const TransportPacket& packet, const Repetition& again) const {
-  const std::int32_t ahead = packet.psn - filler_.next;
+  const std::int32_t ahead = packet.psn - filler_->next;
   if (again.repeat == Repeat::retransmitted) return ahead >= 0;
   // If the sender continues after the packet that filled the gap, that packet was retransmitted. If the sender goes
   // back before it, or a NAK shows that it was received, it was late. A sender without a reason to retransmit the
   // packet continues with the next one.
-  const bool known_to_peer = again.refused_here && !refusal_.rnr && refusal_.psn - filler_.psn > 0;
-  const bool requested = filler_.requested && (ahead > 0 || filler_.event.packets >= burst_packets);
+  const bool known_to_peer = again.refused_here && !refusal_->rnr && refusal_->psn - filler_->psn > 0;
+  const bool requested = filler_->requested && (ahead > 0 || filler_->event.packets >= burst_packets);
   return (ahead == 0 || requested) && !known_to_peer;
 }
 
@@ -363,17 +366,17 @@ bool Requester::filler_was_retransmitted(const TransportPacket& packet, const Re
 void Requester::note_retransmission(const TransportPacket& packet, std::uint32_t psns, const Repetition& again,
                                     const Reporter& to) {
   bool starts = false;
-  if (round_.active && !again.refused_here && packet.psn - round_.next >= 0) {
+  if (round_->active && !again.refused_here && packet.psn - round_->next >= 0) {
     continue_burst(packet, psns, again.known, again.at);
   } else {
-    if (round_.active) end_round(to);
+    if (round_->active) end_round(to);
     believe_progress(packet.psn, to);
     begin_round(packet, psns, again.known, to);
     starts = true;
   }
   if (trouble_ && !trouble_->undecided.empty())
     trouble_->undecided.note_repeat(packet.psn.value(), (packet.psn + psns).value());
-  if (refusal_.active && packet.psn == refusal_.psn) end_refusal(to, &packet);
+  if (refusal_->active && packet.psn == refusal_->psn) end_refusal(to, &packet);
   if (Waiting* waiting = waiting_of(packet.psn)) {
     ++waiting->message.repeated_packets;
     if (waiting->atomic) waiting->tell_order = false;
@@ -397,8 +400,8 @@ std::uint32_t Requester::psns_of_gap(const TransportPacket& packet, std::uint32_
   for (const std::uint32_t mtu : {4096U, 2048U, 1024U, 512U, 256U})
     if (machines::psns_of_read(packet.length, mtu) == gap.psns && gap.psn == packet.psn && psns != gap.psns) {
       to.connection.mtu = mtu_ = mtu;
-      if (filler_.active) filler_.next = filler_.first_end = packet.psn + gap.psns;
-      if (round_.active) round_.next = packet.psn + gap.psns;
+      if (filler_->active) filler_.edit().next = filler_.edit().first_end = packet.psn + gap.psns;
+      if (round_->active) round_.edit().next = packet.psn + gap.psns;
       return gap.psns;
     }
   return psns;
@@ -407,7 +410,7 @@ std::uint32_t Requester::psns_of_gap(const TransportPacket& packet, std::uint32_
 void Requester::close_gap(const TransportPacket& packet, std::uint32_t psns, const Repetition& again,
                           const Reporter& to) {
   const bool late = again.repeat == Repeat::late;
-  if (!filler_.active && !late && !again.known.reported) {
+  if (!filler_->active && !late && !again.known.reported) {
     lost_before_capture(packets_[again.at], packet.psn + psns, packet, to);
     packets_[again.at].reported = true;
   }
@@ -425,24 +428,25 @@ void Requester::close_gap(const TransportPacket& packet, std::uint32_t psns, con
 // Adds the packet at index `at` to the current burst.
 void Requester::continue_burst(const TransportPacket& packet, std::uint32_t psns, const SentPacket& known,
                                std::size_t at) {
-  round_.ahead = known.passed_over && packet.psn - round_.next > 0;
-  round_.behind = round_.next;
-  pass_over(round_.next, at, packet.frame);
-  round_.copy &= is_copy(packet, known);
-  ++round_.event.packets;
-  round_.event.bytes += packet.payload;
-  round_.event.last_frame = packet.frame;
-  round_.next = packet.psn + psns;
+  Round& round = round_.edit();
+  round.ahead = known.passed_over && packet.psn - round.next > 0;
+  round.behind = round.next;
+  pass_over(round.next, at, packet.frame);
+  round.copy &= is_copy(packet, known);
+  ++round.event.packets;
+  round.event.bytes += packet.payload;
+  round.event.last_frame = packet.frame;
+  round.next = packet.psn + psns;
 }
 
 // If the burst continues before the last packet, that packet was late, and the packets before it were not skipped.
 void Requester::return_to_burst(Psn psn) {
-  if (!round_.active || !round_.ahead) return;
-  round_.ahead = false;
-  if (psn != round_.behind) return;
-  for (std::size_t i = index_of(psn); i < packets_.size() && packets_[i].psn - round_.next < 0; ++i)
+  if (!round_->active || !round_->ahead) return;
+  round_.edit().ahead = false;
+  if (psn != round_->behind) return;
+  for (std::size_t i = index_of(psn); i < packets_.size() && packets_[i].psn - round_->next < 0; ++i)
     packets_[i].passed_over = false;
-  round_.next = psn;
+  round_.edit().next = psn;
 }
 
 // Marks the packets from `psn` to before index `end` that the current burst skipped. They are missing, late or damaged.
@@ -451,7 +455,7 @@ void Requester::pass_over(Psn psn, std::size_t end, std::uint64_t frame) {
   end = std::min(end, packets_.size());
   if (begin >= end) return;
   const auto count = static_cast<std::uint32_t>(end - begin);
-  const bool damaged = damaged_in_gap(std::max(round_.event.frame, round_.event.last_frame), frame, count);
+  const bool damaged = damaged_in_gap(std::max(round_->event.frame, round_->event.last_frame), frame, count);
   for (std::size_t i = begin; i < end; ++i) {
     packets_[i].passed_over = true;
     if (damaged) packets_[i].damaged = true;
@@ -467,13 +471,13 @@ bool Requester::is_late_without_order(const TransportPacket& packet, const Repet
 // True if the current retransmission burst skipped the packet, and nothing requests another burst: the packet is late.
 bool Requester::is_late_in_burst(const TransportPacket& packet, const SentPacket& known) {
   if (!known.seen || !known.passed_over || packet.time - again_time_ >= copy_ns) return false;
-  if (filler_.active && packet.psn - filler_.next >= 0) return false;
+  if (filler_->active && packet.psn - filler_->next >= 0) return false;
   return !is_requested(packet);
 }
 
 // True if a NAK or a missing response requests the retransmission of the packet.
 bool Requester::is_requested(const TransportPacket& packet) {
-  if (refusal_.active && refusal_.time > again_time_ && packet.psn - refusal_.psn >= 0) return true;
+  if (refusal_->active && refusal_->time > again_time_ && packet.psn - refusal_->psn >= 0) return true;
   const Waiting* waiting = waiting_of(packet.psn);
   return waiting && !waiting->done && waiting->skipped_frame != 0;
 }
@@ -487,24 +491,24 @@ bool Requester::is_late_original(const TransportPacket& packet, const SentPacket
 // Classifies a repeated packet in `note`. Called after again().
 void Requester::note_arrival(const TransportPacket& packet, PacketNote& note) const {
   const auto contains = [&](const Event& event) { return std::max(event.frame, event.last_frame) == packet.frame; };
-  const bool ends_here = round_.active && contains(round_.event);
+  const bool ends_here = round_->active && contains(round_->event);
   if (copying_ && contains(trouble_->copies)) {
     note.arrival = Arrival::duplicate;
-  } else if (ends_here && round_.copy && (round_.event.packets == 1 || order_.distinct())) {
+  } else if (ends_here && round_->copy && (round_->event.packets == 1 || order_.distinct())) {
     note.arrival = Arrival::duplicate;
   } else if (ends_here) {
     note.arrival = Arrival::retransmission;
-    note.cause = round_.event.cause;
-    note.cause_frame = round_.event.cause_frame;
-    note.burst_frame = round_.event.frame;
-  } else if (filler_.active && contains(filler_.event)) {
+    note.cause = round_->event.cause;
+    note.cause_frame = round_->event.cause_frame;
+    note.burst_frame = round_->event.frame;
+  } else if (filler_->active && contains(filler_->event)) {
     // A late packet and the start of a burst both fill a gap. For now, a NAK for it or a long delay indicates a burst.
-    const bool requested = refusal_.active && !refusal_.rnr && packet.psn - refusal_.psn >= 0;
-    if (requested || filler_.event.duration > 2 * copy_ns) {
+    const bool requested = refusal_->active && !refusal_->rnr && packet.psn - refusal_->psn >= 0;
+    if (requested || filler_->event.duration > 2 * copy_ns) {
       note.arrival = Arrival::retransmission;
       note.cause = requested ? Cause::sequence_error_nak : Cause::timeout;
-      note.cause_frame = requested ? refusal_.frame : 0;
-      note.burst_frame = filler_.event.frame;
+      note.cause_frame = requested ? refusal_->frame : 0;
+      note.burst_frame = filler_->event.frame;
     } else {
       note.arrival = Arrival::out_of_order;
     }
@@ -519,8 +523,8 @@ bool Requester::is_copy(const TransportPacket& packet, const SentPacket& known) 
 }
 
 void Requester::end_round(const Reporter& to) {
-  round_.active = false;
-  Event& event = round_.event;
+  round_.edit().active = false;
+  Event& event = round_.edit().event;
   Sent& sent = to.requester();
   if (again_until_ != 0) unanswered_again_ = 0;
   again_until_ = 0;
@@ -542,7 +546,7 @@ void Requester::end_round(const Reporter& to) {
     return;
   }
   // The network duplicates single packets. A retransmission has more packets or new identifications.
-  if (round_.copy && (event.packets == 1 || order_.distinct())) {
+  if (round_->copy && (event.packets == 1 || order_.distinct())) {
     event.kind = EventKind::duplicate;
     event.cause = Cause::none;
     event.cause_frame = 0;
@@ -566,10 +570,10 @@ void Requester::end_round(const Reporter& to) {
 }
 
 void Requester::settle_filler(bool on_retransmission, const Reporter& to) {
-  filler_.active = false;
-  Event& event = filler_.event;
+  filler_.edit().active = false;
+  Event& event = filler_.edit().event;
   if (!on_retransmission) {
-    if (SentPacket* late = find(filler_.psn)) late->overtaken = late->late;
+    if (SentPacket* late = find(filler_->psn)) late->overtaken = late->late;
     trouble().undecided.note_late(false);
     // The responder dropped the packets that arrived before the late packet.
     if (trouble_ && trouble_->disorder.cause == Cause::none) trouble_->disorder.cause = Cause::reordered;
@@ -584,16 +588,16 @@ void Requester::settle_filler(bool on_retransmission, const Reporter& to) {
   TransportPacket first;
   first.frame = event.frame;
   first.time = event.time;
-  first.psn = filler_.psn;
+  first.psn = filler_->psn;
   first.payload = static_cast<std::uint32_t>(event.bytes);
-  SentPacket gap = filler_.gap;
+  SentPacket gap = filler_->gap;
   // The rest of the gap after the packet was lost, too.
-  if (SentPacket* rest = find(filler_.next); rest && !rest->seen) rest->reported = true;
+  if (SentPacket* rest = find(filler_->next); rest && !rest->seen) rest->reported = true;
   begin_round(first, 1, gap, to);
-  if (!gap.reported) lost_before_capture(gap, filler_.first_end, first, to);
-  round_.event.packets = event.packets;
-  round_.event.last_frame = event.last_frame;
-  round_.next = filler_.next;
+  if (!gap.reported) lost_before_capture(gap, filler_->first_end, first, to);
+  round_.edit().event.packets = event.packets;
+  round_.edit().event.last_frame = event.last_frame;
+  round_.edit().next = filler_->next;
 }
 
 }  // namespace rdmawire::tracking

@@ -77,9 +77,11 @@ class Ring {
 
  private:
   void grow() {
-    const std::size_t capacity = capacity_ ? capacity_ * 2 : 4;
+    // Many rings of large items never have more than one.
+    constexpr std::size_t first = sizeof(T) > 128 ? 1 : 4;
+    const std::size_t capacity = capacity_ ? capacity_ * 2 : first;
     auto items = std::make_unique<T[]>(capacity);
-    for (std::size_t i = 0; i < size_; ++i) items[i] = (*this)[i];
+    for (std::size_t i = 0; i < size_; ++i) items[i] = std::move((*this)[i]);
     items_ = std::move(items);
     capacity_ = capacity;
     first_ = 0;

@@ -82,5 +82,20 @@ TEST(Ring, MatchesDeque) {
   }
 }
 
+TEST(Ring, FirstLargeItemNeedsMemoryForOneItem) {
+  struct Large {
+    char bytes[256] = {};
+  };
+  Ring<Large> large;
+  EXPECT_EQ(large.bytes(), 0U);
+  large.push_back({});
+  EXPECT_EQ(large.bytes(), sizeof(Large));
+  large.pop_front();
+  large.push_back({});
+  EXPECT_EQ(large.bytes(), sizeof(Large));
+  large.insert(0, {});
+  EXPECT_EQ(large.bytes(), 2 * sizeof(Large));
+}
+
 }  // namespace
 }  // namespace rdmawire::tracking
