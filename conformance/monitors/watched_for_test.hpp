@@ -39,7 +39,8 @@ class Watched {
  public:
   struct NegotiatedParameters {
     bool paired = true;
-    bool bench = false;  ///< CaptureAssumptions::everywhere
+    bool bench = false;     ///< CaptureAssumptions::everywhere
+    bool sequences = true;  ///< MonitorOptions::sequences
     tracking::Service service = tracking::Service::rc;
     std::uint32_t mtu = 1024;
     std::vector<tracking::PortAddress> at = {};
@@ -170,6 +171,7 @@ class Watched {
     MonitorOptions result;
     result.assumptions.at = agreed.at;
     result.assumptions.everywhere = agreed.bench;
+    result.sequences = agreed.sequences;
     return result;
   }
   static tracking::TrackerOptions options() {
