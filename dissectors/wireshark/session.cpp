@@ -30,6 +30,12 @@ constexpr std::uint64_t key_of(std::uint64_t connection, Side requester) {
 
 constexpr Side other_if(Side end, bool swap) { return swap ? tracking::other(end) : end; }
 
+conformance::MonitorOptions monitor_options() {
+  conformance::MonitorOptions result;
+  result.sequences = false;  // not shown
+  return result;
+}
+
 tracking::TrackerOptions tracker_options(const SessionOptions& options, const conformance::Monitors* monitors) {
   tracking::TrackerOptions result;
   result.memory = options.tracked_bytes;
@@ -116,7 +122,7 @@ void Session::restore(const SavedStack& saved, HeaderStack& stack, Bytes bytes, 
 Session::Session(const SessionOptions& options)
     : options_(options),
       dissector_(options.dissector),
-      monitors_(options.monitors ? std::make_unique<conformance::Monitors>() : nullptr),
+      monitors_(options.monitors ? std::make_unique<conformance::Monitors>(monitor_options()) : nullptr),
       tracker_(std::make_unique<tracking::Tracker>(*this, tracker_options(options, monitors_.get()))) {}
 
 Session::~Session() = default;
@@ -126,14 +132,17 @@ Session::Row& Session::row_of(std::uint64_t frame) {
   return rows_[frame];
 }
 
+std::uint32_t Session::first_link(std::uint64_t frame) const { return heads_.has(frame) ? heads_[frame].index : none; }
+
 const Session::Row* Session::find_row(std::uint64_t frame) const { return rows_.has(frame) ? &rows_[frame] : nullptr; }
 
 void Session::link(std::uint64_t frame, What what, std::size_t index) {
   if (frame == 0 || frame > last_frame_ || frame < rows_.begin()) return;
-  Row& row = row_of(frame);
-  links_.add(Link{static_cast<std::uint32_t>(index), row.links, what});
-  row.links = static_cast<std::uint32_t>(links_.end() - 1);
-  row.happened |= what == What::event || what == What::violation || what == What::early;
+  heads_.grow(frame + 1);
+  LinkHead& head = heads_[frame];
+  links_.add(Link{static_cast<std::uint32_t>(index), head.index, what});
+  head.index = static_cast<std::uint32_t>(links_.end() - 1);
+  if (what == What::event || what == What::violation || what == What::early) row_of(frame).happened = true;
 }
 
 const Packet& Session::add(const Frame& frame) {
@@ -235,6 +244,7 @@ void Session::forget() {
   for (std::size_t i = stream_messages_.begin(); i < old.stream_messages; ++i)
     kept_ -= stream_messages_[i].bytes.size();
   rows_.forget_before(old.frame);
+  heads_.forget_before(old.frame);
   links_.forget_before(old.links);
   events_.forget_before(old.events);
   messages_.forget_before(old.messages);
@@ -658,6 +668,7 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
   facts.early_round.reset();
   facts.events.clear();
   facts.messages.clear();
+  facts.message_parts.clear();
   facts.violations.clear();
   facts.whole.clear();
   facts.parts.clear();
@@ -665,14 +676,15 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
   const Row* row = find_row(frame);
   if (!row) return;
   if (const auto mrc = mrc_notes_.find(frame); mrc != mrc_notes_.end()) facts.mrc = mrc->second;
-  for (std::uint32_t at = row->links; at != none; at = links_[at].next) {
-    const Link& one = links_[at];
+  for (std::uint32_t at = first_link(frame); at != none;) {
+    const Link one = links_[at];
+    at = one.next;
     switch (one.what) {
       case What::event: facts.events.push_back(&events_[one.index]); break;
-      case What::begins: facts.messages.emplace_back(Part::begins, &messages_[one.index]); break;
-      case What::ends: facts.messages.emplace_back(Part::ends, &messages_[one.index]); break;
-      case What::first_response: facts.messages.emplace_back(Part::first_response, &messages_[one.index]); break;
-      case What::answer: facts.messages.emplace_back(Part::answer, &messages_[one.index]); break;
+      case What::begins: facts.message_parts.emplace_back(Part::begins, one.index); break;
+      case What::ends: facts.message_parts.emplace_back(Part::ends, one.index); break;
+      case What::first_response: facts.message_parts.emplace_back(Part::first_response, one.index); break;
+      case What::answer: facts.message_parts.emplace_back(Part::answer, one.index); break;
       case What::violation: facts.violations.push_back(violations_[one.index]); break;
       case What::whole: facts.whole.push_back(&stream_messages_[one.index]); break;
       case What::part: facts.parts.push_back(&stream_messages_[one.index]); break;
@@ -683,12 +695,15 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
   }
   // The list of a frame's events is in reverse order.
   std::reverse(facts.events.begin(), facts.events.end());
-  std::reverse(facts.messages.begin(), facts.messages.end());
+  std::reverse(facts.message_parts.begin(), facts.message_parts.end());
   std::reverse(facts.violations.begin(), facts.violations.end());
   std::reverse(facts.whole.begin(), facts.whole.end());
   std::reverse(facts.parts.begin(), facts.parts.end());
   std::reverse(facts.early.begin(), facts.early.end());
-  if (!row->has_note) return early_of(frame, facts);
+  if (!row->has_note) {
+    store_messages(facts, none);
+    return early_of(frame, facts);
+  }
   facts.since_previous = row->time;
   facts.repeated_response = row->repeated_response;
   bool swapped = false;
@@ -710,28 +725,45 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
   if (row->has_credits) note.credits = row->credits;
   facts.retransmitted_in = row->retransmitted_in;
   facts.connection = connection_of(note.connection);
+  std::uint32_t own = none;
   if (note.message != 0) {
     // Events before pairing contain the earlier ID of the direction.
     for (const auto& [id, requester] :
          {std::pair(note.connection, note.requester), std::pair(std::uint64_t{row->connection}, row->requester)}) {
       const Requests* requests = find_requests(id, requester);
-      if (facts.message || !requests || !requests->messages.has(note.message - 1)) continue;
+      if (own != none || !requests || !requests->messages.has(note.message - 1)) continue;
       const std::uint32_t index = requests->messages[note.message - 1];
-      if (index != none && messages_.has(index)) facts.message = &messages_[index];
+      if (index != none && messages_.has(index)) own = index;
     }
   }
+  store_messages(facts, own);
   if (note.again) round_of(frame, *row, facts);
   if (row->notifies || row->marked) congestion_of(frame, *row, facts);
   if (!finished_) early_of(frame, facts);
 }
 
+// Copies the messages, because rows of messages_ are compressed. `own`: the message of the frame.
+void Session::store_messages(FrameFacts& facts, std::uint32_t own) const {
+  auto& stored = facts.stored_messages;
+  stored.clear();
+  stored.reserve(facts.message_parts.size() + 1);
+  std::uint32_t last = none;
+  for (const auto& [part, index] : facts.message_parts) {
+    // The parts of a message follow each other.
+    if (index != last) stored.push_back(messages_[index]);
+    last = index;
+    facts.messages.emplace_back(part, &stored.back());
+    if (index == own) facts.message = &stored.back();
+  }
+  if (own != none && !facts.message) facts.message = &stored.emplace_back(messages_[own]);
+}
+
 // Returns the time from the NAK or RNR NAK to the burst. 0: unknown.
 std::int64_t Session::reaction_of(const Event& burst) const {
   if (burst.cause_frame == 0) return 0;
-  const Row* cause = find_row(burst.cause_frame);
-  for (std::uint32_t at = cause ? cause->links : none; at != none; at = links_[at].next)
-    if (links_[at].what == What::event)
-      if (const Event& one = events_[links_[at].index];
+  for (std::uint32_t at = first_link(burst.cause_frame); at != none; at = links_[at].next)
+    if (const Link& link = links_[at]; link.what == What::event)
+      if (const Event& one = events_[link.index];
           one.kind == tracking::EventKind::nak || one.kind == tracking::EventKind::rnr_nak)
         return burst.time - one.time;
   return 0;
@@ -787,7 +819,7 @@ void Session::congestion_of(std::uint64_t frame, const Row& row, FrameFacts& fac
 void Session::message(const Connection& connection, const Message& message) {
   note_connection(connection);
   const std::size_t index = messages_.end();
-  messages_.add(message);
+  messages_.add(MessageFacts(message));
   // Numbers increase by one. The limit bounds the memory for unexpected numbers.
   constexpr std::uint64_t most_numbers = std::uint64_t{1} << 26;
   if (message.number != 0 && message.number < most_numbers) {

@@ -110,6 +110,7 @@ struct MessageFacts {
   tracking::Outcome outcome = tracking::Outcome::completed;
   bool has_remote = false;
 
+  MessageFacts() = default;
   explicit MessageFacts(const Message& message);
 };
 
@@ -165,6 +166,8 @@ struct FrameFacts {
   std::vector<EarlyResult> early;
   std::optional<Event> early_round;  ///< the burst of an early retransmission, up to this frame
   std::vector<std::pair<Part, const MessageFacts*>> messages;
+  std::vector<std::pair<Part, std::uint32_t>> message_parts;  ///< `messages` by their numbers in the session
+  std::vector<MessageFacts> stored_messages;                  ///< to which `message` and `messages` refer
   std::vector<ViolationFacts> violations;
   std::vector<const StreamMessage*> whole;  ///< that end in this frame
   std::optional<tracking::MrcNote> mrc;
@@ -233,10 +236,10 @@ class Session final : public tracking::Sink {
 
  private:
   static constexpr std::uint32_t none = UINT32_MAX;
-  enum class What : std::uint8_t { event, begins, ends, first_response, answer, violation, whole, part, early };
+  enum class What : std::uint32_t { event, begins, ends, first_response, answer, violation, whole, part, early };
   struct Link {
-    std::uint32_t index, next;
-    What what;
+    std::uint32_t index = 0, next = none;
+    What what = What::event;
   };
   /// A row per frame. Must be small.
   struct Row {
@@ -244,14 +247,19 @@ class Session final : public tracking::Sink {
     std::int64_t time = 0;  ///< until its note arrives its own time, then the time since the connection's last packet
     std::uint32_t connection = 0, message = 0, related_frame = 0, relative_psn = 0, outstanding = 0;
     std::uint32_t outstanding_bytes = 0, acknowledged = 0, retransmitted_in = 0;
-    std::uint32_t links = none, saved = none, segment = none;
+    std::uint32_t saved = none, segment = none;
     std::uint16_t reads = 0, credits = 0;
     std::uint8_t read_limit = 0;
     bool has_note : 1 = false, has_credits : 1 = false, again : 1 = false, iwarp : 1 = false, happened : 1 = false,
                     notifies : 1 = false, marked : 1 = false, not_rpc : 1 = false, read_response : 1 = false,
                     repeated_response : 1 = false;
-    tracking::Answered answered = tracking::Answered::nothing;
-    Side end = Side::a, requester = Side::a;
+    tracking::Answered answered : 2 = tracking::Answered::nothing;
+    Side end : 1 = Side::a;
+    Side requester : 1 = Side::a;
+  };
+  /// The first link of a frame. Not in its row, because the links of messages are added late.
+  struct LinkHead {
+    std::uint32_t index = none;
   };
   /// A packet's part of a message of several packets.
   struct Segment {
@@ -336,6 +344,8 @@ class Session final : public tracking::Sink {
 
   Row& row_of(std::uint64_t frame);
   [[nodiscard]] const Row* find_row(std::uint64_t frame) const;
+  [[nodiscard]] std::uint32_t first_link(std::uint64_t frame) const;
+  void store_messages(FrameFacts& facts, std::uint32_t own) const;
   void link(std::uint64_t frame, What what, std::size_t index);
   void save(Row& row);
   [[nodiscard]] SavedStack saved_stack(const HeaderStack& stack);
@@ -368,10 +378,11 @@ class Session final : public tracking::Sink {
   std::unique_ptr<tracking::Tracker> tracker_;
   Packet packet_;
   Packet shown_again_;
-  PackedTable<Row> rows_;  ///< by frame number
-  Kept<Link> links_;
+  PackedTable<Row, 128, 128> rows_;         ///< by frame number
+  PackedTable<LinkHead, 1024, 256> heads_;  ///< by frame number
+  PackedTable<Link> links_;
   Kept<Event> events_;
-  Kept<MessageFacts> messages_;
+  PackedTable<MessageFacts> messages_;
   Kept<Saved> saved_;
   Kept<SavedPdu> pdus_;
   Kept<Layer> layers_;
