@@ -7,7 +7,7 @@
 
 namespace rdmawire::tracking {
 
-/// Copies `T` by assignment. Allocates nothing before the first push.
+/// Copies and moves `T` by assignment. Allocates nothing before the first push.
 template <class T>
 class Ring {
  public:
@@ -51,13 +51,22 @@ class Ring {
     ++size_;
     return back() = item;
   }
+  T& push_back(T&& item) {
+    if (size_ == capacity_) {
+      T taken = std::move(item);  // `item` may be an element of this ring
+      grow();
+      ++size_;
+      return back() = std::move(taken);
+    }
+    ++size_;
+    return back() = std::move(item);
+  }
   void pop_front() {
     first_ = (first_ + 1) & (capacity_ - 1);
     --size_;
   }
   /// Inserts `item` before item `at`. The other items keep their order.
-  void insert(std::size_t at, const T& item) {
-    const T copy = item;  // `item` may be an element of this ring
+  void insert(std::size_t at, T item) {
     if (size_ == capacity_) grow();
     ++size_;
     if (at < size_ / 2) {
@@ -67,7 +76,7 @@ class Ring {
     } else {
       for (std::size_t i = size_ - 1; i > at; --i) (*this)[i] = std::move((*this)[i - 1]);
     }
-    (*this)[at] = copy;
+    (*this)[at] = std::move(item);
   }
   void erase(std::size_t at) {
     for (std::size_t i = at; i + 1 < size_; ++i) (*this)[i] = std::move((*this)[i + 1]);
