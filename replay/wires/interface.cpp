@@ -3,18 +3,13 @@
 #include <fmt/ranges.h>
 #include <linux/ethtool.h>
 #include <linux/if_ether.h>
-#include <linux/if_link.h>
-#include <linux/rtnetlink.h>
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstring>
 
 #include "dissectors/protocol/ethernet.hpp"
 #include "replay/wires/clock.hpp"
@@ -116,59 +111,6 @@ WireResult<void> Interface::check_link() {
   return {};
 }
 
-std::optional<LinkCounters> Interface::counters() const {
-  const Descriptor netlink(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
-  if (!netlink) return std::nullopt;
-  struct {
-    nlmsghdr header;
-    ifinfomsg link;
-  } request{};
-  request.header.nlmsg_len = sizeof request;
-  request.header.nlmsg_type = RTM_GETLINK;
-  request.header.nlmsg_flags = NLM_F_REQUEST;
-  request.link.ifi_index = static_cast<int>(index_);
-  if (::send(netlink.get(), &request, sizeof request, 0) < 0) return std::nullopt;
-  alignas(nlmsghdr) std::array<char, 16'384> answer;
-  const ssize_t got = ::recv(netlink.get(), answer.data(), answer.size(), 0);
-  nlmsghdr header;
-  if (got < static_cast<ssize_t>(NLMSG_LENGTH(sizeof(ifinfomsg)))) return std::nullopt;
-  std::memcpy(&header, answer.data(), sizeof header);
-  if (header.nlmsg_type != RTM_NEWLINK) return std::nullopt;
-  LinkCounters counters;
-  const std::size_t end = std::min<std::size_t>(header.nlmsg_len, static_cast<std::size_t>(got));
-  rtattr attribute;
-  for (std::size_t at = NLMSG_SPACE(sizeof(ifinfomsg)); at + sizeof attribute <= end;) {
-    std::memcpy(&attribute, answer.data() + at, sizeof attribute);
-    if (attribute.rta_len < sizeof attribute || at + attribute.rta_len > end) break;
-    const char* const value = answer.data() + at + sizeof attribute;
-    const std::size_t bytes = attribute.rta_len - sizeof attribute;
-    if (attribute.rta_type == IFLA_STATS64) {
-      rtnl_link_stats64 statistics{};
-      std::memcpy(&statistics, value, std::min(bytes, sizeof statistics));
-      counters.discarded = statistics.tx_dropped + statistics.tx_carrier_errors;
-    } else if (attribute.rta_type == IFLA_CARRIER_DOWN_COUNT && bytes >= sizeof(std::uint32_t)) {
-      std::uint32_t losses = 0;
-      std::memcpy(&losses, value, sizeof losses);
-      counters.losses = losses;
-    }
-    at += RTA_ALIGN(attribute.rta_len);
-  }
-  return counters;
-}
-
-WireResult<void> Interface::check_counters(const std::optional<LinkCounters>& before, std::uint64_t sent,
-                                           std::uint64_t& discarded) const {
-  const auto now = before ? counters() : std::nullopt;
-  if (!now) return {};
-  discarded = now->discarded > before->discarded ? std::min(now->discarded - before->discarded, sent) : 0;
-  const bool lost = now->losses > before->losses;
-  if (discarded == 0) return {};
-  return tl::unexpected(
-      wire_error(WireError::Kind::down, ENETDOWN, "{}: the interface discarded {} accepted frame{}{}", wire_, discarded,
-                 discarded == 1 ? "" : "s",
-                 lost ? ", because the carrier was lost; check the cable and the peer" : "; see ip -s link show"));
-}
-
 std::size_t Interface::max_bytes(Bytes frame, std::size_t most) {
   const std::uint64_t type = frame.size() >= Ethernet::size ? load_be<2>(frame.data() + 12) : 0;
   return type == ETH_P_8021Q || type == ETH_P_8021AD ? most : most - Vlan::size;
@@ -195,13 +137,8 @@ WireError Interface::failed(std::string_view doing, int number) const {
       break;
     case ENETDOWN:
       kind = WireError::Kind::down;
-      if (!is_there()) return failed(doing, ENODEV);
       // The kernel returns the same error shortly after the carrier was lost.
-      if (is_up())
-        hint = "; no carrier";
-      else
-        return wire_error(kind = WireError::Kind::down, number, "{}: {}: {}; run: ip link set dev {} up", wire_, doing,
-                          errno_text(number), name_);
+      hint = is_up() ? "; no carrier" : "; run: ip link set dev NAME up";
       break;
     default: break;
   }

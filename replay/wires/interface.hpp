@@ -2,7 +2,6 @@
 /// Internal: a local network interface, for packet:, xdp: and the device list.
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,12 +9,6 @@
 #include "replay/wires/wire.hpp"
 
 namespace rdmawire::replay {
-
-/// Counters of an interface since it exists.
-struct LinkCounters {
-  std::uint64_t discarded = 0;  ///< frames to send that the kernel or the driver discarded
-  std::uint64_t losses = 0;     ///< how often the carrier was lost
-};
 
 class Interface {
  public:
@@ -36,12 +29,6 @@ class Interface {
   /// Returns an error if the interface is down or has no carrier, because the kernel accepts and drops frames without a
   /// carrier. Checks at most once per millisecond.
   [[nodiscard]] WireResult<void> check_link();
-  /// nullopt: the interface does not exist, or the kernel does not count.
-  [[nodiscard]] std::optional<LinkCounters> counters() const;
-  /// Error if frames were discarded or the carrier was lost since `before`. `discarded` is the number of these frames,
-  /// at most `sent`. The kernel accepts frames for some time after the carrier was lost, and discards them.
-  [[nodiscard]] WireResult<void> check_counters(const std::optional<LinkCounters>& before, std::uint64_t sent,
-                                                std::uint64_t& discarded) const;
   /// Maximum length of this frame: the last four of `most` bytes are reserved for a VLAN tag.
   static std::size_t max_bytes(Bytes frame, std::size_t most);
   /// Error for a frame length outside `least` to `most` bytes. `of` names the origin of the limits.

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "replay/wires/departures.hpp"
 #include "replay/wires/veth_for_test.hpp"
 
 namespace rdmawire::replay {
@@ -81,86 +80,6 @@ TEST_F(VerbsWireTest, FramesAreSentInBothDirectionsWithEitherPostingMode) {
   EXPECT_THAT(open("verbs:near,post")->capabilities().how, HasSubstr("ibv_post_send"));
   set("WITHOUT", "wr");
   EXPECT_THAT(open("verbs:near")->capabilities().how, HasSubstr("ibv_post_send"));
-}
-
-TEST_F(VerbsWireTest, SeveralQpsKeepTheOrderOfEachFlow) {
-  for (const char* how : {",queues=4", ",queues=3,threads", ",queues=2,threads,depth=8", ",queues=2,post,depth=4"}) {
-    const auto near = open(std::string("verbs:near,noreceive") + how), far = open("verbs:far");
-    EXPECT_THAT(near->capabilities().how, HasSubstr("QPs"));
-    std::vector<std::vector<std::uint8_t>> frames;
-    std::vector<Outgoing> outgoing;
-    for (std::uint32_t i = 0; i < 400; ++i) {
-      frames.push_back(udp_frame(0x0a000007 + i % 8, 4791));
-      store_be(frames.back().data() + 60, 4, i);
-    }
-    for (const auto& frame : frames) outgoing.push_back({frame, 0});
-    for (std::size_t sent = 0; sent < frames.size();) {
-      const auto taken = near->send(std::span(outgoing).subspan(sent));
-      ASSERT_TRUE(taken) << taken.error().message;
-      sent += *taken;
-      ASSERT_TRUE(near->writable(near->now() + 5 * second).value_or(false));
-    }
-    ASSERT_TRUE(near->flush(near->now() + 5 * second).value_or(false));
-    EXPECT_EQ(near->counters().sent, 400U);
-    EXPECT_EQ(near->counters().sent_bytes, 40'000U);
-    std::array<std::int64_t, 8> last;
-    last.fill(-1);
-    for (std::size_t i = 0; i < frames.size(); ++i) {
-      const auto got = next(*far);
-      ASSERT_EQ(got.size(), 100U) << how << ": frame " << i;
-      const auto number = static_cast<std::int64_t>(load_be<4>(got.data() + 60));
-      EXPECT_GT(number, last[static_cast<std::size_t>(number) % 8]) << how;
-      last[static_cast<std::size_t>(number) % 8] = number;
-    }
-    // An invalid frame is an error of its own, and those after it are sent.
-    const auto invalid = frame_of(13, 1);
-    const std::vector<Outgoing> mixed{{frames[0], 0}, {invalid, 0}, {frames[1], 0}};
-    ASSERT_EQ(near->send(mixed).value(), 1U) << how;
-    const auto refused = near->send(std::span(mixed).subspan(1));
-    ASSERT_FALSE(refused);
-    EXPECT_EQ(refused.error().kind, WireError::Kind::frame);
-    EXPECT_EQ(near->send(std::span(mixed).subspan(2)).value(), 1U);
-    ASSERT_TRUE(near->flush(near->now() + 5 * second).value_or(false));
-    EXPECT_EQ(near->counters().sent, 402U) << how;
-  }
-  set("RATE", "1000-100000000");
-  EXPECT_THAT(open("verbs:near,queues=4,rate=1G")->capabilities().how, HasSubstr("limited to 250000 kbit/s, 4 QPs"));
-  set("COMPLETION", "3=10");
-  const auto near = open("verbs:near,noreceive,queues=2");
-  const auto frame = frame_of(100, 1);
-  ASSERT_TRUE(near->send(std::vector<Outgoing>(5, Outgoing{frame, 0})));
-  EXPECT_FALSE(near->flush(near->now() + second));
-  EXPECT_EQ(near->counters().sent, 2U);
-}
-
-TEST_F(VerbsWireTest, TransmitTimestampsOfTheDevice) {
-  for (const char* without : {"", "wallclock"}) {
-    set("WITHOUT", without);
-    const auto near = open("verbs:near,noreceive,txtimes");
-    auto* times = dynamic_cast<DepartureTimes*>(near.get());
-    ASSERT_TRUE(times && times->departure_source());
-    const std::int64_t before = near->now();
-    const auto frame = frame_of(60, 1);
-    ASSERT_EQ(near->send(std::vector<Outgoing>(50, Outgoing{frame, 0})).value(), 50U);
-    ASSERT_TRUE(near->flush(near->now() + second).value_or(false));
-    std::vector<Departure> departures;
-    times->read_departures(departures);
-    ASSERT_EQ(departures.size(), 50U);
-    for (std::size_t i = 0; i < departures.size(); ++i) {
-      EXPECT_EQ(departures[i].index, i);
-      EXPECT_GE(departures[i].time, before - 50'000'000);
-      EXPECT_LE(departures[i].time, near->now() + 1'000'000);
-    }
-    EXPECT_EQ(near->counters().sent, 50U);
-    set("COMPLETION", "53=10");
-    ASSERT_TRUE(near->send(std::vector<Outgoing>(5, Outgoing{frame, 0})));
-    const auto flushed = near->flush(near->now() + second);
-    ASSERT_FALSE(flushed);
-    EXPECT_THAT(flushed.error().message, AllOf(HasSubstr("work request 53 of 55"), HasSubstr("0x5a")));
-    unsetenv("FAKE_VERBS_COMPLETION");
-  }
-  set("WITHOUT", "times");
-  EXPECT_THAT(error_of("verbs:near,txtimes").message, HasSubstr("remove txtimes"));
 }
 
 TEST_F(VerbsWireTest, DescriptorSignalsArrival) {
@@ -454,9 +373,8 @@ TEST_F(VerbsWireTest, PortThatIsDownIsNotOpened) {
 }
 
 TEST_F(VerbsWireTest, InvalidOptionsAreRejected) {
-  for (const char* options :
-       {"/x", "/256", "/", ",depth=1", ",mac=02:00", ",mac=02:00:00:00:00:01x", ",ip=10.0.0", ",udp=65536",
-        ",burst=100", ",queues=0", ",threads", ",queues=2,txtimes", ",rest,udp=1", ",rate=5", ",color=red"})
+  for (const char* options : {"/x", "/256", "/", ",depth=1", ",mac=02:00", ",mac=02:00:00:00:00:01x", ",ip=10.0.0",
+                              ",udp=65536", ",burst=100", ",rest,udp=1", ",rate=5", ",color=red"})
     EXPECT_EQ(error_of(std::string("verbs:near") + options).kind, WireError::Kind::specification) << options;
 }
 
