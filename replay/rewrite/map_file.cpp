@@ -616,7 +616,7 @@ struct Assignment {
       return fail("expected a number up to 4095, none or * on the left");
     if (std::any_of(map.vlans.begin(), map.vlans.end(),
                     [&](const MappedVlan& other) { return other.id.captured == change.id.captured; }))
-      return fail("another assignment changes the same VLAN; --push-vlan adds a second tag");
+      return fail("another assignment changes the same VLAN");
     map.vlans.push_back(change);
     return {};
   }
