@@ -391,8 +391,9 @@ class Requester {
   bool credits_used_ = false;
   bool late_response_ = false;     // the current response is late, and not reported yet
   bool acks_unrequested_ = false;  // the responder also acknowledges packets without AckReq
+  bool msn_known_ = false, disordered_ = false;
+  bool copying_ = false;  // duplicates were captured and not reported yet
   std::uint32_t most_outstanding_ = 0;
-  bool msn_known_ = false;
   Msn msn_;                         // of the last ACK
   std::uint64_t msn_messages_ = 0;  // number of messages that this MSN counts
   std::uint64_t msn_epoch_ = 0;
@@ -400,9 +401,8 @@ class Requester {
   SendOrder order_, response_order_;  // send order of the requests, and of the responses
   // The PSN that the responder expects, if it received the captured packets in the captured order. It differs from the
   // PSN after the newest packet if packets were missing, late or damaged at the capture point.
-  bool disordered_ = false;
-  bool copying_ = false;  // duplicates were captured and not reported yet
-  Psn accepted_;          // valid if disordered_
+  Psn accepted_;         // valid if disordered_
+  Psn newest_response_;  // the furthest PSN that a response acknowledged. Valid after the first response
   std::unique_ptr<LossEpisode> trouble_;
   PsnWindow<SeenResponse, 64> seen_responses_;  // only with READs
 };

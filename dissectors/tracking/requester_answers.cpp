@@ -1,6 +1,7 @@
 /// Responses to a requester's messages.
 
 #include <algorithm>
+#include <utility>
 
 #include "dissectors/protocol/syndrome.hpp"
 #include "dissectors/tracking/requester.hpp"
@@ -52,7 +53,7 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
   }
   last_time_ = std::max(last_time_, packet.time);
   last_frame_ = packet.frame;
-  response_time_ = packet.time;
+  const bool first_response = std::exchange(response_time_, packet.time) == 0;
   const Syndrome syndrome(packet.syndrome);
   const bool negative = packet.op->operation == Operation::acknowledge && !syndrome.is_ack();
   if (place == machines::ResponsePlace::unsent && !(negative && packet.psn == window_.next)) {
@@ -68,9 +69,14 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
     if (!response_order_.numbered()) event.unobserved = Unobserved::send_order;
     ++to.responder().duplicates;
     to.tell(event);
+    if (to.note) note_window(*to.note);
     return;
   }
-  late_response_ = response_order_.numbered() && response_order_.is_late(packet.identification);
+  // The identifications of a sender can jump backward. A response that is further than all others is not late.
+  const Psn through = negative ? packet.psn - 1 : packet.psn;
+  const bool advances = first_response || through - newest_response_ > 0;
+  if (advances) newest_response_ = through;
+  late_response_ = !advances && response_order_.numbered() && response_order_.is_late(packet.identification);
   if (trouble_ && late_response_) {
     trouble_->undecided.note_late(true);
     trouble_->undecided.arrived_late(packet.psn.value(), true);
@@ -117,6 +123,10 @@ bool Requester::is_copied_response(const TransportPacket& packet, machines::Resp
     return (seen || place == machines::ResponsePlace::acknowledged) && response_order_.contains(packet.identification);
   if (!seen) return false;
   if (response_order_.distinct()) return seen->identification == packet.identification;
+  // If the requester still waits for it, a retransmission that was not captured can have requested it.
+  if (const Waiting* waiting = waiting_of(packet.psn);
+      waiting && waiting->read && !waiting->done && packet.psn - waiting->next_response >= 0)
+    return false;
   const SentPacket* request = find(packet.psn);
   return request && request->seen && request->frame != 0 && request->time == request->first_time &&
          request->frame < seen->frame;

@@ -263,6 +263,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   if (is_late_without_order(packet, again)) {
     if (filler_->active) settle_filler(false, to);
     report_late(packet, again.known, to);
+    if (again.known.passed_over) packets_[again.at].time = packet.time;
     packets_[again.at].passed_over = false;
     accept(packet.psn, packet.psn + psns, packet);
     return;
@@ -309,6 +310,7 @@ bool Requester::captured_late(const TransportPacket& packet, const Repetition& a
 
 void Requester::accept_late(const TransportPacket& packet, std::uint32_t psns, const Repetition& again) {
   if (again.at >= packets_.size()) return;
+  if (again.known.passed_over) packets_[again.at].time = packet.time;
   packets_[again.at].passed_over = false;
   packets_[again.at].last_identification = packet.identification;
   accept(packet.psn, packet.psn + psns, packet);

@@ -661,6 +661,73 @@ TEST(Requester, DuplicateReadResponse) {
   }
 }
 
+TEST(Requester, ResponseAfterJumpOfIdentificationsIsNotLate) {
+  Link link;
+  std::uint16_t identification = 5000;
+  const auto answer = [&](RdmaFrame frame) {
+    frame.identification = identification++;
+    link.b(frame);
+  };
+  std::uint32_t psn = 100;
+  const auto read = [&] {
+    link.a(read_of(psn, 3072));
+    answer(response(rc::response_first, psn));
+    answer(response(rc::response_middle, psn + 1));
+    answer(response(rc::response_last, psn + 2));
+    psn += 3;
+  };
+  for (int i = 0; i < 6; ++i) read();
+  link.wait(1000 * millisecond);
+  identification = 2000;  // other connections used 62,000 identifications
+  for (int i = 0; i < 6; ++i) read();
+  const Recorder& recorded = link.end();
+  EXPECT_EQ(recorded.count(EventKind::out_of_order), 0U);
+  EXPECT_EQ(recorded.messages.size(), 12U);
+}
+
+// The retransmitted READ is missing in the capture.
+TEST(Requester, ResponseThatTheRequesterMissesIsNoDuplicate) {
+  Link link;
+  const auto constant = [](RdmaFrame frame) {
+    frame.identification = 9;
+    return frame;
+  };
+  link.a(read_of(100, 4096));
+  for (const std::uint32_t psn : {100U, 102U, 103U, 101U, 102U, 103U})
+    link.b(constant(response(psn == 100   ? rc::response_first
+                             : psn == 103 ? rc::response_last
+                                          : rc::response_middle,
+                             psn)));
+  const Recorder& recorded = link.end();
+  EXPECT_EQ(recorded.count(EventKind::duplicate), 0U);
+  ASSERT_EQ(recorded.messages.size(), 1U);
+  EXPECT_EQ(recorded.messages[0].answer_frame, 8U);
+}
+
+TEST(Requester, ResponseToLateRetransmissionIsNoDuplicate) {
+  constexpr std::uint16_t constant = 7;
+  Link link;
+  const auto read = [&](std::uint32_t psn) {
+    RdmaFrame frame = read_of(psn, 2048);
+    frame.identification = constant;
+    link.a(frame);
+  };
+  const auto answers = [&] {
+    for (const std::uint32_t psn : {100U, 102U, 104U})
+      for (const bool last : {false, true}) {
+        RdmaFrame frame = response(last ? rc::response_last : rc::response_first, psn + (last ? 1 : 0));
+        frame.identification = constant;
+        link.b(frame);
+      }
+  };
+  for (const std::uint32_t psn : {100U, 102U, 104U}) read(psn);
+  answers();
+  link.wait(50 * millisecond);
+  for (const std::uint32_t psn : {100U, 104U, 102U}) read(psn);
+  answers();
+  EXPECT_EQ(link.end().count(EventKind::duplicate), 0U);
+}
+
 // A bit error can also change the PSN.
 TEST(Requester, DamagedRetransmissionWithOtherPsnIsNotLost) {
   Link link;

@@ -197,8 +197,7 @@ TEST(MapAssignment, UnknownCapturedValueIsAnError) {
     EXPECT_EQ(error(std::string("vlan:none=") + id),
               std::string("vlan:none=") + id + ": expected a number up to 4095 or none on the right");
   EXPECT_EQ(error("vlan:none=7"), "no error");
-  EXPECT_EQ(error("vlan:none=8"),
-            "vlan:none=8: another assignment changes the same VLAN");
+  EXPECT_EQ(error("vlan:none=8"), "vlan:none=8: another assignment changes the same VLAN");
   EXPECT_EQ(error("vlan:4096=7"), "vlan:4096=7: expected a number up to 4095, none or * on the left");
   EXPECT_EQ(error("qp"), "qp: expected KIND:CAPTURED=LIVE, for example qp:0x11=0x777");
   EXPECT_EQ(error("ip:10.0.0.2=fd00::1"), "ip:10.0.0.2=fd00::1: the addresses must be both IPv4 or both IPv6");
