@@ -161,7 +161,9 @@ void Requester::answered(Waiting* waiting, const TransportPacket& packet, const 
 void Requester::mark_answered(const TransportPacket& packet) {
   if (packets_.empty() || packet.psn - packets_.front().psn < 0) return;  // no longer remembered
   const std::size_t at = index_of(packet.psn);
-  if (at < packets_.size() && packets_[at].beyond_frame != 0 && packet.op->operation != Operation::acknowledge)
+  // Responses to a retransmission follow those to later requests.
+  if (at < packets_.size() && packets_[at].beyond_frame != 0 && packet.op->operation != Operation::acknowledge &&
+      packets_[at].time == packets_[at].first_time)
     packets_[at].late_response = true;
   for (std::size_t i = std::min(at, packets_.size()); i-- > 0;) {
     if (packets_[i].beyond_frame != 0) return;

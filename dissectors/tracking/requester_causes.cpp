@@ -416,7 +416,8 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
               what == Operation::fetch_add)) {
     // The response to this request was captured, but did not reach the requester, which received the next response.
     const bool bad = damaged_since(known.first_time);
-    event.cause = bad ? Cause::corrupted : known.late_response ? Cause::reordered : Cause::implied_nak;
+    const bool late = known.late_response || is_captured_late(packet.psn);
+    event.cause = bad ? Cause::corrupted : late ? Cause::reordered : Cause::implied_nak;
     event.cause_frame = known.end() - packet.psn > 1 ? frame_of_response(packet.psn + 1) : known.beyond_frame;
     tell_lost = event.cause == Cause::implied_nak;
     by_response = !bad;

@@ -285,7 +285,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
     close_gap(packet, psns, again, to);
   } else if (again.at < packets_.size()) {
     packets_[again.at].time = packet.time;
-    packets_[again.at].passed_over = packets_[again.at].damaged = false;
+    packets_[again.at].passed_over = packets_[again.at].damaged = packets_[again.at].late_response = false;
     packets_[again.at].ack_requested = packet.ack_request;
     packets_[again.at].last_identification = packet.identification;
   }
