@@ -31,8 +31,8 @@ std::uint32_t ConnectionMonitor::relative_psn(Side from, const TransportPacket& 
                                               const tracking::NegotiatedParameters* negotiated) const {
   const auto requester = static_cast<std::size_t>(t.is_response() ? tracking::other(from) : from);
   Psn first = t.psn;
-  if (const auto& exchange = exchanges_[requester]; exchange && exchange->started())
-    first = exchange->first();
+  if (exchanges_[requester].started())
+    first = exchanges_[requester].first();
   else if (senders_[requester].started())
     first = senders_[requester].first();
   else if (negotiated && negotiated->ends[requester].first_psn)
@@ -48,33 +48,28 @@ bool MonitoredPacket::sent_after(const SentMoment& earlier) const {
 
 namespace {
 
-std::size_t slot_of(std::uint32_t icrc) { return (icrc ^ icrc >> 16) % SparseSlots<TransportPacketTrace>::slots; }
+std::size_t slot_of(std::uint32_t icrc, std::size_t slots) { return (icrc ^ icrc >> 16) % slots; }
 
 }  // namespace
 
 // Returns a captured packet with the same contents, or nullptr.
 const TransportPacketTrace* ConnectionMonitor::find_identical(Side from, const TransportPacket& t) const {
   if (t.icrc == 0) return nullptr;
-  const TransportPacketTrace* l = last_.find(slot_of(t.icrc));
-  return l && l->icrc == t.icrc && l->psn == t.psn.value() && l->opcode == t.op->value &&
-                 l->identification == t.identification && l->from == from
-             ? l
+  const TransportPacketTrace& l = last_[slot_of(t.icrc, last_.size())];
+  return l.icrc == t.icrc && l.psn == t.psn.value() && l.opcode == t.op->value &&
+                 l.identification == t.identification && l.from == from
+             ? &l
              : nullptr;
 }
 
-void ConnectionMonitor::note(const Evaluator& evaluator, Side from, const TransportPacket& t,
-                             const tracking::NegotiatedParameters* negotiated, bool duplicate) {
-  last_.set(slot_of(t.icrc), {t.icrc, t.identification, t.psn.value(), t.op->value, from, t.time});
-  if (!evaluator.keeps_sequences()) {
-    ++noted_;
-    return;
-  }
-  if (!entries_) entries_ = std::make_unique<std::array<SequenceEntry, kept>>();
-  SequenceEntry& entry = (*entries_)[noted_ % kept];
+void ConnectionMonitor::note(Side from, const TransportPacket& t, const tracking::NegotiatedParameters* negotiated,
+                             bool duplicate) {
+  SequenceEntry& entry = entries_[noted_ % kept];
   entry = {t.frame,       t.time,        relative_psn(from, t, negotiated),
            t.payload,     t.msn.value(), t.op->value,
            t.syndrome,    from,          t.has_aeth,
            t.ack_request, duplicate};
+  last_[slot_of(t.icrc, last_.size())] = {t.icrc, t.identification, t.psn.value(), t.op->value, from, t.time};
   ++noted_;
   for (OpenSequence& open : open_sequences_) {
     open.violation->sequence.push_back(entry);
@@ -84,10 +79,9 @@ void ConnectionMonitor::note(const Evaluator& evaluator, Side from, const Transp
 }
 
 void ConnectionMonitor::attach_sequence(Violation* violation) {
-  if (!entries_) return;
   violation->sequence.clear();
   const std::size_t count = std::min<std::size_t>(noted_, kept);
-  for (std::size_t i = noted_ - count; i < noted_; ++i) violation->sequence.push_back((*entries_)[i % kept]);
+  for (std::size_t i = noted_ - count; i < noted_; ++i) violation->sequence.push_back(entries_[i % kept]);
   open_sequences_.push_back({violation, entries_after});
 }
 
@@ -119,7 +113,7 @@ void ConnectionMonitor::packet(Evaluator& evaluator, const CaptureAssumptions& a
       earlier != nullptr,
       order.numbered(),
       assumptions.everywhere};
-  note(evaluator, from, t, negotiated, duplicate);
+  note(from, t, negotiated, duplicate);
   for (Violation* violation : evaluator.of_frame(t.frame)) {
     evaluator.assign(*violation, connection.id);
     violation->place.end = from;
@@ -148,7 +142,7 @@ void ConnectionMonitor::packet(Evaluator& evaluator, const CaptureAssumptions& a
     case Service::rc:
     case Service::xrc: {
       const Side requester = t.is_response() ? tracking::other(from) : from;
-      RcExchange& exchange = exchange_of(requester);
+      RcExchange& exchange = exchanges_[static_cast<std::size_t>(requester)];
       if (t.is_response())
         exchange.response(watch);
       else
@@ -292,7 +286,7 @@ void ConnectionMonitor::adopt(ConnectionMonitor&& other) {
 
 void ConnectionMonitor::states(std::vector<std::uint64_t>& states) const {
   for (std::size_t i = 0; i < 2; ++i) {
-    exchanges_[i] ? exchanges_[i]->states(states) : RcExchange().states(states);
+    exchanges_[i].states(states);
     senders_[i].states(states);
     states.push_back(state_number(failed_[i].frame != 0, refused_[i].frame != 0, migrated_[i].value_or(true),
                                   marked_[i].value_or(false), closed_.has_value()));
@@ -302,7 +296,7 @@ void ConnectionMonitor::states(std::vector<std::uint64_t>& states) const {
 void ConnectionMonitor::finish(Evaluator& evaluator) {
   for (const Side requester : {Side::a, Side::b}) {
     evaluator.set_packet({checked_, requester, false});
-    if (auto& exchange = exchanges_[static_cast<std::size_t>(requester)]) exchange->finish(evaluator);
+    exchanges_[static_cast<std::size_t>(requester)].finish(evaluator);
   }
 }
 

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <unordered_set>
 #include <utility>
@@ -12,7 +11,6 @@
 #include "conformance/monitors/congestion_monitor.hpp"
 #include "conformance/monitors/evaluator.hpp"
 #include "conformance/monitors/rc_exchange.hpp"
-#include "conformance/monitors/sparse_slots.hpp"
 #include "conformance/monitors/unreliable_monitor.hpp"
 #include "dissectors/tracking/connection.hpp"
 #include "dissectors/tracking/pair_evidence.hpp"
@@ -118,11 +116,8 @@ class ConnectionMonitor {
 
   /// Memory including the object, in bytes.
   [[nodiscard]] std::size_t memory() const {
-    std::size_t bytes = sizeof(*this) + last_.bytes() + (entries_ ? sizeof(*entries_) : 0) +
-                        open_sequences_.capacity() * sizeof(OpenSequence);
-    for (const auto& exchange : exchanges_)
-      if (exchange) bytes += sizeof(*exchange) + exchange->memory();
-    return bytes;
+    return sizeof(*this) + exchanges_[0].memory() + exchanges_[1].memory() +
+           open_sequences_.capacity() * sizeof(OpenSequence);
   }
   /// Appends the values of Monitors::states_of().
   void states(std::vector<std::uint64_t>& states) const;
@@ -142,25 +137,18 @@ class ConnectionMonitor {
     Violation* violation;
     std::size_t left;
   };
-  void note(const Evaluator& evaluator, Side from, const TransportPacket& t,
-            const tracking::NegotiatedParameters* negotiated, bool duplicate);
+  void note(Side from, const TransportPacket& t, const tracking::NegotiatedParameters* negotiated, bool duplicate);
   [[nodiscard]] const TransportPacketTrace* find_identical(Side from, const TransportPacket& t) const;
   void check_migration(const MonitoredPacket& watch, bool alternate_path);
   void check_ecn(const MonitoredPacket& watch);
   void check_source_port(const MonitoredPacket& watch);
   void check_state_after_error(const MonitoredPacket& watch);
 
-  [[nodiscard]] RcExchange& exchange_of(Side requester) {
-    auto& exchange = exchanges_[static_cast<std::size_t>(requester)];
-    if (!exchange) exchange = std::make_unique<RcExchange>();
-    return *exchange;
-  }
-
-  std::array<std::unique_ptr<RcExchange>, 2> exchanges_;  // by requester
-  std::array<bool, 2> checked_{true, true};               // by endpoint
+  std::array<RcExchange, 2> exchanges_;      // by requester
+  std::array<bool, 2> checked_{true, true};  // by endpoint
   std::array<UnreliableSender, 2> senders_;
-  std::unique_ptr<std::array<SequenceEntry, kept>> entries_;  // only if the evaluator keeps sequences
-  SparseSlots<TransportPacketTrace> last_;                    // to detect duplicates, by hash of the ICRC
+  std::array<SequenceEntry, kept> entries_;
+  std::array<TransportPacketTrace, 64> last_{};               // to detect duplicates, by hash of the ICRC
   std::array<std::array<tracking::SendOrder, 2>, 2> orders_;  // by sender: of requests, of responses
   std::uint32_t noted_ = 0;
   std::array<std::array<std::uint8_t, 2>, 2> packets_{};  // by sender and by requests and responses; saturates

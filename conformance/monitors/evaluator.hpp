@@ -100,9 +100,8 @@ class Evaluator {
   /// Default maximum number of stored violations. Further ones are only counted.
   static constexpr std::size_t default_violations = 1U << 14;
 
-  /// `sequences`: violations contain the frames around them.
-  explicit Evaluator(const RuleSet& chosen = {}, std::size_t violations = default_violations, bool sequences = true)
-      : chosen_(chosen), keeps_sequences_(sequences), most_violations_(violations) {}
+  explicit Evaluator(const RuleSet& chosen = {}, std::size_t violations = default_violations)
+      : chosen_(chosen), most_violations_(violations) {}
 
   /// Sets the packet of the following results. Before the first call, both endpoints are checked.
   void set_packet(const EvaluatedPacket& packet) {
@@ -129,7 +128,6 @@ class Evaluator {
     return violation;
   }
   [[nodiscard]] bool wants(RuleId rule) const { return chosen_.has(rule); }
-  [[nodiscard]] bool keeps_sequences() const { return keeps_sequences_; }
 
   /// Defers the sequence of `violation` (may be nullptr) until the connection of its packet is known.
   void attach_sequence_later(Violation* violation) {
@@ -180,7 +178,7 @@ class Evaluator {
 
   RuleSet chosen_;
   EvaluatedPacket packet_;
-  bool checks_all_ = true, keeps_sequences_;
+  bool checks_all_ = true;
   std::array<ResultCounters, rules.size()> counters_{};
   std::deque<Violation> violations_;  // a deque, because pointers to the elements must stay valid
   std::unordered_map<std::uint64_t, Violation*> known_;

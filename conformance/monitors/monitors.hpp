@@ -25,7 +25,6 @@ struct MonitorOptions {
   std::size_t violations = Evaluator::default_violations;  ///< maximum number of stored violations
   std::size_t exchanges = CmMonitor::default_exchanges;    ///< maximum number of CM exchanges
   std::size_t closed_queue_pairs = std::size_t{1} << 20;   ///< maximum number of closed QPs, to detect their reuse
-  bool sequences = true;                                   ///< keep the frames around a violation
 };
 
 /// Pass each packet to take(), then to a Tracker with TrackerOptions::transport that has this object as sink.
@@ -35,7 +34,7 @@ class Monitors final : public tracking::Sink {
  public:
   explicit Monitors(const MonitorOptions& options = {})
       : options_(options),
-        evaluator_(options.rules, options.violations, options.sequences),
+        evaluator_(options.rules, options.violations),
         headers_(evaluator_, options_.assumptions.everywhere),
         cm_(evaluator_, options_.assumptions, options.exchanges),
         mrc_(evaluator_, options_.assumptions.everywhere) {}

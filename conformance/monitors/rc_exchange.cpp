@@ -52,20 +52,17 @@ SeenRequest RcExchange::read(const MonitoredPacket& watch) const {
   r.va = t.address;
   r.key = t.key;
   r.length = t.length;
+  r.operand = t.operand;
+  r.compare = t.compare;
   r.payload = t.payload;
   r.payload_crc = t.payload_crc;
   r.payload_known = t.payload_known;
+  r.immediate = t.immediate;
+  r.invalidated = t.invalidated_key;
   r.pkey = t.pkey;
   r.opcode = t.op->value;
   r.ack_request = t.ack_request;
   r.solicited = t.solicited;
-  if (r.has_own_response() || t.operand != 0 || t.compare != 0 || t.immediate != 0 || t.invalidated_key != 0) {
-    SeenRequest::Details& details = r.details.edit();
-    details.operand = t.operand;
-    details.compare = t.compare;
-    details.immediate = t.immediate;
-    details.invalidated = t.invalidated_key;
-  }
   if (r.is_read()) {
     constexpr std::uint32_t smallest_mtu = 256;
     r.psns_unknown = watch.connection.mtu == 0 && r.length > smallest_mtu;
@@ -138,7 +135,6 @@ void RcExchange::append(const MonitoredPacket& watch) {
   sent_.push_back(read(watch));
   SeenRequest& r = sent_.back();
   next_ = r.end();
-  detailed_ |= r.details.bytes() != 0;
   if (r.has_own_response()) ++outstanding_reads_;
   count_messages(sent_.size() - 1);
   check_chain(watch, sent_.size() - 1);
@@ -148,7 +144,6 @@ void RcExchange::append(const MonitoredPacket& watch) {
 void RcExchange::insert(const MonitoredPacket& watch, std::size_t at) {
   late_ = true;
   sent_.insert(at, read(watch));
-  detailed_ |= sent_[at].details.bytes() != 0;
   if (sent_[at].has_own_response()) ++outstanding_reads_;
   count_messages(at);
   check_chain(watch, at);
@@ -165,11 +160,11 @@ void RcExchange::forget(const MonitoredPacket& watch) {
   const std::size_t most = watch.paired || proven_known_ ? kept_unanswered : 8 * kept;
   while (sent_.size() > kept && (sent_.size() > most || (proven_known_ && sent_[kept].end() - proven_ <= 0))) {
     const SeenRequest& gone = sent_.front();
-    if (gone.has_own_response() && gone.details->response_frame == 0) {
+    if (gone.has_own_response() && gone.response_frame == 0) {
       --outstanding_reads_;
-      if (gone.details->skipped) watch.inconclusive("rc.requester.read.implied-nak", Reason::capture_lost);
+      if (gone.skipped) watch.inconclusive("rc.requester.read.implied-nak", Reason::capture_lost);
     }
-    if (gone.details->response_gap) watch.inconclusive("rc.requester.read.gap-asked-again", Reason::capture_lost);
+    if (gone.response_gap) watch.inconclusive("rc.requester.read.gap-asked-again", Reason::capture_lost);
     sent_.pop_front();
   }
 }
@@ -188,19 +183,19 @@ void RcExchange::states(std::vector<std::uint64_t>& states) const {
                                 proven_known_ ? std::clamp(next_ - proven_, -1, 2) : 0));
   states.push_back(
       state_number(naked_, not_ready_.has_value(), nak_.active, few(nak_.times), rnr_.active, few(rnr_.times)));
-  states.push_back(state_number(msn_known_, pending_msn_->active, credits_.known, few(credits_.beyond), bench_.active,
+  states.push_back(state_number(msn_known_, pending_msn_.active, credits_.known, few(credits_.beyond), bench_.active,
                                 bench_.gap, bench_.reported, bench_.not_ready, bench_.failed));
 }
 
 void RcExchange::finish(Evaluator& evaluator) {
   for (std::size_t i = 0; i < sent_.size(); ++i) {
-    if (sent_[i].details->skipped)
+    if (sent_[i].skipped)
       evaluator.record("rc.requester.read.implied-nak", RuleResult::inconclusive(Reason::capture_lost));
-    if (sent_[i].details->response_gap)
+    if (sent_[i].response_gap)
       evaluator.record("rc.requester.read.gap-asked-again", RuleResult::inconclusive(Reason::capture_lost));
   }
-  if (pending_msn_->active)
-    evaluator.record(RuleId::at(pending_msn_->rule), RuleResult::inconclusive(Reason::capture_lost));
+  if (pending_msn_.active)
+    evaluator.record(RuleId::at(pending_msn_.rule), RuleResult::inconclusive(Reason::capture_lost));
 }
 
 void RcExchange::request(const MonitoredPacket& watch) {

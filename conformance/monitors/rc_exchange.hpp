@@ -12,7 +12,6 @@
 
 #include "conformance/monitors/evaluator.hpp"
 #include "dissectors/machines/rc_responder.hpp"
-#include "dissectors/tracking/cold.hpp"
 #include "dissectors/tracking/ring.hpp"
 
 namespace rdmawire::conformance {
@@ -31,8 +30,8 @@ struct SeenRequest {
   std::uint32_t psns = 1;  ///< number of PSNs. The minimum for a READ with unknown path MTU
   std::uint64_t frame = 0, last_frame = 0;
   std::int64_t time = 0, last_time = 0;
-  std::uint64_t va = 0;
-  std::uint32_t key = 0, length = 0, payload = 0, payload_crc = 0;
+  std::uint64_t va = 0, operand = 0, compare = 0;
+  std::uint32_t key = 0, length = 0, payload = 0, payload_crc = 0, immediate = 0, invalidated = 0;
   std::uint16_t pkey = 0;
   std::uint8_t opcode = 0;
   std::uint8_t times = 1;  ///< number of transmissions, without duplicates
@@ -51,21 +50,15 @@ struct SeenRequest {
 
   std::uint32_t messages_low = 0, messages_high = 0;  ///< bounds of the messages completed since the first request
 
-  /// State that few requests need.
-  struct Details {
-    std::uint64_t operand = 0, compare = 0;  ///< of an atomic
-    std::uint32_t immediate = 0, invalidated = 0;
-    // The response to a READ or an atomic
-    std::uint64_t response_frame = 0;
-    std::uint32_t responses = 0;     ///< of a READ: number of response packets received in order
-    std::uint32_t retried_from = 0;  ///< of a READ: index of the response packet at which the last retry starts
-    bool response_gap = false;       ///< of a READ: a response packet is missing before a captured one
-    bool skipped = false;            ///< later requests were answered, but no response to this one was captured
-    bool has_original = false;
-    std::int64_t skipped_time = 0;
-    std::uint64_t original = 0;  ///< value in an atomic's response
-  };
-  tracking::Cold<Details> details;
+  // The response to a READ or an atomic
+  std::uint64_t response_frame = 0;
+  std::uint32_t responses = 0;     ///< of a READ: number of response packets received in order
+  std::uint32_t retried_from = 0;  ///< of a READ: index of the response packet at which the last retry starts
+  bool response_gap = false;       ///< of a READ: a response packet is missing before a captured one
+  bool skipped = false;            ///< later requests were answered, but no response to this one was captured
+  std::int64_t skipped_time = 0;
+  std::uint64_t original = 0;  ///< value in an atomic's response
+  bool has_original = false;
 
   [[nodiscard]] Psn end() const { return psn + psns; }
   [[nodiscard]] const Opcode& op() const { return rdmawire::opcode(opcode); }
@@ -82,9 +75,7 @@ class RcExchange {
   void finish(Evaluator& evaluator);
 
   /// Memory in addition to the object, in bytes.
-  [[nodiscard]] std::size_t memory() const {
-    return sent_.bytes() + (detailed_ ? sent_.size() * sizeof(SeenRequest::Details) : 0) + pending_msn_.bytes();
-  }
+  [[nodiscard]] std::size_t memory() const { return sent_.bytes(); }
   /// Appends the values of Monitors::states_of().
   void states(std::vector<std::uint64_t>& states) const;
   [[nodiscard]] bool started() const { return started_; }
@@ -147,7 +138,6 @@ class RcExchange {
   std::optional<Psn> answered_;
   tracking::Ring<SeenRequest> sent_;  // by PSN
   std::uint32_t outstanding_reads_ = 0;
-  bool detailed_ = false;  // requests of sent_ can have details
 
   // The responder has provably executed all requests before this PSN.
   bool proven_known_ = false;
@@ -186,7 +176,7 @@ class RcExchange {
     Place place;
     Statement statement;
   };
-  tracking::Cold<PendingMsn> pending_msn_;
+  PendingMsn pending_msn_;
 
   // The responder's state if the capture is complete
   struct Bench {

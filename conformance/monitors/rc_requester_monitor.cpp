@@ -153,32 +153,28 @@ void RcExchange::check_retransmission(const MonitoredPacket& watch, SeenRequest&
   known.doubtful = known.doubtful || !other.empty();
   const Opcode& op = now.op();
   if (now.opcode == known.opcode && (op.immediate || op.invalidate || machines::is_atomic(op.operation))) {
-    const bool equal = now.details->immediate == known.details->immediate &&
-                       now.details->invalidated == known.details->invalidated &&
-                       now.details->operand == known.details->operand && now.details->compare == known.details->compare;
+    const bool equal = now.immediate == known.immediate && now.invalidated == known.invalidated &&
+                       now.operand == known.operand && now.compare == known.compare;
     watch.report("rc.requester.retry.same-operands", RuleResult::of(equal), watch.from, [&] {
-      return describe(
-          op.immediate
-              ? fmt::format("immediate data {:#x} instead of {:#x}", now.details->immediate, known.details->immediate)
-          : op.invalidate
-              ? fmt::format("IETH {:#x} instead of {:#x}", now.details->invalidated, known.details->invalidated)
-              : fmt::format("operands {:#x}, {:#x} instead of {:#x}, {:#x}", now.details->operand, now.details->compare,
-                            known.details->operand, known.details->compare));
+      return describe(op.immediate
+                          ? fmt::format("immediate data {:#x} instead of {:#x}", now.immediate, known.immediate)
+                      : op.invalidate ? fmt::format("IETH {:#x} instead of {:#x}", now.invalidated, known.invalidated)
+                                      : fmt::format("operands {:#x}, {:#x} instead of {:#x}, {:#x}", now.operand,
+                                                    now.compare, known.operand, known.compare));
     });
   }
-  if (read && known.details->skipped) watch.pass("rc.requester.read.implied-nak");
-  if (read && known.details->responses > 0 && known.details->response_frame == 0) {
+  if (read && known.skipped) watch.pass("rc.requester.read.implied-nak");
+  if (read && known.responses > 0 && known.response_frame == 0) {
     // The capture shows the response, but not whether the requester received it.
     watch.report_paired(
         "rc.requester.read.rest-asked-again",
         RuleResult::violation().unless(!watch.sees_all_of(watch.from), Reason::maybe_lost_downstream), watch.from, [&] {
-          return Statement{
-              fmt::format("a retry of the part after {} packets of the response", known.details->responses),
-              "a retry of the whole READ",
-              {known.frame}};
+          return Statement{fmt::format("a retry of the part after {} packets of the response", known.responses),
+                           "a retry of the whole READ",
+                           {known.frame}};
         });
   }
-  if (known.details->retried_from != 0) known.details.edit().retried_from = 0;
+  known.retried_from = 0;
   check_recovery(watch, &known, now.psns);
 }
 
@@ -209,15 +205,15 @@ void RcExchange::check_part_of_read(const MonitoredPacket& watch, SeenRequest& k
                          fmt::format("address {:#x}, key {:#x}, length {}", t.address, t.key, t.length),
                          {known.frame}};
       });
-  if (known.details->response_gap && into <= known.details->responses) {
+  if (known.response_gap && into <= known.responses) {
     watch.pass("rc.requester.read.gap-asked-again");
-    known.details.edit().response_gap = false;
+    known.response_gap = false;
   }
-  if (known.details->skipped) watch.pass("rc.requester.read.implied-nak");
+  if (known.skipped) watch.pass("rc.requester.read.implied-nak");
   SeenRequest part = known;
   part.psn = t.psn;
   check_recovery(watch, &part, known.psns - into);
-  known.details.edit().retried_from = into;
+  known.retried_from = into;
   known.times = static_cast<std::uint8_t>(std::min<unsigned>(known.times + 1U, 255));
   known.last_frame = t.frame;
   known.last_time = t.time;

@@ -99,11 +99,11 @@ void RcExchange::prove(const MonitoredPacket& watch, Psn executed) {
   std::size_t at = proven_known_ ? before_or_at(proven_) : 0;
   for (at = at == nowhere ? 0 : at; at < sent_.size() && sent_[at].end() - executed <= 0; ++at) {
     SeenRequest& r = sent_[at];
-    if (r.has_own_response() && r.details->response_frame == 0 && r.frame != watch.t.frame && !r.details->skipped &&
+    if (r.has_own_response() && r.response_frame == 0 && r.frame != watch.t.frame && !r.skipped &&
         !(watch.t.psn - r.psn >= 0 && watch.t.psn - r.end() < 0)) {
-      r.details.edit().skipped = lost_ = true;
+      r.skipped = lost_ = true;
       response_gap_frame_ = watch.t.frame;
-      r.details.edit().skipped_time = watch.t.time;
+      r.skipped_time = watch.t.time;
     }
   }
   proven_known_ = true;
@@ -163,7 +163,7 @@ void RcExchange::check_acknowledgement(const MonitoredPacket& watch, SeenRequest
   const Psn executed = t.psn + 1;
   const std::size_t at = before_or_at(t.psn);
   // For the requester, an ACK instead of a response with data indicates that the response was lost.
-  if (request && request->has_own_response() && request->details->response_frame == 0) response_gap_frame_ = t.frame;
+  if (request && request->has_own_response() && request->response_frame == 0) response_gap_frame_ = t.frame;
   const Operation requested = request ? request->op().operation : Operation::send;
   if (request && t.psn == request->psn && (requested == Operation::flush || requested == Operation::atomic_write)) {
     watch.report_paired(
@@ -368,29 +368,29 @@ void RcExchange::check_read_response(const MonitoredPacket& watch, SeenRequest* 
   } else {
     watch.inconclusive("rc.responder.read.response-packets", Reason::negotiation_not_seen);
   }
-  if (request->details->response_frame != 0 && at < request->details->retried_from) {
+  if (request->response_frame != 0 && at < request->retried_from) {
     watch.report_paired("rc.responder.duplicate.read-part-replayed",
                         RuleResult::violation().unless(!watch.sees_all_of(watch.from), Reason::order_unknown),
                         watch.from, [&] {
                           return Statement{fmt::format("the data that frame {} requests, from packet {}",
-                                                       request->last_frame, request->details->retried_from + 1),
+                                                       request->last_frame, request->retried_from + 1),
                                            fmt::format("packet {}", at + 1),
                                            {request->last_frame}};
                         });
-  } else if (request->times > 1 && request->details->response_frame != 0) {
+  } else if (request->times > 1 && request->response_frame != 0) {
     watch.pass(at == 0 ? RuleId("rc.responder.duplicate.read-replayed")
                        : RuleId("rc.responder.duplicate.read-part-replayed"));
   }
-  if (at == request->details->responses)
-    ++request->details.edit().responses;
-  else if (at > request->details->responses && !request->details->response_gap) {
-    request->details.edit().response_gap = true;
+  if (at == request->responses)
+    ++request->responses;
+  else if (at > request->responses && !request->response_gap) {
+    request->response_gap = true;
     response_gap_frame_ = t.frame;
   }
   if (watch.connection.service == tracking::Service::xrc) watch.pass("xrc.responder.operations.as-reliable-connection");
-  if (request->details->skipped && request->times == 1 && at + 1 == request->details->responses) {
+  if (request->skipped && request->times == 1 && at + 1 == request->responses) {
     // The READ's first response, captured after a response to a later request.
-    const bool sure = t.time - request->details->skipped_time >= limits::reorder_ns || watch.sees_all_of(watch.from);
+    const bool sure = t.time - request->skipped_time >= limits::reorder_ns || watch.sees_all_of(watch.from);
     watch.report_paired("rc.responder.order.behind-read",
                         RuleResult::violation()
                             .unless(!watch.sees_all_of(watch.from), Reason::capture_lost)
@@ -401,7 +401,7 @@ void RcExchange::check_read_response(const MonitoredPacket& watch, SeenRequest* 
                                            {request->frame}};
                         });
   }
-  if (last && sized && !request->details->skipped) watch.pass("rc.responder.order.behind-read");
+  if (last && sized && !request->skipped) watch.pass("rc.responder.order.behind-read");
   prove(watch, request->psns_inferred ? t.psn + 1 : request->end());
   if (last && sized) check_outstanding_reads(watch, *request);
 }
@@ -424,29 +424,28 @@ void RcExchange::check_atomic_response(const MonitoredPacket& watch, SeenRequest
     return;
   }
   check_response_order(watch);
-  if (request->details->has_original) {
-    watch.report_paired("rc.responder.duplicate.atomic-saved-result",
-                        RuleResult::of(request->details->original == t.operand), watch.from, [&] {
-                          return Statement{fmt::format("the saved value {:#x} of frame {}", request->details->original,
-                                                       request->details->response_frame),
-                                           fmt::format("{:#x}", t.operand),
-                                           {request->frame, request->details->response_frame}};
-                        });
+  if (request->has_original) {
+    watch.report_paired(
+        "rc.responder.duplicate.atomic-saved-result", RuleResult::of(request->original == t.operand), watch.from, [&] {
+          return Statement{fmt::format("the saved value {:#x} of frame {}", request->original, request->response_frame),
+                           fmt::format("{:#x}", t.operand),
+                           {request->frame, request->response_frame}};
+        });
   } else {
     // The memory content is internal to the device.
     watch.pass("rc.responder.atomic.result");
   }
   if (watch.connection.service == tracking::Service::xrc) watch.pass("xrc.responder.operations.as-reliable-connection");
-  request->details.edit().has_original = true;
-  request->details.edit().original = t.operand;
+  request->has_original = true;
+  request->original = t.operand;
   prove(watch, request->end());
   check_outstanding_reads(watch, *request);
 }
 
 // Called for the response to a READ or atomic: counts the requests that were outstanding.
 void RcExchange::check_outstanding_reads(const MonitoredPacket& watch, SeenRequest& request) {
-  if (request.details->response_frame != 0) return;
-  request.details.edit().response_frame = watch.t.frame;
+  if (request.response_frame != 0) return;
+  request.response_frame = watch.t.frame;
   const std::uint32_t out = outstanding_reads_--;
   const auto requester = tracking::other(watch.from);
   if (!watch.negotiated) return;
@@ -542,7 +541,7 @@ void RcExchange::check_msn(const MonitoredPacket& watch, const SeenRequest* requ
       watch.report(rule, RuleResult::violation(), watch.from, describe);
       msn_known_ = false;
     } else {
-      pending_msn_.edit() = {true, rule.index(), watch.place(watch.from), describe()};
+      pending_msn_ = {true, rule.index(), watch.place(watch.from), describe()};
     }
     return;
   }
@@ -561,11 +560,11 @@ void RcExchange::check_msn(const MonitoredPacket& watch, const SeenRequest* requ
 
 // Called for a new request. `contiguous`: its PSN follows the last one.
 void RcExchange::settle_msn(const MonitoredPacket& watch, bool contiguous) {
-  if (!pending_msn_->active) return;
-  pending_msn_.edit().active = false;
-  const RuleId rule = RuleId::at(pending_msn_->rule);
+  if (!pending_msn_.active) return;
+  pending_msn_.active = false;
+  const RuleId rule = RuleId::at(pending_msn_.rule);
   Violation* violation = watch.evaluator.record(rule, RuleResult::violation().unless(!contiguous, Reason::capture_lost),
-                                                pending_msn_->place, [&] { return pending_msn_->statement; });
+                                                pending_msn_.place, [&] { return pending_msn_.statement; });
   if (contiguous) msn_known_ = false;
   if (violation) watch.monitor.attach_sequence(violation);
 }

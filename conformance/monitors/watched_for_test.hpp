@@ -39,8 +39,7 @@ class Watched {
  public:
   struct NegotiatedParameters {
     bool paired = true;
-    bool bench = false;     ///< CaptureAssumptions::everywhere
-    bool sequences = true;  ///< MonitorOptions::sequences
+    bool bench = false;  ///< CaptureAssumptions::everywhere
     tracking::Service service = tracking::Service::rc;
     std::uint32_t mtu = 1024;
     std::vector<tracking::PortAddress> at = {};
@@ -171,7 +170,6 @@ class Watched {
     MonitorOptions result;
     result.assumptions.at = agreed.at;
     result.assumptions.everywhere = agreed.bench;
-    result.sequences = agreed.sequences;
     return result;
   }
   static tracking::TrackerOptions options() {
