@@ -92,7 +92,7 @@ TEST(Attribution, OneImpairmentIsNamed) {
                                    {Label::reordered_before, 98.8, 88},
                                    {Label::reordered_after, 95, 53},
                                    {Label::duplicated, 95, 84}});
-  expect_at_least(score.by_connection, {{Label::lost_before, 93, 97},
+  expect_at_least(score.by_connection, {{Label::lost_before, 91, 97},
                                         {Label::lost_after, 91, 97},
                                         {Label::lost_in_capture, 92, 0},
                                         {Label::corrupted, 100, 96},
@@ -101,7 +101,7 @@ TEST(Attribution, OneImpairmentIsNamed) {
                                         {Label::duplicated, 93, 93}});
   expect_at_least(score.recoveries, {{Label::lost_before, 80, 87},
                                      {Label::corrupted, 94, 90},
-                                     {Label::reordered_before, 84, 42},
+                                     {Label::reordered_before, 90, 39},
                                      {Label::not_ready, 97, 90},
                                      {Label::timeout, 92, 78}});
 }
@@ -125,7 +125,7 @@ TEST(Attribution, SeveralImpairmentsAreNamed) {
                                         {Label::duplicated, 91, 90}});
   expect_at_least(score.recoveries, {{Label::lost_before, 73, 58},
                                      {Label::corrupted, 62, 83},
-                                     {Label::reordered_before, 80, 42},
+                                     {Label::reordered_before, 82, 36},
                                      {Label::not_ready, 96, 86},
                                      {Label::timeout, 94, 76}});
 }

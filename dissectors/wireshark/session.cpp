@@ -30,12 +30,6 @@ constexpr std::uint64_t key_of(std::uint64_t connection, Side requester) {
 
 constexpr Side other_if(Side end, bool swap) { return swap ? tracking::other(end) : end; }
 
-conformance::MonitorOptions monitor_options() {
-  conformance::MonitorOptions result;
-  result.sequences = false;  // not shown
-  return result;
-}
-
 tracking::TrackerOptions tracker_options(const SessionOptions& options, const conformance::Monitors* monitors) {
   tracking::TrackerOptions result;
   result.memory = options.tracked_bytes;
@@ -122,7 +116,7 @@ void Session::restore(const SavedStack& saved, HeaderStack& stack, Bytes bytes, 
 Session::Session(const SessionOptions& options)
     : options_(options),
       dissector_(options.dissector),
-      monitors_(options.monitors ? std::make_unique<conformance::Monitors>(monitor_options()) : nullptr),
+      monitors_(options.monitors ? std::make_unique<conformance::Monitors>() : nullptr),
       tracker_(std::make_unique<tracking::Tracker>(*this, tracker_options(options, monitors_.get()))) {}
 
 Session::~Session() = default;
