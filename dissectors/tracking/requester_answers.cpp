@@ -117,10 +117,13 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
 // True if the network or the capture duplicated a response that was captured before. The responder repeats a response
 // only if the request is retransmitted.
 bool Requester::is_copied_response(const TransportPacket& packet, machines::ResponsePlace place) {
+  const bool numbered = response_order_.numbered();
+  if (numbered && !response_order_.contains(packet.identification)) return false;
   const bool acknowledge = packet.op->operation == Operation::acknowledge;
-  const SeenResponse* seen = acknowledge ? nullptr : find_response(packet.psn);
-  if (response_order_.numbered())
-    return (seen || place == machines::ResponsePlace::acknowledged) && response_order_.contains(packet.identification);
+  if (numbered && place == machines::ResponsePlace::acknowledged) return true;
+  if (acknowledge) return false;
+  const SeenResponse* seen = find_response(packet.psn);
+  if (numbered) return seen != nullptr;
   if (!seen) return false;
   if (response_order_.distinct()) return seen->identification == packet.identification;
   // If the requester still waits for it, a retransmission that was not captured can have requested it.
@@ -264,7 +267,8 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
       waiting.message.answer_time = packet.time;
     }
   }
-  if (packet.op->operation == Operation::acknowledge && Syndrome(packet.syndrome).is_ack()) note_unrequested(packet);
+  if (!acks_unrequested_ && packet.op->operation == Operation::acknowledge && Syndrome(packet.syndrome).is_ack())
+    note_unrequested(packet);
   acknowledged_from_ = window_.oldest;
   acknowledged_time_ = packet.time;
   window_ = window_.acknowledged(through);
@@ -290,7 +294,7 @@ void Requester::note_unrequested(const TransportPacket& ack) {
   if (!request || !request->seen || request->frame == 0 || request->ack_requested ||
       opcode(request->opcode).ends_message())
     return;
-  if (acks_unrequested_ || ack.time <= request->time) return;
+  if (ack.time <= request->time) return;
   const bool second = trouble_ && trouble_->undecided.note_second_arrival(ack.psn.value(), ack.time);
   if (!second && request->time == request->first_time) acks_unrequested_ = true;
 }
