@@ -24,6 +24,7 @@ import collections
 import contextlib
 import dataclasses
 import os
+import threading
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -343,6 +344,8 @@ def case(
                 f"{getattr(function, '__name__', function)}: a case must be a plain function, without async and yield"
             )
         id = _core._add_case(rule, variant, role, mask, run_policy, possible_problems, function)
+        if blocks := _temporary.__dict__.get("blocks"):
+            blocks[-1].add(id)
         try:
             function.__rdmawire_case__ = id  # type: ignore[attr-defined]
         except AttributeError:
@@ -367,7 +370,9 @@ def remove_case(*cases: str | Callable[..., Any]) -> None:
 
 @contextlib.contextmanager
 def temporary_cases() -> Iterator[None]:
-    """Remove the cases that are added in this block when it ends, for example those of one test.
+    """Remove the cases that this thread adds in this block when the block ends, for example those of one test.
+
+    Cases of other threads remain, and so does a case that existed before the block and was replaced in it.
 
     >>> with conformance.temporary_cases():
     ...     @conformance.case("RSP-009", variant="only here")
@@ -376,12 +381,18 @@ def temporary_cases() -> Iterator[None]:
     >>> len(conformance.cases("rc.responder.psn.sequence-error/only here"))
     0
     """
-    before = _added_cases()
+    before, added = _added_cases(), set[str]()
+    blocks: list[set[str]] = _temporary.__dict__.setdefault("blocks", [])
+    blocks.append(added)
     try:
         yield
     finally:
-        for id in _added_cases() - before:
+        blocks[:] = [block for block in blocks if block is not added]
+        for id in added - before:
             _core._remove_case(id)
+
+
+_temporary = threading.local()
 
 
 def _added_cases() -> set[str]:

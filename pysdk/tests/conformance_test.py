@@ -515,6 +515,36 @@ def test_temporary_cases_end_with_their_block():
     assert {case.id for case in conformance.cases()} == before
 
 
+def test_temporary_cases_keep_cases_of_other_threads_and_of_before():
+    import threading
+
+    @conformance.case(TESTED_RULE, variant="before")
+    def before(bench):
+        pass
+
+    def other():
+        @conformance.case(TESTED_RULE, variant="of another thread")
+        def of_another_thread(bench):
+            pass
+
+    with conformance.temporary_cases():
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+
+        @conformance.case(TESTED_RULE, variant="before")
+        def before(bench):  # noqa: F811
+            pass
+
+        @conformance.case(TESTED_RULE, variant="inside")
+        def inside(bench):
+            pass
+
+    names = ("before", "of another thread", "inside")
+    assert [len(conformance.cases(f"{TESTED_RULE}/{name}")) for name in names] == [1, 1, 0]
+    conformance.remove_case(f"{TESTED_RULE}/of another thread")
+
+
 def test_unknown_case_names_similar_ones():
     with pytest.raises(UsageError, match="no case matches RSP-09. Similar names: RSP-0.9"):
         conformance.certify(only="RSP-09")
