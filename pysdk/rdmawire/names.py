@@ -31,14 +31,16 @@ def list_of_faults(faults: str | Iterable[str], known: Iterable[str]) -> list[st
     """
     lines = faults.splitlines() if isinstance(faults, str) else list(faults)
     words = []
+    names = list(known)
     for line in lines:
         if not isinstance(line, str):
             raise TypeError(f"faults: expected names, got {type(line).__name__}")
         if line.strip():
             # A line of a list is a name, a description, and the rules in brackets.
             is_line = line.rstrip().endswith("]") or line.lstrip().startswith("reference:")
-            words += list_of_names(line.split()[0].rpartition(":")[2]) if is_line else list_of_names(line)
-    names = list(known)
+            own = [word.rpartition(":")[2] for word in list_of_names(line)] if is_line else list_of_names(line)
+            several = line.split()[0].endswith(",") or all(word in names for word in own)
+            words += own if not is_line or several else list_of_names(line.split()[0].rpartition(":")[2])
     return [require_known("fault", word, names) for word in words]
 
 

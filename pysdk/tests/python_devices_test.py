@@ -193,6 +193,15 @@ def test_faults_accept_the_lines_that_the_fuzzer_prints():
         for faults in (line, fault.target, [line], f"{line}\n"):
             with rdmawire.reference(faults=faults) as device:
                 assert device.faults == {fault.name}
+    for text in (
+        "reference:bounds-off-by-one, ignores-pkey",
+        "reference:bounds-off-by-one ignores-pkey",
+        "reference:bounds-off-by-one, reference:ignores-pkey",
+    ):
+        with rdmawire.reference(faults=text) as device:
+            assert device.faults == {"bounds-off-by-one", "ignores-pkey"}
+    with pytest.raises(UsageError, match="unknown fault 'ignores-pkay'"):
+        rdmawire.reference(faults="reference:bounds-off-by-one, ignores-pkay")
     with rdmawire.reference(faults="reference:bounds-off-by-one,ignores-pkey") as device:
         assert device.faults == {"bounds-off-by-one", "ignores-pkey"}
     with pytest.raises(rdmawire.UsageError, match="unknown fault 'bounds-off-by-on'.*bounds-off-by-one"):
