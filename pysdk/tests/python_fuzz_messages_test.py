@@ -554,12 +554,193 @@ def test_exception_of_a_python_target_can_be_a_finding():
         assert [finding.description for finding in session.findings] == ["ValueError: crashed"]
 
 
-def test_values_of_small_fields_are_enumerated():
+@pytest.mark.parametrize("crashes", [BaseException, KeyboardInterrupt, (ValueError, SystemExit), 5, [ValueError()], "x"])
+def test_crashes_must_be_exceptions(crashes):
+    with pytest.raises(TypeError, match="crashes: expected subclasses of Exception"):
+        fuzz.MessageSession(Crashing(), [SEND], crashes=crashes)
+
+
+def test_list_of_crashes_is_accepted():
+    message = fuzz.Message(SEND, only=[BTH.opcode])
+    session = fuzz.MessageSession(Crashing(), [message], timeout=0, crashes=[KeyError, ValueError], stop_at_first=True)
+    session.run(executions=400, progress=False)
+    assert [finding.description for finding in session.findings] == ["ValueError: crashed"]
+
+
+def test_message_that_cannot_be_sent_is_no_crash():
+    a, b = wire_pair(max_bytes=100)
+    with a, b, fuzz.MessageSession(a, [SEND], timeout=0, crashes=Exception) as session:
+        session.run(executions=300, progress=False)
+    assert session.findings == [] and session.statistics.skipped > 5
+
+
+def test_endless_responses_are_described_without_an_exception():
+    class Endless(Echo):
+        def receive(self, timeout):
+            return b"x"
+
+    session = fuzz.MessageSession(Endless(), [b"abcd"], timeout=0, crashes=Exception, minimize=False)
+    session.run(executions=1, progress=False)
+    assert [finding.description for finding in session.findings] == ["more than 10000 messages in one execution"]
+
+
+@pytest.mark.parametrize("monitor", ["function", "object", "probe"])
+def test_error_of_a_monitor_is_no_finding(monitor):
+    class Wrong(fuzz.Monitor):
+        def after(self, exchange):
+            return exchange.nosuch
+
+    echo = Echo()
+    monitors = {
+        "function": lambda exchange: exchange.nosuch,
+        "object": Wrong(),
+        "probe": fuzz.Alive(echo, lambda: echo.nosuch),
+    }
+    session = fuzz.MessageSession(echo, [b"abcd"], monitors=[monitors[monitor]], timeout=0, crashes=Exception)
+    with pytest.raises(AttributeError, match="nosuch"):
+        session.run(executions=5, progress=False)
+    assert session.findings == []
+
+
+def test_crash_of_the_target_in_a_probe_is_a_finding():
+    class Fragile(Echo):
+        def send(self, data):
+            if data == b"probe":
+                raise ValueError("probe")
+
+    for crashes in (ValueError, ()):
+        target = Fragile()
+        alive = fuzz.Alive(target, b"probe", timeout=0.01)
+        session = fuzz.MessageSession(target, [b"abcd"], monitors=[alive], timeout=0, crashes=crashes, minimize=False)
+        if crashes:
+            session.run(executions=1, progress=False)
+            assert [finding.kind for finding in session.findings] == ["alive: ValueError: probe"]
+        else:
+            with pytest.raises(ValueError, match="probe"):
+                session.run(executions=1, progress=False)
+
+
+@pytest.mark.parametrize("response", [5, "text", object()])
+def test_wrong_type_of_a_response_is_no_finding(response):
+    class Wrong(Echo):
+        def receive(self, timeout):
+            return response
+
+    session = fuzz.MessageSession(Wrong(), [b"abcd"], timeout=0, crashes=Exception)
+    with pytest.raises(TypeError):
+        session.run(executions=1, progress=False)
+    assert session.findings == []
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ConnectionRefusedError])
+def test_finding_is_kept_if_its_minimization_is_interrupted(tmp_path, error):
+    class Dying(Echo):
+        dead = False
+
+        def reset(self):
+            if self.dead:
+                raise error("dead")
+            super().reset()
+
+        def send(self, data):
+            self.dead = True
+            raise ConnectionResetError("crashed")
+
+    with fuzz.MessageSession(Dying(), [b"abcd"], directory=tmp_path, restarts=1) as session:
+        with pytest.raises((KeyboardInterrupt, rdmawire.DeviceError)):
+            session.run(executions=5, progress=False)
+        (finding,) = session.findings
+        assert (finding.description, finding.reproduced) == ("ConnectionResetError: crashed", False)
+    assert (tmp_path / finding.directory / "case.json").exists()
+    assert len(fuzz.status(tmp_path)["findings"]) == 1
+
+
+def test_finding_with_an_incomplete_directory_is_found_again(tmp_path):
+    options = {"monitors": [no_answer], "timeout": 0, "directory": tmp_path}
+    with fuzz.MessageSession(Echo(), [b"abcdef"], stop_at_first=True, **options) as session:
+        session.run(executions=300, progress=False)
+        (finding,) = session.findings
+    (tmp_path / finding.directory / "finding.json").unlink()
+    with fuzz.MessageSession(Echo(), [b"abcdef"], resume=True, **options) as session:
+        assert session.findings == []
+        session.run(executions=300, progress=False)
+        assert finding.kind in {one.kind for one in session.findings}
+
+
+def test_report_is_read_while_findings_change():
+    import threading
+
+    session = fuzz.MessageSession(Echo(), [b"abcdef"], monitors=[no_answer], timeout=0, max_trials=5)
+    errors, ended = [], threading.Event()
+
+    def read():
+        while not ended.is_set():
+            try:
+                report = session.to_dict()
+                assert sum(len(group["findings"]) for group in report["groups"]) == len(report["findings"])
+                session.report()
+            except Exception as error:  # noqa: BLE001
+                errors.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        session.run(executions=3000, progress=False)
+    finally:
+        sys.setswitchinterval(interval)
+        ended.set()
+        thread.join()
+    assert errors == [] and session.findings
+
+
+@pytest.mark.parametrize("corpus", [None, 5, {"a": 1}])
+def test_invalid_corpus_is_reported(tmp_path, corpus):
+    with fuzz.MessageSession(Echo(), [b"abcdef"], directory=tmp_path / "one", timeout=0) as one:
+        one.run(executions=1, progress=False)
+    path = tmp_path / "one" / "session.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "corpus": corpus}))
+    with pytest.raises(UsageError, match="corpus must be a list"):
+        fuzz.MessageSession(Echo(), [b"abcdef"], timeout=0).merge_corpus(tmp_path / "one")
+
+
+def test_values_of_small_fields_are_sent_once_before_they_repeat():
     target = Crashing(opcode=None)
     message = fuzz.Message(SEND, only=[BTH.opcode])
     session = fuzz.MessageSession(target, [message], timeout=0, max_mutations=1)
-    session.run(executions=450, progress=False)
-    assert set(target.opcodes) >= set(range(256)) - {SEND[BTH].opcode}
+    session.run(executions=255, progress=False)
+    assert sorted(target.opcodes) == sorted(set(range(256)) - {SEND[BTH].opcode})
+
+
+def test_conversations_get_all_values_of_small_fields():
+    sent = {"a": set(), "b": set()}
+
+    def keep(exchange):
+        sent[exchange.conversation] |= {parse(data)[BTH].opcode for data in exchange.sent}
+
+    message = fuzz.Message(SEND, only=[BTH.opcode])
+    session = fuzz.MessageSession(
+        Crashing(opcode=None), {"a": [message], "b": [message]}, monitors=[keep], timeout=0, max_mutations=1
+    )
+    session.run(executions=800, progress=False)
+    assert [len(one) for one in sent.values()] == [255, 255]
+
+
+def test_interrupted_execution_is_repeated_with_its_value():
+    class Interrupted(Crashing):
+        def send(self, data):
+            super().send(data)
+            if len(self.opcodes) == 5:
+                raise KeyboardInterrupt
+
+    target = Interrupted(opcode=None)
+    session = fuzz.MessageSession(target, [fuzz.Message(SEND, only=[BTH.opcode])], timeout=0, max_mutations=1)
+    with pytest.raises(KeyboardInterrupt):
+        session.run(executions=20, progress=False)
+    session.run(executions=20, progress=False)
+    assert target.opcodes[4] == target.opcodes[5]
+    assert len(set(target.opcodes)) == len(target.opcodes) - 1
 
 
 def test_enumeration_continues_after_resumption(tmp_path):

@@ -31,7 +31,7 @@ from rdmawire._core import DeviceError, Frame, Header, UsageError, WireError, pa
 from rdmawire.captures import create_capture
 from rdmawire.fuzz.corpus import smallest_cover
 from rdmawire.fuzz.mutations import Mutation, Unsendable, Values, chosen_of, mutate, mutated, names_of
-from rdmawire.fuzz.statefiles import lock_directory, read_state, write_state
+from rdmawire.fuzz.statefiles import lock_directory, read_state, refuse_other_files, write_state, write_text
 from rdmawire.fuzz.targets import WireTarget
 from rdmawire.progress import Progress, bar_of
 from rdmawire.wires import Wire
@@ -305,6 +305,14 @@ class MessageStatistics:
         return self.executions / self.seconds if self.seconds > 0 else 0.0
 
 
+class ProbeError(Exception):
+    """An exception of the target in a call by a monitor."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 class _Failure(Exception):
     """Invalid behavior in an execution."""
 
@@ -333,7 +341,7 @@ class MessageSession:
       edge is added to the corpus, and later executions add mutations to it.
     - ``max_mutations``: maximum number of new mutations of an execution.
     - ``crashes``: further exceptions of the target that are findings, for example ``(ValueError,)`` or ``Exception`` for
-      a target that is a Python program. Others end the run.
+      a target that is a Python program. Others end the run, also those of monitors.
     - ``restarts``: number of attempts of reset() after the target was lost, with ``pause`` seconds before each.
     """
 
@@ -353,7 +361,7 @@ class MessageSession:
         max_findings: int = 64,
         max_mutations: int = 3,
         stop_at_first: bool = False,
-        crashes: type[Exception] | tuple[type[Exception], ...] = (),
+        crashes: type[Exception] | Iterable[type[Exception]] = (),
         restarts: int = 5,
         pause: float = 0.2,
     ) -> None:
@@ -374,8 +382,7 @@ class MessageSession:
         self._minimize, self._max_trials, self._max_findings = minimize, max_trials, max_findings
         self._max_mutations, self._stop_at_first = max_mutations, stop_at_first
         self._restarts, self._pause = max(restarts, 1), pause
-        further = crashes if isinstance(crashes, tuple) else (crashes,)
-        self._crashes: tuple[type[Exception], ...] = (*TARGET_ERRORS, *further)
+        self._crashes: tuple[type[Exception], ...] = (*TARGET_ERRORS, *_exceptions(crashes))
         self._fuzzed = Values(self._seed)
         self._values: dict[str, float] = {field.name: 0 for field in dataclasses.fields(MessageStatistics)}
         self._findings: dict[str, MessageFinding] = {}
@@ -443,9 +450,14 @@ class MessageSession:
         case = chance.choice(self._corpus) if self._corpus and chance.random() < 0.25 else None
         if case is None:
             case = Case(chance.choice(list(self._conversations)))
-        exchange, failure = self._attempt(case, chance)
-        if failure is None and exchange.transfers:
-            self._learn(exchange)
+        used = dict(self._fuzzed.used)
+        try:
+            exchange, failure = self._attempt(case, chance)
+            if failure is None and exchange.transfers:
+                self._learn(exchange)
+        except BaseException:
+            self._fuzzed.used = used  # the next run repeats this execution
+            raise
         self._next += 1
         self._values["executions"] += 1
         if failure is not None:
@@ -500,9 +512,10 @@ class MessageSession:
                 continue
             mine = [one for one in exchange.mutations if one.step == step]
             if chance is not None and step == changed:
-                new = mutate(content, step, message.only, chance, 1 + _few(chance, self._max_mutations), mine, self._fuzzed)
+                values = self._fuzzed.of(case.conversation)
+                new = mutate(content, step, message.only, chance, 1 + _few(chance, self._max_mutations), mine, values)
                 if not new:  # all fields are mutated: replace one
-                    new = mutate(content, step, message.only, chance, 1, (), self._fuzzed)
+                    new = mutate(content, step, message.only, chance, 1, (), values)
                     exchange.mutations = [one for one in exchange.mutations if not _same_place(one, new)]
                     mine = [one for one in mine if not _same_place(one, new)]
                 exchange.mutations += new
@@ -513,38 +526,51 @@ class MessageSession:
     def _transfer(self, exchange: Exchange, message: Message, units: list[bytes], link: str) -> None:
         """Send the messages of a step, and receive the responses."""
         step = exchange.step
-        try:
-            for data in units:
-                # Before send(), which raises an exception if the message crashes the target.
-                exchange.transfers.append(Transfer(True, step, time.time_ns(), data, link))
-                self._send(exchange, data)
-            missing = message.responses if units else 0
-            while True:
-                received = self._target.receive(self._timeout if missing > 0 else 0)
-                if received is None:
-                    return
-                missing -= 1
-                its_link = received.link if isinstance(received, Frame) else link
-                exchange.transfers.append(Transfer(False, step, time.time_ns(), bytes(received), its_link))
-                if len(exchange.transfers) > 10_000:
-                    raise _Failure("target", "more than 10000 messages in one execution")
-        except self._crashes as error:
-            raise _Failure("target", f"{type(error).__name__}: {error}") from error
+        for data in units:
+            # Before send(), which raises an exception if the message crashes the target.
+            exchange.transfers.append(Transfer(True, step, time.time_ns(), data, link))
+            self._send(exchange, data)
+        missing = message.responses if units else 0
+        while True:
+            received = self._receive(self._timeout if missing > 0 else 0)
+            if received is None:
+                return
+            missing -= 1
+            its_link = received.link if isinstance(received, Frame) else link
+            exchange.transfers.append(Transfer(False, step, time.time_ns(), bytes(received), its_link))
+            if len(exchange.transfers) > 10_000:
+                raise _Failure("target", "more than 10000 messages in one execution")
+
+    # Only exceptions of the target's own methods are findings.
 
     def _send(self, exchange: Exchange, data: bytes) -> None:
         try:
             self._target.send(data)
-        except WireError as error:
-            if getattr(error, "kind", "") == "frame":
+        except self._crashes as error:
+            if isinstance(error, WireError) and getattr(error, "kind", "") == "frame":
                 exchange.transfers.pop()
                 raise Unsendable from error
-            raise
+            raise _Failure("target", f"{type(error).__name__}: {error}") from error
+
+    def _receive(self, timeout: float) -> Frame | bytes | None:
+        try:
+            received: Any = self._target.receive(timeout)
+        except self._crashes as error:
+            raise _Failure("target", f"{type(error).__name__}: {error}") from error
+        if isinstance(received, (int, str)):
+            raise TypeError(f"target: receive() must return a Frame, bytes or None, got {type(received).__name__}")
+        return cast("Frame | bytes | None", received)
 
     def _judge(self, exchange: Exchange) -> None:
         for monitor in self._monitors:
             try:
                 text = monitor.after(exchange)
-            except self._crashes as error:
+            except ProbeError as probe:
+                unsendable = isinstance(probe.error, WireError) and getattr(probe.error, "kind", "") == "frame"
+                if unsendable or not isinstance(probe.error, self._crashes):
+                    raise probe.error from None
+                text = f"{type(probe.error).__name__}: {probe.error}"
+            except TARGET_ERRORS as error:
                 text = f"{type(error).__name__}: {error}"
             if text is None:
                 continue
@@ -576,19 +602,39 @@ class MessageSession:
         kind = _general(failure)
         alias = self._signature(kind, found)
         signature = self._aliases.get(alias)
-        if signature is None and len(self._findings) >= self._max_findings:
-            return
-        if signature is not None:
+        if signature is not None and signature in self._findings:
             self._count(signature)
+            return
+        if len(self._findings) >= self._max_findings:
             return
         case, shown, trials = found, exchange, 0
         reproduced = False
+        interrupted: BaseException | None = None
         if self._minimize:
-            case, smallest, trials = self._minimized(found, kind)
-            reproduced = smallest is not None
-            shown = smallest or exchange
+            try:
+                case, smallest, trials = self._minimized(found, kind)
+                reproduced = smallest is not None
+                shown = smallest or exchange
+            except BaseException as error:  # Ctrl-C, or the target is lost permanently: record the original case
+                interrupted = error
+        self._add(failure, kind, alias, found, case, shown, reproduced, trials)
+        if interrupted is not None:
+            raise interrupted
+
+    def _add(
+        self,
+        failure: _Failure,
+        kind: str,
+        alias: str,
+        found: Case,
+        case: Case,
+        shown: Exchange,
+        reproduced: bool,
+        trials: int,
+    ) -> None:
+        """Add a finding, or count it if the minimized case is known."""
         signature = self._signature(kind, case)
-        self._aliases[alias] = self._aliases[self._signature(kind, case)] = signature
+        self._aliases[alias] = self._aliases[signature] = signature
         self._count(signature)
         if signature in self._findings:
             return
@@ -597,9 +643,9 @@ class MessageSession:
             failure.monitor, failure.description, signature, kind, case, found, tuple(self._texts(shown)), failure.rules,
             reproduced, trials, self._next - 1, self._times[signature], directory,
         )  # fmt: skip
-        self._write_finding(finding, shown)
         self._findings[signature] = finding
         self._values["findings"] = len(self._findings)
+        self._write_finding(finding, shown)
         self._save()
 
     def _count(self, signature: str) -> None:
@@ -677,10 +723,7 @@ class MessageSession:
     @property
     def groups(self) -> list[FindingGroup[MessageFinding]]:
         """The findings by violated rules and cause, in the order of their first occurrence."""
-        groups: dict[str, list[MessageFinding]] = {}
-        for finding in self.findings:
-            groups.setdefault(finding.cause, []).append(finding)
-        return [FindingGroup(cause, findings[0].rules, findings) for cause, findings in groups.items()]
+        return _groups_of(self.findings)
 
     @property
     def corpus(self) -> list[Case]:
@@ -698,17 +741,19 @@ class MessageSession:
             lines.append("no message of the target was received: check receive() and the timeout")
         if s.skipped:
             lines.append(f"{s.skipped} executions could not be sent")
-        if not self._findings:
+        found = self.findings
+        if not found:
             lines.append("no findings")
-        for group in self.groups:
+        for group in _groups_of(found):
             lines += ["", f"{group.cause}: {len(group.findings)} finding{'' if len(group.findings) == 1 else 's'}"]
             lines += [f"  {line}" for finding in group.findings for line in str(finding).splitlines()]
         return "\n".join(lines) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as a dict, with the keys of ``report.json`` (docs/how-to/python-fuzz-your-target.md)."""
-        found = self.findings
-        rules = sorted({rule for finding in found for rule in finding.rules})
+        found = self.findings  # once: the running thread replaces findings
+        index = {finding.signature: number for number, finding in enumerate(found)}
+        rules = {rule for finding in found for rule in finding.rules}
         return {
             "format": 1,
             "program": f"rdmawire {_core.__version__}",
@@ -720,8 +765,12 @@ class MessageSession:
             "statistics": dataclasses.asdict(self.statistics),
             "rules": {name: text for name, text in _rules_by_id().items() if name in rules} if rules else {},
             "groups": [
-                {"cause": group.cause, "rules": list(group.rules), "findings": [found.index(one) for one in group.findings]}
-                for group in self.groups
+                {
+                    "cause": group.cause,
+                    "rules": list(group.rules),
+                    "findings": [index[one.signature] for one in group.findings],
+                }
+                for group in _groups_of(found)
             ],
             "findings": [_finding_dict(finding) for finding in found],
         }
@@ -735,9 +784,8 @@ class MessageSession:
         path.mkdir(parents=True, exist_ok=True)
         report = self.to_dict()
         write_state(path / "report.json", report)
-        (path / "report.txt").write_text(self.report(), encoding="utf-8")
-        page = _core.fuzz.html_of(json.dumps(report), report["target"])
-        (path / "index.html").write_text(page, encoding="utf-8")
+        write_text(path / "report.txt", self.report())
+        write_text(path / "index.html", _core.fuzz.html_of(json.dumps(report), report["target"]))
         return path
 
     def _repr_html_(self) -> str:
@@ -802,6 +850,7 @@ class MessageSession:
                     raise UsageError(f"{directory} contains no session to resume")
                 if (directory / "findings").exists():
                     raise UsageError(f"{directory} contains findings without a session; use another directory")
+                refuse_other_files(directory)
             elif not resume:
                 raise UsageError(f"{directory} contains a session; set resume=True to continue it, or use another directory")
             else:
@@ -820,7 +869,6 @@ class MessageSession:
             self._fuzzed = Values(self._seed, {str(name): int(number) for name, number in state["values"].items()})
             self._values.update({name: state["statistics"][name] for name in self._values})
             self._times = {str(name): int(times) for name, times in state["times"].items()}
-            self._aliases = {str(name): str(other) for name, other in state["aliases"].items()}
             self._edges = set(state["edges"])
             self._corpus = [Case.from_json(json.dumps(one)) for one in state["corpus"]]
             # Findings after the last saved state are found again.
@@ -828,6 +876,8 @@ class MessageSession:
                 finding = MessageFinding._from_dict(json.loads(path.read_text(encoding="utf-8")))
                 times = self._times.get(finding.signature, 0)
                 self._findings[finding.signature] = dataclasses.replace(finding, times=times)
+            aliases = {str(name): str(other) for name, other in state["aliases"].items()}
+            self._aliases = {name: other for name, other in aliases.items() if other in self._findings}
             self._values["findings"] = len(self._findings)
         except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
             raise UsageError(f"{directory}: invalid session: {error!r}; use another directory") from error
@@ -915,10 +965,32 @@ def _cases_in(directory: Path, conversations: dict[str, list[str]]) -> Iterator[
         found = True
         if state.get("conversations") != conversations:
             raise UsageError(f"{path} is a session with other messages: {state.get('conversations')}")
-        for one in state.get("corpus", []):
+        cases = state.get("corpus", [])
+        if not isinstance(cases, list):
+            raise UsageError(f"{path}: invalid session: corpus must be a list")
+        for one in cases:
             yield Case.from_json(json.dumps(one))
     if not found:
         raise UsageError(f"{directory} contains no session")
+
+
+def _exceptions(crashes: Any) -> tuple[type[Exception], ...]:
+    """Return the classes in ``crashes``. Raises TypeError for others, and for classes that end a program."""
+    try:
+        several = (crashes,) if isinstance(crashes, type) else tuple(crashes)
+    except TypeError:
+        several = (crashes,)
+    for one in several:
+        if not (isinstance(one, type) and issubclass(one, Exception)):
+            raise TypeError(f"crashes: expected subclasses of Exception, got {one!r:.60}")
+    return several
+
+
+def _groups_of(findings: Iterable[MessageFinding]) -> list[FindingGroup[MessageFinding]]:
+    groups: dict[str, list[MessageFinding]] = {}
+    for finding in findings:
+        groups.setdefault(finding.cause, []).append(finding)
+    return [FindingGroup(cause, several[0].rules, several) for cause, several in groups.items()]
 
 
 def _callable(function: object) -> MonitorFunction:

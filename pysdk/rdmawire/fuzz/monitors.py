@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from rdmawire import _core
 from rdmawire._core import Frame
-from rdmawire.fuzz.messages import Exchange, Monitor, Target
+from rdmawire.fuzz.messages import Exchange, Monitor, ProbeError, Target
 
 __all__ = ["Alive", "Process", "Rules"]
 
@@ -69,18 +69,26 @@ class Alive(Monitor):
     def after(self, exchange: Exchange) -> str | None:
         """Send the probe and wait for a response."""
         if self._reset:
-            self._target.reset()
+            self._call(self._target.reset)
         for _ in range(self._attempts):
             probe = self._probe() if callable(self._probe) else self._probe
-            self._target.send(bytes(probe))
+            self._call(self._target.send, bytes(probe))
             until = time.monotonic() + self._timeout
             while (left := until - time.monotonic()) > 0:
-                response = self._target.receive(left)
+                response = self._call(self._target.receive, left)
                 if response is None:
                     break
                 if self._accept(response):
                     return None
         return f"no response to a valid message within {self._timeout} s"
+
+    @staticmethod
+    def _call(method: Callable[..., Any], *arguments: Any) -> Any:
+        """Call the target. Its exceptions differ from those of ``probe`` and ``accept``."""
+        try:
+            return method(*arguments)
+        except Exception as error:
+            raise ProbeError(error) from error
 
 
 class Process(Monitor):

@@ -134,18 +134,24 @@ def _number(current: Any, field: Field, chance: random.Random) -> int:
 
 
 class Values:
-    """Enumerates the values of small fields in a session, so that each occurs once before values repeat."""
+    """Enumerates the values of small fields in a session, so that each is selected once before values repeat."""
 
     MOST_BITS = 8
 
     def __init__(self, seed: int, used: Mapping[str, int] | None = None) -> None:
         self._seed = seed
+        self._conversation = ""
         self.used = dict(used or {})
-        """Number of enumerated values by message and field. Part of the state of a session."""
+        """Number of enumerated values by conversation, message and field. Part of the state of a session."""
+
+    def of(self, conversation: str) -> Values:
+        """Return this object, for the messages of a conversation."""
+        self._conversation = conversation
+        return self
 
     def next(self, step: int, name: str, current: Any, field: Field) -> int | None:
         """Return the next value of a field that differs from the current one. None: all values have been used."""
-        key = f"{step} {name}"
+        key = f"{self._conversation}/{step} {name}"
         if field.width > self.MOST_BITS:
             return None
         order = random.Random(f"{self._seed}:{key}").sample(range(1 << field.width), 1 << field.width)
@@ -175,7 +181,7 @@ def _field_mutation(
                 data[chance.randrange(len(data))] = chance.randrange(256)
         return Mutation(step, "field", name, layer, data.hex())
     current = getattr(frame.layers[layer], field.attribute)
-    value = None if values is None or chance.random() < 0.25 else values.next(step, f"{layer} {name}", current, field)
+    value = None if values is None else values.next(step, f"{layer} {name}", current, field)
     return Mutation(step, "field", name, layer, _number(current, field, chance) if value is None else value)
 
 
@@ -229,12 +235,12 @@ def mutate(
     taken = {(one.kind, one.field, one.layer) for one in present}
     for _ in range(count):
         one: Mutation | None
-        if not isinstance(content, Frame):
+        if not only and chance.random() < 0.04:
+            one = Mutation(step, chance.choice(["drop", "duplicate"]))
+        elif not isinstance(content, Frame):
             one = _bytes_mutation(content, step, chance)
         else:
             one = _frame_mutation(content, step, only, chance, values, taken)
-        if not only and chance.random() < 0.04:
-            one = Mutation(step, chance.choice(["drop", "duplicate"]))
         if one is None or (isinstance(content, Frame) and (one.kind, one.field, one.layer) in taken):
             continue
         taken.add((one.kind, one.field, one.layer))

@@ -10,7 +10,10 @@ from typing import IO, Any
 
 from rdmawire._core import UsageError
 
-__all__ = ["lock_directory", "read_state", "write_state"]
+__all__ = ["lock_directory", "read_state", "refuse_other_files", "write_state", "write_text"]
+
+#: Files of a report.
+REPORT_FILES = ("report.json", "report.txt", "index.html")
 
 
 def lock_directory(directory: Path) -> IO[str]:
@@ -29,10 +32,21 @@ def lock_directory(directory: Path) -> IO[str]:
 
 def write_state(path: Path, state: object) -> None:
     """Write a JSON file. After a crash, the file has its old or its new contents."""
+    write_text(path, json.dumps(state) + "\n")
+
+
+def refuse_other_files(directory: Path) -> None:
+    """Raise UsageError if a new session would overwrite files of the directory."""
+    for name in REPORT_FILES:
+        if (directory / name).exists():
+            raise UsageError(f"{directory} contains {name}, but no session: use another directory")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file. After a crash, the file has its old or its new contents."""
     unfinished = path.with_name(f".{path.name}.new")
     with open(unfinished, "w", encoding="utf-8") as file:
-        json.dump(state, file)
-        file.write("\n")
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     unfinished.replace(path)
