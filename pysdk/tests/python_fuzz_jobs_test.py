@@ -11,9 +11,16 @@ from pathlib import Path
 import pytest
 import rdmawire
 from rdmawire import fuzz
+from rdmawire.fuzz.statefiles import lock_directory
 
 ENVIRONMENT = dict(os.environ, PYTHONPATH=str(Path(rdmawire.__file__).parents[1]))
 SESSION = """
+from __future__ import annotations
+import os
+import pickle
+import sys
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from rdmawire import fuzz
 
@@ -42,6 +49,64 @@ class Silent(Echo):
 
 def silent(job, **options):
     return fuzz.MessageSession(Silent(job), [b"abcdef"], timeout=0, **options)
+
+class Failing:
+    # A monitor with an error at one execution.
+    def __init__(self, error, execution=20):
+        self.error, self.left = error, execution
+
+    def __call__(self, exchange):
+        self.left -= 1
+        if self.left == 0:
+            raise self.error
+
+def crashing(job, **options):
+    return fuzz.MessageSession(Silent(job), [b"abcdef"], timeout=0, monitors=[Failing(KeyError("mine"))], **options)
+
+def leaving(job, **options):
+    return fuzz.MessageSession(Silent(job), [b"abcdef"], timeout=0, monitors=[Failing(SystemExit(0))], **options)
+
+def vanishing(job, **options):
+    def vanish(exchange):
+        os._exit(0)
+    return fuzz.MessageSession(Silent(job), [b"abcdef"], timeout=0, monitors=[vanish], **options)
+
+def invalid(job, **options):
+    raise ValueError("no such target")
+
+def loud(job, **options):
+    def log(exchange):
+        print("x" * 200, file=sys.stderr)
+    return fuzz.MessageSession(Silent(job), [b"abcdef"], timeout=0, monitors=[log], **options)
+
+class Broken(Echo):
+    def send(self, data):
+        raise ConnectionResetError("always")
+
+def slow(job, **options):
+    if job:
+        time.sleep(60)
+    return fuzz.MessageSession(Broken(job), [b"abcdef"], timeout=0, **options)
+
+def several(job, **options):
+    return fuzz.MessageSession((Broken if job == 9 else Silent)(job), [b"abcdef"], timeout=0, **options)
+
+def third(job, **options):
+    if job == 1 and not Path(__file__).with_name("ready").exists():
+        raise OSError("not ready")
+    return fuzz.MessageSession(Silent(job), [b"abcdef"], timeout=0, **options)
+
+@dataclass
+class Settings:
+    port: int = 5
+
+class Configured(Silent):
+    def reset(self):
+        super().reset()
+        assert pickle.loads(pickle.dumps(Settings())) == Settings()
+
+def configured(job, **options):
+    return fuzz.MessageSession(Configured(job), [b"abcdef"], timeout=0, **options)
 
 def wrong(job, **options):
     return 5
@@ -141,6 +206,100 @@ def test_status_of_running_and_killed_jobs(source, tmp_path):
 def test_wrong_sessions_are_reported(source, arguments, status, message):
     done = command(*(one.format(own=source, dir=source.parent) for one in arguments), "--executions", 10)
     assert done.returncode == status and message in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [("crashing", "KeyError: 'mine'"), ("leaving", "SystemExit: 0"), ("invalid", "ValueError: no such target")],
+)
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_error_of_a_session_has_status_3(source, function, message, jobs):
+    done = command("--session", f"{source}:{function}", "--jobs", jobs, "--executions", 200, "--stop-at-first")
+    assert done.returncode == 3 and message in done.stderr, done
+    assert ("executions in" in done.stdout) == (function != "invalid")
+
+
+def test_job_that_ends_without_its_report_has_failed(source):
+    done = command("--session", f"{source}:vanishing", "--jobs", 2, "--executions", 200)
+    assert done.returncode == 3 and "no message" in done.stderr, done
+
+
+def test_standard_error_of_jobs_does_not_block_them(source):
+    done = command("--session", f"{source}:loud", "--jobs", 2, "--executions", 4000)
+    assert done.returncode == 0 and "4000 executions" in done.stdout, done
+
+
+def test_first_finding_ends_jobs_that_still_start(source):
+    began = time.monotonic()
+    done = command("--session", f"{source}:slow", "--jobs", 3, "--executions", 300, "--stop-at-first")
+    assert (done.returncode, done.stderr) == (1, "") and time.monotonic() - began < 55
+    assert "ConnectionResetError: always" in done.stdout
+
+
+def test_sigterm_ends_the_jobs(source, tmp_path):
+    report = tmp_path / "report"
+    running = subprocess.Popen(
+        [sys.executable, "-m", "rdmawire.fuzz", "--session", f"{source}:silent", "--jobs", "2", "--time", "100"]
+        + ["--report", report], env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        until = time.monotonic() + 60
+        while time.monotonic() < until and len(list(report.glob("job-*/report.json"))) < 2:
+            time.sleep(0.1)
+        running.send_signal(signal.SIGTERM)
+        out, error = running.communicate(timeout=60)
+    finally:
+        running.kill()
+    assert running.returncode == 143, error
+    assert "2 jobs" in out and not fuzz.status(report)["running"]
+    for number in (1, 2):  # the jobs have released their locks
+        lock_directory(report / f"job-{number}").close()
+
+
+def test_each_job_needs_an_execution(source):
+    done = command("--session", source, "--jobs", 3, "--executions", 2)
+    assert done.returncode == 2 and "2 executions for 3 jobs" in done.stderr
+
+
+def test_reports_name_the_directories_of_eleven_jobs(source, tmp_path):
+    done = command("--session", f"{source}:several", "--jobs", 11, "--executions", 11, "--seed", 1, "--report", tmp_path / "r")
+    assert done.returncode == 1, done.stderr
+    assert f"seeds {', '.join(map(str, range(1, 12)))}:" in done.stdout
+    (finding,) = fuzz.status(tmp_path / "r")["findings"]
+    assert finding["directory"].startswith("job-10/findings/")
+    assert (tmp_path / "r" / finding["directory"] / "case.json").exists()
+
+
+def test_resumption_starts_a_job_that_had_not_started(source, tmp_path):
+    options = ["--session", f"{source}:third", "--jobs", 3, "--executions", 30, "--report", tmp_path / "report"]
+    done = command(*options)
+    assert done.returncode == 3 and "1 of 3 jobs failed: not ready" in done.stderr and "20 executions" in done.stdout
+    (tmp_path / "ready").touch()
+    done = command(*options, "--resume")
+    assert done.returncode == 0 and "50 executions" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("name", ["report.json", "report.txt", "index.html"])
+def test_report_does_not_replace_other_files(source, tmp_path, name):
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / name).write_text("mine")
+    for jobs in (1, 2):
+        done = command("--session", f"{source}:silent", "--jobs", jobs, "--executions", 4, "--report", site)
+        assert done.returncode == 2 and f"contains {name}" in done.stderr
+    assert (site / name).read_text() == "mine"
+
+
+def test_report_directory_of_jobs_is_locked(source, tmp_path):
+    (tmp_path / "report").mkdir()
+    with lock_directory(tmp_path / "report"):
+        done = command("--session", source, "--jobs", 2, "--executions", 4, "--report", tmp_path / "report")
+    assert done.returncode == 2 and "is used by another session" in done.stderr
+
+
+def test_session_file_may_contain_dataclasses(source):
+    done = command("--session", f"{source}:configured", "--executions", 4)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_corpora_of_jobs_are_merged(tmp_path):

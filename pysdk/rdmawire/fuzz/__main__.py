@@ -8,12 +8,14 @@ import json
 import random
 import sys
 import tempfile
+import traceback
+import types
 from pathlib import Path
 from typing import Any
 
 import rdmawire
 from rdmawire import fuzz
-from rdmawire.fuzz.jobs import is_messages, report_text, run_jobs, status
+from rdmawire.fuzz.jobs import Terminated, is_messages, report_text, run_jobs, status
 
 EXAMPLES = """\
 examples:
@@ -27,7 +29,7 @@ examples:
   python3 -m rdmawire.fuzz --corpus build/all --merge build/corpus
   python3 -m rdmawire.fuzz --replay build/fuzz/01-…/script.json --target reference
 
-exit status: 0 no findings, 1 findings, 2 usage error, 3 error of the target or of a file"""
+exit status: 0 no findings, 1 findings, 2 usage error, 3 error of the target, of a file, or of the file of --session"""
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -225,9 +227,11 @@ def own_session(chosen: argparse.Namespace) -> fuzz.MessageSession:
     except SyntaxError as error:
         raise rdmawire.UsageError(f"{path}: {error}") from error
     sys.path.insert(0, str(Path(path).resolve().parent))
-    names: dict[str, Any] = {"__name__": "rdmawire_session", "__file__": path}
-    exec(code, names)
-    function = names.get(name)
+    module = types.ModuleType("rdmawire_session")
+    module.__file__ = path
+    sys.modules[module.__name__] = module  # dataclasses and pickle find it there
+    exec(code, vars(module))
+    function = getattr(module, name, None)
     if not callable(function):
         raise rdmawire.UsageError(f"{path} has no function {name}(job, **options)")
     options = {"seed": chosen_seed(chosen), "directory": chosen.report, "resume": chosen.resume}
@@ -246,7 +250,8 @@ def run_own(chosen: argparse.Namespace) -> int:
             session.run(chosen.executions, seconds)
         except KeyboardInterrupt:
             pass  # the report covers the completed part
-        print(json.dumps(session.to_dict(), indent=1) if chosen.json else session.report().rstrip("\n"))
+        finally:  # also after an error of the target or of the session
+            print(json.dumps(session.to_dict(), indent=1) if chosen.json else session.report().rstrip("\n"))
         return int(bool(session.findings))
 
 
@@ -329,6 +334,11 @@ def main(argv: list[str] | None = None) -> int:
         return 3
     except KeyboardInterrupt:
         return 130
+    except Terminated:
+        return 143
+    except BaseException:  # of an own target, SystemExit too: its status is not that of the fuzzer
+        traceback.print_exc()
+        return 3
 
 
 if __name__ == "__main__":

@@ -9,33 +9,43 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import IO, Any
 
 import rdmawire
 from rdmawire import _core
 from rdmawire._core import Error, UsageError
-from rdmawire.fuzz.statefiles import read_state, write_state
+from rdmawire.fuzz.statefiles import lock_directory, read_state, refuse_other_files, write_state, write_text
 
-__all__ = ["combined", "report_text", "run_jobs", "status"]
+__all__ = ["Terminated", "combined", "report_text", "run_jobs", "status"]
+
+#: Seconds that a job has to end after SIGINT.
+PATIENCE = 30.0
 
 #: Counters that are not added: jobs reach the same edges and findings, and run at the same time.
 NOT_ADDED = ("edges", "code_edges", "monitor_edges", "findings", "seconds")
 
 
 def job_directories(directory: Path) -> list[Path]:
-    """Return the directories of the jobs below a report or a corpus."""
-    return sorted(path for path in directory.glob("job-*") if path.is_dir())
+    """Return the directories of the jobs below a report or a corpus, in the order of their numbers."""
+    found = [path for path in directory.glob("job-*") if path.name[4:].isdecimal() and path.is_dir()]
+    return sorted(found, key=lambda path: int(path.name[4:]))
 
 
-def combined(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return one report of several sessions: counters added, and each finding once."""
+def combined(jobs: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return one report of several sessions: counters added, and each finding once.
+
+    ``jobs``: reports by the name of the directory of their job.
+    """
+    reports = list(jobs.values())
     findings: dict[str, dict[str, Any]] = {}
-    for number, report in enumerate(reports, 1):
+    for directory, report in jobs.items():
         for finding in report["findings"]:
-            own = {**finding, "directory": f"job-{number}/{finding['directory']}"}
+            own = {**finding, "directory": f"{directory}/{finding['directory']}"}
             known = findings.setdefault(finding["signature"], own)
             if known is not own:
                 known["times"] += finding["times"]
@@ -100,9 +110,10 @@ def report_text(report: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _reports(directory: Path) -> list[dict[str, Any]]:
-    found = [read_state(path / "report.json") for path in job_directories(directory)]
-    return [report for report in found if report is not None]
+def _reports(directory: Path) -> dict[str, dict[str, Any]]:
+    """Return the reports of jobs by the names of their directories."""
+    found = {path.name: read_state(path / "report.json") for path in job_directories(directory)}
+    return {name: report for name, report in found.items() if report is not None}
 
 
 def status(directory: str | os.PathLike[str]) -> dict[str, Any]:
@@ -120,6 +131,55 @@ def status(directory: str | os.PathLike[str]) -> dict[str, Any]:
     return report
 
 
+class Terminated(BaseException):
+    """SIGTERM of this process while jobs run."""
+
+
+class _Job:
+    """A process of a job. A thread reads its standard error, so that the job never waits for this process."""
+
+    MOST = 65536
+
+    def __init__(self, number: int, options: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.name = f"job-{number + 1}"
+        self.stopped = False
+        """Whether this process ended the job."""
+        self._tail = b""
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "rdmawire.fuzz", *options], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, env=environment, start_new_session=True,
+        )  # fmt: skip
+        assert self.process.stderr is not None
+        # A program that the job started can have the pipe open after the end of the job.
+        self._reader = threading.Thread(target=self._read, args=[self.process.stderr], daemon=True)
+        self._reader.start()
+
+    def _read(self, file: IO[bytes]) -> None:
+        with file:
+            while data := file.read1(self.MOST):  # type: ignore[attr-defined]
+                self._tail = (self._tail + data)[-self.MOST :]
+
+    @property
+    def errors(self) -> str:
+        """The end of standard error, after the job has ended."""
+        self._reader.join(1)
+        return self._tail.decode(errors="replace")
+
+    def interrupt(self) -> None:
+        """Request the end of the job."""
+        if self.process.poll() is None:
+            self.stopped = True
+            with contextlib.suppress(ProcessLookupError):
+                self.process.send_signal(signal.SIGINT)
+
+    def failed(self, report: Mapping[str, Any] | None) -> bool:
+        """Return whether the job did not run as requested. Its report must exist and be complete."""
+        if self.process.returncode in (0, 1):
+            return report is None or bool(report["running"])
+        # A job that is interrupted during its start has no report.
+        return not (self.stopped and self.process.returncode in (130, -signal.SIGINT))
+
+
 def run_jobs(
     jobs: int,
     arguments: Sequence[str],
@@ -133,57 +193,135 @@ def run_jobs(
     stop_at_first: bool,
     show: Callable[[dict[str, Any]], None] | None = None,
 ) -> tuple[dict[str, Any], int]:
-    """Run the command in ``jobs`` processes and return the combined report and the highest exit status.
+    """Run the command in ``jobs`` processes and return the combined report and the exit status.
 
     ``arguments``: options of the command without those of the other parameters. ``own``: the jobs are MessageSessions,
-    whose report directory contains their state. Ctrl-C ends all processes, and the report covers their completed part.
+    whose report directory contains their state. Ctrl-C and SIGTERM end all processes, and the report covers their
+    completed part. The status is 3 if a job failed, otherwise 1 with findings.
     """
+    if executions and executions < jobs:
+        raise UsageError(f"{executions} executions for {jobs} jobs: each job needs at least one")
     report.mkdir(parents=True, exist_ok=True)
-    if not resume and ((report / "report.json").exists() or job_directories(report)):
-        raise UsageError(f"{report} contains the report of another session; use another directory")
-    corpus = report if own else corpus
-    if resume and corpus is not None and (known := len(job_directories(corpus))) not in (0, jobs):
-        raise UsageError(f"{corpus} is a session with {known} jobs, not {jobs}")
-    first = random.SystemRandom().getrandbits(32) if seed is None else seed
+    with lock_directory(report):
+        if not job_directories(report):
+            refuse_other_files(report)
+        elif not resume:
+            raise UsageError(f"{report} contains the report of another session; use another directory")
+        corpus = report if own else corpus
+        if resume and corpus is not None and (known := len(job_directories(corpus))) not in (0, jobs):
+            raise UsageError(f"{corpus} is a session with {known} jobs, not {jobs}")
+        first = random.SystemRandom().getrandbits(32) if seed is None else seed
+        options = [
+            _options(number, jobs, arguments, report, corpus, own, seed, first, resume, executions) for number in range(jobs)
+        ]
+        return _run(options, report, stop_at_first, show)
+
+
+def _options(
+    number: int,
+    jobs: int,
+    arguments: Sequence[str],
+    report: Path,
+    corpus: Path | None,
+    own: bool,
+    seed: int | None,
+    first: int,
+    resume: bool,
+    executions: int,
+) -> list[str]:
+    """Return the options of one job."""
+    options = [*arguments, "--report", str(report / f"job-{number + 1}")]
+    state = None if corpus is None else corpus / f"job-{number + 1}"
+    started = state is not None and (state / "session.json").exists()
+    if own:
+        options += ["--job", str(number)]
+        # All directories exist from the start, since their number is that of the jobs.
+        (report / f"job-{number + 1}").mkdir(exist_ok=True)
+    elif state is not None:
+        options += ["--corpus", str(state)]
+    if resume and state is not None and (started or not own):
+        options += ["--resume"]
+    if seed is not None or not (resume and started):
+        options += ["--seed", str((first + number) % (1 << 64))]
+    if executions:
+        options += ["--executions", str(executions // jobs + (number < executions % jobs))]
+    return options
+
+
+def _run(
+    options: Sequence[Sequence[str]],
+    report: Path,
+    stop_at_first: bool,
+    show: Callable[[dict[str, Any]], None] | None,
+) -> tuple[dict[str, Any], int]:
     environment = dict(os.environ)
     package = str(Path(rdmawire.__file__).parents[1])
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))
-    running: list[subprocess.Popen[str]] = []
-    try:
-        for number in range(jobs):
-            options = [*arguments, "--report", str(report / f"job-{number + 1}")]
-            options += ["--job", str(number)] if own else []
-            state = None if corpus is None else corpus / f"job-{number + 1}"
-            if state is not None:
-                options += [] if own else ["--corpus", str(state)]
-                options += ["--resume"] if resume else []
-            if seed is not None or state is None or not (resume and (state / "session.json").exists()):
-                options += ["--seed", str((first + number) % (1 << 64))]
-            if executions:
-                options += ["--executions", str(executions // jobs + (number < executions % jobs))]
-            running.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", "rdmawire.fuzz", *options], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True,
-                )  # fmt: skip
-            )
-        _wait(running, report, stop_at_first, show)
-    finally:
-        for process in running:
-            with contextlib.suppress(ProcessLookupError):
-                process.send_signal(signal.SIGINT)
-        errors = [process.communicate()[1] for process in running]
-    failed = [error for process, error in zip(running, errors, strict=True) if process.returncode not in (0, 1)]
+    running: list[_Job] = []
+    terminated = False
+    with _terminable():
+        try:
+            try:
+                for number, one in enumerate(options):
+                    running.append(_Job(number, one, environment))
+                _wait(running, report, stop_at_first, show)
+            except Terminated:
+                terminated = True
+            finally:
+                _end(running)
+        except Terminated:
+            _kill(running)
+            terminated = True
     reports = _reports(report)
+    failed = [job for job in running if job.failed(reports.get(job.name))]
+    message = _last_line([job.errors for job in failed]) if failed else "interrupted"
+    if terminated and not reports:
+        raise Terminated
     if not reports:
-        raise (UsageError if any(process.returncode == 2 for process in running) else Error)(_last_line(failed))
+        raise (UsageError if any(job.process.returncode == 2 for job in running) else Error)(message)
     total = combined(reports)
     write_state(report / "report.json", total)
-    (report / "report.txt").write_text(report_text(total), encoding="utf-8")
-    (report / "index.html").write_text(_core.fuzz.html_of(json.dumps(total), total["target"]), encoding="utf-8")
+    write_text(report / "report.txt", report_text(total))
+    write_text(report / "index.html", _core.fuzz.html_of(json.dumps(total), total["target"]))
     if failed:
-        print(f"rdmawire.fuzz: {len(failed)} of {jobs} jobs failed: {_last_line(failed)}", file=sys.stderr)
-    return total, 3 if failed else int(bool(total["findings"]))
+        print(f"rdmawire.fuzz: {len(failed)} of {len(options)} jobs failed: {message}", file=sys.stderr)
+    return total, 143 if terminated else 3 if failed else int(bool(total["findings"]))
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """Raise Terminated for SIGTERM in this block, so that the jobs end, too."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _end(running: Sequence[_Job]) -> None:
+    """End the jobs with SIGINT, and after some time with SIGKILL."""
+    for job in running:
+        job.interrupt()
+    until = time.monotonic() + PATIENCE
+    try:
+        for job in running:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                job.process.wait(max(until - time.monotonic(), 0))
+    finally:
+        _kill(running)
+
+
+def _kill(running: Sequence[_Job]) -> None:
+    for job in running:
+        job.process.kill()  # no effect on an ended process
+        job.process.wait()
 
 
 def _last_line(errors: Sequence[str]) -> str:
@@ -192,14 +330,14 @@ def _last_line(errors: Sequence[str]) -> str:
 
 
 def _wait(
-    running: Sequence[subprocess.Popen[str]],
+    running: Sequence[_Job],
     report: Path,
     stop_at_first: bool,
     show: Callable[[dict[str, Any]], None] | None,
 ) -> None:
     with contextlib.suppress(KeyboardInterrupt):
-        while any(process.poll() is None for process in running):
-            if stop_at_first and any(process.poll() == 1 for process in running):
+        while any(job.process.poll() is None for job in running):
+            if stop_at_first and any(job.process.poll() == 1 for job in running):
                 return
             reports = _reports(report)
             if show is not None and reports:
