@@ -181,7 +181,10 @@ class Calls:
             running = False
         except Exception as error:
             running = False
-            message = f"{type(error).__name__}: {error}"
+            try:
+                message = f"{type(error).__name__}: {error}"
+            except Exception:  # a KeyError of a queue pair that was made of other objects
+                message = type(error).__name__
             if INTERNAL.search(message):
                 self.internal.append(f"{text}({shown}): {message[:300]}")
         except BaseException:  # SystemExit, outcomes of pytest
