@@ -15,12 +15,9 @@ from rdmawire.fuzz.statefiles import lock_directory
 
 ENVIRONMENT = dict(os.environ, PYTHONPATH=str(Path(rdmawire.__file__).parents[1]))
 SESSION = """
-from __future__ import annotations
 import os
-import pickle
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from rdmawire import fuzz
 
@@ -95,18 +92,6 @@ def third(job, **options):
     if job == 1 and not Path(__file__).with_name("ready").exists():
         raise OSError("not ready")
     return fuzz.MessageSession(Silent(job), [b"abcdef"], timeout=0, **options)
-
-@dataclass
-class Settings:
-    port: int = 5
-
-class Configured(Silent):
-    def reset(self):
-        super().reset()
-        assert pickle.loads(pickle.dumps(Settings())) == Settings()
-
-def configured(job, **options):
-    return fuzz.MessageSession(Configured(job), [b"abcdef"], timeout=0, **options)
 
 def wrong(job, **options):
     return 5
@@ -297,8 +282,34 @@ def test_report_directory_of_jobs_is_locked(source, tmp_path):
     assert done.returncode == 2 and "is used by another session" in done.stderr
 
 
-def test_session_file_may_contain_dataclasses(source):
-    done = command("--session", f"{source}:configured", "--executions", 4)
+CONFIGURED = """
+from __future__ import annotations
+import pickle
+from dataclasses import dataclass
+from rdmawire import fuzz
+
+@dataclass
+class Settings:
+    port: int = 5
+
+class Configured:
+    def reset(self):
+        assert pickle.loads(pickle.dumps(Settings())) == Settings()
+
+    def send(self, data):
+        pass
+
+    def receive(self, timeout):
+        return None
+
+def session(job, **options):
+    return fuzz.MessageSession(Configured(), [b"abcdef"], timeout=0, **options)
+"""
+
+
+def test_session_file_may_contain_dataclasses(tmp_path):
+    (tmp_path / "configured.py").write_text(CONFIGURED)
+    done = command("--session", tmp_path / "configured.py", "--executions", 4)
     assert (done.returncode, done.stderr) == (0, "")
 
 
