@@ -253,7 +253,7 @@ void ParallelScan::decode(FrameBatch& batch, std::size_t slot, tracking::Packet&
     DecodedFrame decoded;
     tracking::TransportPacket& t = decoded.transport;
     decoded.has_transport = tracking::read_transport_packet(packet, t);
-    // In a tunnel, `seen` can have the outer addresses and `t` the inner ones.
+    // `seen` can have the outer addresses of a tunnel and `t` the inner ones.
     if (decoded.has_transport && seen.known && (t.from != seen.from || t.to != seen.to)) decoded.has_transport = false;
     if (decoded.has_transport) {
       if (setup_.payload_crcs) tracking::read_payload_crc(packet, t);

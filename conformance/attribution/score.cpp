@@ -286,7 +286,7 @@ class Scoring {
       s.found += reported;
       if (!reported && score_.missed.size() < 100) {
         const Transmission& t = traffic_.transmissions[i];
-        score_.missed.push_back(fmt::format("{} {} psn {}{}: claim {}; {}", to_string(label), t.op().name,
+        score_.missed.push_back(fmt::format("{} {} psn {}{}: claim {}, {}", to_string(label), t.op().name,
                                             t.psn.value(), t.retransmitted ? ", retransmitted" : "",
                                             found == claimed_.end() ? "none" : to_string(found->second),
                                             scenario_.text()));
@@ -301,9 +301,9 @@ class Scoring {
       s.right += right;
       s.incidents += occurred[label];
       if (stated_[label] && !right)
-        score_.wrong.push_back(fmt::format("connection: claim {}; {}", to_string(Label(label)), scenario_.text()));
+        score_.wrong.push_back(fmt::format("connection: claim {}, {}", to_string(Label(label)), scenario_.text()));
       if (occurred[label] && !stated_[label])
-        score_.missed.push_back(fmt::format("connection: {}; {}", to_string(Label(label)), scenario_.text()));
+        score_.missed.push_back(fmt::format("connection: {}, {}", to_string(Label(label)), scenario_.text()));
       s.found += occurred[label] && stated_[label];
     }
     std::map<std::size_t, std::set<Label>> claims_of_recovery;  // by its first transmission

@@ -177,7 +177,7 @@ void Requester::report_late(const TransportPacket& packet, const SentPacket& kno
   event.duration = std::max<std::int64_t>(packet.time - known.time, 0);
   event.bytes = packet.payload;
   if (!order_.numbered()) {
-    // In a burst with many late packets, their bursts cannot be distinguished.
+    // The bursts of many late packets cannot be distinguished.
     constexpr std::uint32_t many = 4;
     event.certainty = ++round_.edit().late > many ? Certainty::possible : Certainty::likely;
     event.unobserved = Unobserved::send_order;

@@ -549,7 +549,7 @@ TEST(Requester, LateRetransmissionAfterRnrNakExplainsNak) {
   EXPECT_EQ(recorded.of(EventKind::out_of_order).frame, 14U);
 }
 
-// Without increasing IP identifications, the sequence of the burst shows the late packet.
+// The sequence of the burst shows the late packet, although the IP identifications do not.
 TEST(Requester, RetransmissionSkippedByItsBurstIsLate) {
   constexpr std::uint16_t constant = 7;
   const auto send = [](std::uint32_t psn) {
@@ -573,7 +573,7 @@ TEST(Requester, RetransmissionSkippedByItsBurstIsLate) {
   EXPECT_EQ(recorded.count(EventKind::duplicate), 0U);
 }
 
-TEST(Requester, LatePacketOfTheBurstBeforeDoesNotEndTheNextBurst) {
+TEST(Requester, LatePacketOfOneBurstDoesNotEndTheNext) {
   constexpr std::uint16_t constant = 7;
   const auto send = [](std::uint32_t psn) {
     return RdmaFrame{.opcode = rc::send, .psn = psn, .payload = 64, .identification = constant};
