@@ -611,7 +611,7 @@ TEST_F(Commands, CompletionEventsAreReported) {
   controller.result("notify", {{"cq", cq}});
   post(qp, {{"opcode", "local_inv"}, {"invalidate_rkey", 1}});
   EXPECT_EQ(controller.event("completion"), (Json{{"event", "completion"}, {"cq", cq}}));
-  // Each notify causes one event. With solicited_only, only a solicited completion causes it.
+  // Each notify causes one event. Only a solicited completion causes it with solicited_only.
   controller.result("notify", {{"cq", cq}, {"solicited_only", true}});
   post(qp, {{"opcode", "local_inv"}, {"invalidate_rkey", 1}});
   for (int i = 0; i < 10; ++i) bench.step();
