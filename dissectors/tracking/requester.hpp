@@ -389,8 +389,9 @@ class Requester {
   std::uint8_t response_samples_ = 0;          // number of measured responses
   std::uint8_t credit_ = 31;                   // credit code of the last ACK (31: unused)
   bool credits_used_ = false;
-  bool late_response_ = false;     // the current response is late, and not reported yet
-  bool acks_unrequested_ = false;  // the responder also acknowledges packets without AckReq
+  bool late_response_ = false;  // the current response is late, and not reported yet
+  // Number of acknowledgements of packets with AckReq, until the responder acknowledges one without.
+  std::uint8_t requested_acks_ = 0;
   bool msn_known_ = false, disordered_ = false;
   bool copying_ = false;  // duplicates were captured and not reported yet
   std::uint32_t most_outstanding_ = 0;

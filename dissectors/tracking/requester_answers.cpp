@@ -64,7 +64,11 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
   if (trouble_ && trouble_->undecided.due(packet.time)) trouble_->undecided.settle(to);
   if (is_copied_response(packet, place)) {
     Event event = event_of(EventKind::duplicate, Cause::none, packet, to);
-    event.origin_frame = frame_of_response(packet.psn);
+    const bool acknowledge = packet.op->operation == Operation::acknowledge;
+    event.origin_frame = !acknowledge                  ? frame_of_response(packet.psn)
+                         : last_ack_.psn == packet.psn ? last_ack_.frame
+                                                       : 0;
+    if (acknowledge && event.origin_frame != 0) event.duration = packet.time - last_ack_.time;
     event.certainty = response_order_.numbered() ? Certainty::certain : Certainty::likely;
     if (!response_order_.numbered()) event.unobserved = Unobserved::send_order;
     ++to.responder().duplicates;
@@ -267,7 +271,8 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
       waiting.message.answer_time = packet.time;
     }
   }
-  if (!acks_unrequested_ && packet.op->operation == Operation::acknowledge && Syndrome(packet.syndrome).is_ack())
+  if (requested_acks_ != acks_unrequested && packet.op->operation == Operation::acknowledge &&
+      Syndrome(packet.syndrome).is_ack())
     note_unrequested(packet);
   acknowledged_from_ = window_.oldest;
   acknowledged_time_ = packet.time;
@@ -291,12 +296,15 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
 // a packet within a message, without AckReq, shows that a duplicate has arrived.
 void Requester::note_unrequested(const TransportPacket& ack) {
   const SentPacket* request = find(ack.psn);
-  if (!request || !request->seen || request->frame == 0 || request->ack_requested ||
-      opcode(request->opcode).ends_message())
+  if (!request || !request->seen || request->frame == 0) return;
+  if (request->ack_requested) {
+    if (requested_acks_ < enough_samples) ++requested_acks_;
     return;
-  if (ack.time <= request->time) return;
-  const bool second = trouble_ && trouble_->undecided.note_second_arrival(ack.psn.value(), ack.time);
-  if (!second && request->time == request->first_time) acks_unrequested_ = true;
+  }
+  if (opcode(request->opcode).ends_message() || ack.time <= request->time) return;
+  const bool second = requested_acks_ == enough_samples && trouble_ &&
+                      trouble_->undecided.note_second_arrival(ack.psn.value(), ack.time);
+  if (!second && request->time == request->first_time) requested_acks_ = acks_unrequested;
 }
 
 void Requester::skipped(Waiting& waiting, const TransportPacket& packet) {

@@ -45,6 +45,8 @@ inline constexpr std::int64_t again_ns = 5'000'000;
 inline constexpr std::uint64_t burst_packets = 3;
 /// Number of measured responses that make the fastest one a proof.
 inline constexpr std::uint8_t enough_samples = 8;
+/// Instead of a number of acknowledgements of packets with AckReq: the responder also acknowledges others.
+inline constexpr std::uint8_t acks_unrequested = UINT8_MAX;
 /// If the requester sends new requests for this time after a response that skipped another one, the skipped response
 /// arrived.
 inline constexpr std::int64_t goes_on_ns = 100'000'000;

@@ -592,19 +592,26 @@ TEST(Requester, LatePacketOfOneBurstDoesNotEndTheNext) {
 
 // The responder acknowledges a duplicate at once. It acknowledges no other packet within a message.
 TEST(Requester, AcknowledgementWithinMessageShowsSecondArrival) {
-  Link link;
-  link.a({.opcode = rc::write_first, .psn = 100, .payload = 1024, .length = 3072});
-  link.a({.opcode = rc::write_middle, .psn = 101, .payload = 1024});
-  link.a({.opcode = rc::write_last, .psn = 102, .payload = 1024, .ack_request = true});
-  link.acks(101, 0, nak(0));
-  link.a({.opcode = rc::write_middle, .psn = 101, .payload = 1024});
-  link.a({.opcode = rc::write_last, .psn = 102, .payload = 1024, .ack_request = true});
-  link.acks(101, 0);
-  link.acks(102, 1);
-  const Recorder& recorded = link.end();
-  EXPECT_EQ(recorded.count(EventKind::lost_in_network), 0U);
-  EXPECT_EQ(recorded.of(EventKind::out_of_order).cause, Cause::after_capture);
-  EXPECT_EQ(recorded.of(EventKind::retransmission).cause, Cause::reordered);
+  for (const bool known : {true, false}) {
+    Link link;
+    const std::uint32_t messages = known ? 8 : 1;  // that the responder acknowledged on request
+    for (std::uint32_t i = 0; i < messages; ++i) {
+      link.a({.opcode = rc::send, .psn = 100 + i, .payload = 8, .ack_request = true});
+      link.acks(100 + i, i + 1);
+    }
+    const std::uint32_t psn = 100 + messages;
+    link.a({.opcode = rc::write_first, .psn = psn, .payload = 1024, .length = 3072});
+    link.a({.opcode = rc::write_middle, .psn = psn + 1, .payload = 1024});
+    link.a({.opcode = rc::write_last, .psn = psn + 2, .payload = 1024, .ack_request = true});
+    link.acks(psn + 1, messages, nak(0));
+    link.a({.opcode = rc::write_middle, .psn = psn + 1, .payload = 1024});
+    link.a({.opcode = rc::write_last, .psn = psn + 2, .payload = 1024, .ack_request = true});
+    link.acks(psn + 1, messages);
+    link.acks(psn + 2, messages + 1);
+    const Recorder& recorded = link.end();
+    EXPECT_EQ(recorded.count(EventKind::lost_in_network), known ? 0U : 1U);
+    EXPECT_EQ(recorded.of(EventKind::retransmission).cause, known ? Cause::reordered : Cause::sequence_error_nak);
+  }
 }
 
 TEST(Requester, ResponderThatAcknowledgesEachPacketShowsNoSecondArrival) {
