@@ -88,7 +88,7 @@ def test_violated_basic_rule_is_reported_with_its_clause(fault, rule, tmp_path):
 def test_response_without_udp_header_fails_the_case():
     """The length of a MAD is computed from the UDP header, which RoCEv1 does not have."""
     text = certify("--only", "UD-014", "--fault", "always-roce-v1", status=1).stdout
-    assert re.search(r"^fail +UD-014 +ud\.endpoint\.mad\.bytes/of the device$", text, re.M), text
+    assert re.search(r"^fail +UD-014 +ud\.endpoint\.mad\.bytes/sent by the device$", text, re.M), text
 
 
 def test_invalid_frames_fail_cases_of_other_rules(tmp_path):
