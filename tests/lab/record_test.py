@@ -231,7 +231,9 @@ def test_analyze_reports_exactly_the_injected_faults(recordings):
         lost_again = (len(score.missed) == 1 and score.missed[0].startswith("lost_in_network: ")
                       and [re.sub(r"\d+", "N", one) for one in score.unexpected]
                       == ["retransmission: N cause unknown, expected a NAK"])
-        if (score.missed or len(score.unexpected) > 1) and not lost_again:
+        # An unknown cause is no wrong one. netem drops at random, so two retransmissions can be affected.
+        most = 2 if all("cause unknown" in one for one in score.unexpected) else 1
+        if (score.missed or len(score.unexpected) > most) and not lost_again:
             wrong.append(f"{name}\n  {score}")
         # netem drops frames before the capture point, so analyze may report fewer.
         lost = sum(int(count) for end in ("server", "client") for count in re.findall(r"dropped (\d+)", one[end]["netem"]))
