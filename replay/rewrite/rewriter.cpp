@@ -433,7 +433,23 @@ void Rewriter::Index::rewrite_arp(Patch& patch, const HeaderStack& stack) const 
   }
 }
 
-// RFC 4861, 4.3 to 4.6.1.
+// Moves a frame to the multicast group of a solicited node: the group and its MAC address have the low 24 bits of the
+// node's address. RFC 4291, 2.7.1, and RFC 2464, 7.
+void follow_solicited_node(Patch& patch, const HeaderStack& stack, const PortAddress& live) {
+  constexpr std::uint64_t group_high = 0xff02'0000'0000'0000, group_low = 0x1ff, mac = 0x3333'ff00'0000, bits = 24;
+  const std::uint64_t node = live.low & 0xff'ffff;
+  const Layer* ipv6 = stack.find(info<Ipv6>);
+  if (!ipv6) return;
+  PortAddress group = PortAddress::of_gid(stack.bytes.data() + ipv6->offset + detail::field_of<Ipv6>("dst").bit / 8);
+  if (group.high != group_high || group.low >> bits != group_low) return;
+  group.low = group_low << bits | node;
+  patch.store<Ipv6, "dst">(*ipv6, group);
+  const Layer* ethernet = stack.find(info<Ethernet>);
+  if (ethernet && patch.get<Ethernet, "dst">(*ethernet) >> bits == mac >> bits)
+    patch.store<Ethernet, "dst">(*ethernet, mac | node);
+}
+
+// RFC 4861, 4.3 to 4.6.1. The target of a redirect is unknown to the map, and is kept.
 void Rewriter::Index::rewrite_neighbors(Patch& patch, const HeaderStack& stack, const MappedHost& sender) const {
   std::optional<MappedHost> target;
   const auto map_target = [&]<class H>(const Layer& layer) {
@@ -442,13 +458,15 @@ void Rewriter::Index::rewrite_neighbors(Patch& patch, const HeaderStack& stack, 
     if (target && target->address.live) patch.store<H, "target">(layer, *target->address.live);
   };
   for (const Layer& layer : stack.layers()) {
-    if (layer.header == &info<NeighborSolicitation>)
+    if (layer.header == &info<NeighborSolicitation>) {
       map_target.template operator()<NeighborSolicitation>(layer);
-    else if (layer.header == &info<NeighborAdvertisement>)
+      if (target && target->address.live) follow_solicited_node(patch, stack, *target->address.live);
+    } else if (layer.header == &info<NeighborAdvertisement>) {
       map_target.template operator()<NeighborAdvertisement>(layer);
-    else if (layer.header == &info<NdLinkAddress>)
-      patch.map<NdLinkAddress, "address">(
-          layer, patch.get<NdLinkAddress, "type">(layer) == nd_option::target && target ? target->mac : sender.mac);
+    } else if (layer.header == &info<NdLinkAddress>) {
+      const bool of_target = patch.get<NdLinkAddress, "type">(layer) == nd_option::target;
+      if (!of_target || target) patch.map<NdLinkAddress, "address">(layer, of_target ? target->mac : sender.mac);
+    }
   }
 }
 
@@ -731,7 +749,10 @@ Rewritten Rewriter::Index::rewrite(const HeaderStack& stack, MutableBytes buffer
       return result;
     }
     if (managed) rewrite_management(patch, stack, found);
-    if (stack.find(info<Icmpv6>)) rewrite_neighbors(patch, stack, from.value_or(MappedHost{}));
+    if (stack.find(info<Icmpv6>)) {
+      rewrite_neighbors(patch, stack, from.value_or(MappedHost{}));
+      known |= patch.end() != 0;
+    }
   } else if (stack.find(info<ArpEthernet>)) {
     rewrite_arp(patch, stack);
     known |= patch.end() != 0;

@@ -7,7 +7,9 @@
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/encode.hpp"
+#include "dissectors/protocol/icmp.hpp"
 #include "replay/faults/frames_for_test.hpp"
+#include "replay/faults/recompute_checksums.hpp"
 
 namespace rdmawire::replay {
 namespace {
@@ -391,6 +393,55 @@ TEST(Rewriter, NetworksMapHostsWithoutOwnAddress) {
   EXPECT_EQ(other.stack().get<Ipv4>()->get<"src">(), 0xac1f0009U) << "the live network has 12 bits";
   EXPECT_EQ(other.stack().get<Ipv4>()->get<"dst">(), 0x08080808U);
   EXPECT_EQ(internet_checksum(other.stack().bytes_of(*other.stack().find(info<Ipv4>))), 0);
+}
+
+using Address = std::array<std::uint8_t, 16>;
+constexpr Address node_address(std::uint8_t net, std::uint8_t last) {
+  return {0x20, 0x01, 0x0d, 0xb8, net, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, last};
+}
+constexpr Address solicited_group(std::uint8_t last) {
+  return {0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, 0, 0x50, last};
+}
+// A solicitation of `target` by `source` with the MAC address `mac`, to a multicast group.
+std::vector<std::uint8_t> solicitation(const Address& source, std::uint64_t mac, const Address& target,
+                                       std::uint64_t group_mac, const Address& group) {
+  return (Value<Ethernet>().set<"dst">(group_mac).set<"src">(mac) /
+          Value<Ipv6>().set<"src">(Bytes(source)).set<"dst">(Bytes(group)).set<"hop_limit">(255) /
+          Value<Icmpv6>().set<"type">(icmpv6_type::neighbor_solicitation) /
+          Value<NeighborSolicitation>().set<"target">(Bytes(target)) /
+          Value<NdLinkAddress>().set<"type">(nd_option::source).set<"address">(mac))
+      .encode();
+}
+
+// The live host receives a solicitation only in the group of its own address.
+TEST(Rewriter, NeighborSolicitationFollowsTheMap) {
+  const Address a = node_address(0, 2), b = node_address(0, 3), live_a = node_address(1, 0xa2),
+                live_b = node_address(1, 0xb3);
+  FlowMap map;
+  map.hosts = {{{PortAddress::of_gid(a.data()), PortAddress::of_gid(live_a.data())}, {std::nullopt, 0x0200000000aa}},
+               {{PortAddress::of_gid(b.data()), PortAddress::of_gid(live_b.data())}, {std::nullopt, 0x0200000000bb}}};
+  const Result r = rewrite(Rewriter(map), solicitation(a, 0x525400000002, b, 0x3333ff005003, solicited_group(3)));
+  EXPECT_EQ(r.frame, solicitation(live_a, 0x0200000000aa, live_b, 0x3333ff0050b3, solicited_group(0xb3)));
+}
+
+TEST(Rewriter, GroupOfAllNodesIsKept) {
+  const Address a = node_address(0, 2), b = node_address(0, 3), live_b = node_address(1, 0xb3);
+  const Address all_nodes{0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  FlowMap map;
+  map.hosts = {{{PortAddress::of_gid(b.data()), PortAddress::of_gid(live_b.data())}, {}}};
+  const Result r = rewrite(Rewriter(map), solicitation(a, 0x525400000002, b, 0x333300000001, all_nodes));
+  EXPECT_EQ(r.frame, solicitation(a, 0x525400000002, live_b, 0x333300000001, all_nodes));
+}
+
+TEST(RecomputeChecksums, Icmpv6) {
+  const std::vector<std::uint8_t> valid =
+      solicitation(node_address(0, 2), 0x525400000002, node_address(0, 3), 0x3333ff005003, solicited_group(3));
+  std::vector<std::uint8_t> frame = valid;
+  const HeaderStack stack = decode(valid);
+  ASSERT_TRUE(stack.find(info<Icmpv6>));
+  frame[stack.find(info<Icmpv6>)->offset + 2] ^= 0x5a;
+  EXPECT_TRUE(mend_transport_checksum(frame));
+  EXPECT_EQ(frame, valid);
 }
 
 TEST(Rewriter, PrefixesOfIpv6AddressesAreReplaced) {
