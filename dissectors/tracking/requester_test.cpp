@@ -22,6 +22,11 @@ RdmaFrame response(std::uint8_t opcode, std::uint32_t psn, std::uint32_t payload
   return {.opcode = opcode, .psn = psn, .payload = payload};
 }
 
+// A SEND of a requester whose IP identification is constant.
+RdmaFrame send_without_order(std::uint32_t psn) {
+  return {.opcode = rc::send, .psn = psn, .payload = 64, .identification = 7};
+}
+
 // ---- First PSN
 
 // 10,000 connections have 20,000 requesters. Add state that few connections need to LossEpisode, or as Cold.
@@ -551,16 +556,12 @@ TEST(Requester, LateRetransmissionAfterRnrNakExplainsNak) {
 
 // The sequence of the burst shows the late packet, although the IP identifications do not.
 TEST(Requester, RetransmissionSkippedByItsBurstIsLate) {
-  constexpr std::uint16_t constant = 7;
-  const auto send = [](std::uint32_t psn) {
-    return RdmaFrame{.opcode = rc::send, .psn = psn, .payload = 64, .identification = constant};
-  };
   Link link;
-  for (std::uint32_t psn = 100; psn < 106; ++psn) link.a(send(psn));  // frames 2 to 7
+  for (std::uint32_t psn = 100; psn < 106; ++psn) link.a(send_without_order(psn));  // frames 2 to 7
   link.acks(101, 1, nak(0));
-  for (const std::uint32_t psn : {101U, 102U, 104U, 105U, 103U}) link.a(send(psn));  // 9 to 13
+  for (const std::uint32_t psn : {101U, 102U, 104U, 105U, 103U}) link.a(send_without_order(psn));  // 9 to 13
   link.acks(103, 3, nak(0));
-  for (const std::uint32_t psn : {103U, 104U, 105U}) link.a(send(psn));  // 15 to 17
+  for (const std::uint32_t psn : {103U, 104U, 105U}) link.a(send_without_order(psn));  // 15 to 17
   link.acks(105, 6);
   const Recorder& recorded = link.end();
   const Event& late = recorded.of(EventKind::out_of_order);
@@ -574,18 +575,15 @@ TEST(Requester, RetransmissionSkippedByItsBurstIsLate) {
 }
 
 TEST(Requester, LatePacketOfOneBurstDoesNotEndTheNext) {
-  constexpr std::uint16_t constant = 7;
-  const auto send = [](std::uint32_t psn) {
-    return RdmaFrame{.opcode = rc::send, .psn = psn, .payload = 64, .identification = constant};
-  };
   Link link;
-  for (std::uint32_t psn = 100; psn < 112; ++psn) link.a(send(psn));
+  for (std::uint32_t psn = 100; psn < 112; ++psn) link.a(send_without_order(psn));
   link.acks(101, 1, nak(0));
-  for (const std::uint32_t psn : {101U, 102U, 103U, 104U, 105U, 106U, 107U, 108U, 109U, 111U}) link.a(send(psn));
+  for (const std::uint32_t psn : {101U, 102U, 103U, 104U, 105U, 106U, 107U, 108U, 109U, 111U})
+    link.a(send_without_order(psn));
   link.acks(101, 1, nak(0));
   link.wait(200 * microsecond);
   for (const std::uint32_t psn : {101U, 102U, 110U, 103U, 104U, 105U, 106U, 107U, 108U, 109U, 110U, 111U})
-    link.a(send(psn));
+    link.a(send_without_order(psn));
   link.acks(111, 12);
   EXPECT_EQ(link.end().count(EventKind::out_of_order), 0U);
 }

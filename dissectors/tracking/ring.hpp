@@ -7,7 +7,7 @@
 
 namespace rdmawire::tracking {
 
-/// Copies and moves `T` by assignment. Allocates nothing before the first push.
+/// Copies and moves `T` by assignment. The first push allocates.
 template <class T>
 class Ring {
  public:
@@ -50,16 +50,6 @@ class Ring {
     }
     ++size_;
     return back() = item;
-  }
-  T& push_back(T&& item) {
-    if (size_ == capacity_) {
-      T taken = std::move(item);  // `item` may be an element of this ring
-      grow();
-      ++size_;
-      return back() = std::move(taken);
-    }
-    ++size_;
-    return back() = std::move(item);
   }
   void pop_front() {
     first_ = (first_ + 1) & (capacity_ - 1);

@@ -52,7 +52,7 @@ class SendOrder {
   /// too. It is 1/16 of all values, so that random identifications do not seem to increase.
   static constexpr std::int16_t longest_step = 4096;
   static constexpr std::uint8_t enough = 6, enough_distinct = 3;
-
+  /// Number of remembered identifications: copies of a packet are usually captured soon after it.
   static constexpr std::int16_t recent_packets = 64;
 
   void note_other(std::uint16_t identification, std::int16_t step) {

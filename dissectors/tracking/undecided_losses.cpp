@@ -65,7 +65,6 @@ void UndecidedLosses::note_repeat(std::uint32_t psn, std::uint32_t end) {
     // The requester has not received the response, either.
     waiting.loss.kind = EventKind::lost_in_network;
     waiting.loss.cause = Cause::before_capture;
-    waiting.loss.certainty = waiting.loss.psn == psn ? Certainty::likely : Certainty::possible;
     ++open_[1];
   }
 }

@@ -44,6 +44,11 @@ class UndecidedLossesTest : public ::testing::Test {
   void add_after(std::uint32_t psn, bool direction = request) {
     losses.add_after(loss_of(Cause::after_capture, psn), direction);
   }
+  void add_response_in_capture(std::uint32_t psn) {
+    Event loss = loss_of(Cause::none, psn);
+    loss.kind = EventKind::lost_in_capture;
+    losses.add_in_capture(loss, response);
+  }
   std::vector<std::string> settle() {
     losses.settle({connection, recorded});
     std::vector<std::string> lines;
@@ -268,9 +273,7 @@ TEST_F(UndecidedLossesTest, ManyLossesAreDueAtOnce) {
 // ---- Further evidence
 
 TEST_F(UndecidedLossesTest, RepeatedReadShowsThatResponseDidNotArrive) {
-  Event loss = loss_of(Cause::none, 20);
-  loss.kind = EventKind::lost_in_capture;
-  losses.add_in_capture(loss, response);
+  add_response_in_capture(20);
   losses.note_repeat(20, 24);
   EXPECT_THAT(settle(), ElementsAre("lost_in_network before_capture likely"));
   EXPECT_EQ(connection.sent[1].lost_in_network, 1U);
@@ -278,9 +281,7 @@ TEST_F(UndecidedLossesTest, RepeatedReadShowsThatResponseDidNotArrive) {
 }
 
 TEST_F(UndecidedLossesTest, RepeatedLaterReadDoesNotMatter) {
-  Event loss = loss_of(Cause::none, 20);
-  loss.kind = EventKind::lost_in_capture;
-  losses.add_in_capture(loss, response);
+  add_response_in_capture(20);
   losses.note_repeat(21, 24);
   EXPECT_THAT(settle(), ElementsAre("lost_in_capture certain"));
 }
