@@ -82,7 +82,8 @@ wait $server""")
                 packed = file.suffix == ".gz"
                 data = gzip.decompress(file.read_bytes()) if packed else file.read_bytes()
                 (tests / (file.stem if packed else file.name)).write_bytes(data)
-            # Newer versions of these tests ask iproute2 for the network interface of the device, and iproute2 asks the kernel.
+            # Newer versions of these tests get the network interface of the device from the command rdma, which needs RDMA in
+            # the kernel.
             rdma = Path(folder) / "rdma"
             rdma.write_text("""#!/bin/sh\necho '[{"ifname": "near", "port": 1, "netdev": "near"}]'\n""")
             rdma.chmod(0o755)
