@@ -58,6 +58,9 @@ from rdmawire.needs import NEEDS, needs_mask
 from rdmawire.progress import bar_of, shows_bar
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
+    from rdmawire.options import DeviceOptions, TargetOptions
     import ast
 
 __all__ = [
@@ -295,7 +298,7 @@ class Finding(NamedTuple):
     """Recommended action, or empty if the check passes."""
 
 
-def preflight(device: str | Device = "reference", **options: Any) -> list[Finding]:
+def preflight(device: str | Device = "reference", **options: Unpack[DeviceOptions]) -> list[Finding]:
     """Check a device, the path to it and the tester without running cases, as ``rdmawire certify --preflight`` does.
 
     ``device`` and ``options`` are those of :func:`certify`. An unreachable device is reported as a finding.
@@ -440,7 +443,7 @@ def certify(
     shard: str | None = None,
     on_result: Callable[[CaseResult], Any] | None = None,
     progress: bool | None = None,
-    **options: Any,
+    **options: Unpack[TargetOptions],
 ) -> Report:
     """Run cases against a device, as ``rdmawire certify`` does, and return the report.
 

@@ -16,7 +16,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rdmawire import _core
 from rdmawire.closing import Closes, made_by
@@ -28,6 +28,11 @@ from rdmawire.sources import native
 from rdmawire.queue_pairs import Completion, CompletionQueue, QueuePair
 from rdmawire.streams import Stream, StreamQueuePair
 from rdmawire.wires import Wire
+
+if TYPE_CHECKING:  # evaluated only by type checkers: typing.Unpack is slow to import
+    from typing import Unpack
+
+    from rdmawire.options import DeviceOptions, QueuePairOptions, StreamOptions
 
 __all__ = [
     "Completion",
@@ -120,7 +125,9 @@ class Device(Closes):
 
     # Queue pairs.
 
-    def rc_qp(self, access: str | Iterable[str] | None = None, *, seed: int | None = None, **options: Any) -> QueuePair:
+    def rc_qp(
+        self, access: str | Iterable[str] | None = None, *, seed: int | None = None, **options: Unpack[QueuePairOptions]
+    ) -> QueuePair:
         """Create an RC queue pair in RTS, connected to the tester, with registered memory (:attr:`QueuePair.mr`).
 
         ``access``: rights of the tester, "remote_write", "remote_read", "remote_atomic", separated by blanks or in a
@@ -128,11 +135,13 @@ class Device(Closes):
         """
         return self.qp("rc", access, seed=seed, **options)
 
-    def uc_qp(self, access: str | Iterable[str] | None = None, *, seed: int | None = None, **options: Any) -> QueuePair:
+    def uc_qp(
+        self, access: str | Iterable[str] | None = None, *, seed: int | None = None, **options: Unpack[QueuePairOptions]
+    ) -> QueuePair:
         """Create a UC queue pair. Arguments: as for :meth:`rc_qp`."""
         return self.qp("uc", access, seed=seed, **options)
 
-    def ud_qp(self, *, seed: int | None = None, **options: Any) -> QueuePair:
+    def ud_qp(self, *, seed: int | None = None, **options: Unpack[QueuePairOptions]) -> QueuePair:
         """Create a UD queue pair in RTS. Datagrams require its :attr:`QueuePair.qkey`."""
         return self.qp("ud", seed=seed, **options)
 
@@ -144,7 +153,7 @@ class Device(Closes):
         domain: ProtectionDomain | None = None,
         cq: CompletionQueue | None = None,
         seed: int | None = None,
-        **options: Any,
+        **options: Unpack[QueuePairOptions],
     ) -> QueuePair:
         """Create a queue pair of service "rc", "uc" or "ud". ``domain`` and ``cq``: shared objects to use.
 
@@ -154,15 +163,16 @@ class Device(Closes):
         traffic_class, over ("ipv4", "ipv6", "vlan", "roce_v1"), notifies, first_psn, device_psn.
         """
         require_known("service", service, ("rc", "uc", "ud"))
+        given: dict[str, Any] = {**options}
         if access is not None:
             names = list_of_access(access)
-            options.setdefault("access", names)
-            options.setdefault("region_access", ["local_write", *names])
+            given["access"] = names
+            given.setdefault("region_access", ["local_write", *names])
         for name in ("region_access", "send_ops"):
-            if name in options:
-                options[name] = list_of_names(options[name])
+            if name in given:
+                given[name] = list_of_names(given[name])
         of = (None if domain is None else domain._core, None if cq is None else cq._core)
-        return QueuePair(_core._QueuePair(self._core, service, options, self._seed(seed), *of), self, service, cq)
+        return QueuePair(_core._QueuePair(self._core, service, given, self._seed(seed), *of), self, service, cq)
 
     def stream(
         self,
@@ -172,7 +182,7 @@ class Device(Closes):
         domain: ProtectionDomain | None = None,
         cq: CompletionQueue | None = None,
         seed: int | None = None,
-        **options: Any,
+        **options: Unpack[StreamOptions],
     ) -> StreamQueuePair:
         """Create a queue pair of an iWARP device with a stream to the tester in Full Operation Phase.
 
@@ -189,12 +199,13 @@ class Device(Closes):
           rtr_send, rtr_write, rtr_read, rdmac
         - receives (number of posted receive requests), receive_bytes, region_bytes, region_access, send_wr, completions
         """
+        given: dict[str, Any] = {**options}
         if access is not None:
-            options.setdefault("region_access", ["local_write", *list_of_access(access)])
-        if "region_access" in options:
-            options["region_access"] = list_of_names(options["region_access"])
+            given.setdefault("region_access", ["local_write", *list_of_access(access)])
+        if "region_access" in given:
+            given["region_access"] = list_of_names(given["region_access"])
         of = (None if domain is None else domain._core, None if cq is None else cq._core)
-        core = _core._StreamPair(self._core, options, self._seed(seed), connected, *of)
+        core = _core._StreamPair(self._core, given, self._seed(seed), connected, *of)
         return StreamQueuePair(core, self, cq)
 
     def domain(self, *, seed: int | None = None) -> ProtectionDomain:
@@ -303,14 +314,14 @@ def agent_program() -> str:
     raise error
 
 
-def open_device(name: str, **options: Any) -> Device:
+def open_device(name: str, **options: Unpack[DeviceOptions]) -> Device:
     """Open a device by its name for ``rdmawire certify --device``: "reference", "lab:rxe", "agent:ADDRESS".
 
     Options of reference devices: seed, faults, family ("roce", "iwarp"). Options of the lab: kernel, modules. Options of
     an agent: wire, allow, credentials, multicast, frames_per_second. Raises DeviceError with kind "unreachable" if the
     device cannot be opened, UsageError for invalid names and options. Ctrl-C cancels the boot of a lab.
     """
-    given = {key: value for key, value in options.items() if value is not None}
+    given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     if "allow" in given:
         given["allow"] = [given["allow"]] if isinstance(given["allow"], str) else list(given["allow"])
     if "faults" in given:
@@ -321,7 +332,9 @@ def open_device(name: str, **options: Any) -> Device:
     return Device(_core._open_device(name, given), given)
 
 
-def reference(*, seed: int = 1, faults: str | Iterable[str] = (), family: str = "roce") -> Device:
+def reference(
+    *, seed: int = 1, faults: str | Iterable[str] = (), family: Literal["roce", "iwarp"] = "roce"
+) -> Device:
     """Open the reference device in this process, in virtual time. Runs are reproducible.
 
     ``faults``: names of injected faults (:func:`faults` lists them), or lines of ``rdmawire certify --fault list``.

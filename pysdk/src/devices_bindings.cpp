@@ -3,13 +3,11 @@
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
-#include <functional>
-#include <map>
-
 #include "conformance/coverage/seeded_fault.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/device_parts.hpp"
 #include "pysdk/src/frame.hpp"
+#include "pysdk/src/option_setters.hpp"
 #include "pysdk/src/stream_bindings.hpp"
 #include "pysdk/src/values.hpp"
 #include "pysdk/src/wires_bindings.hpp"
@@ -301,45 +299,29 @@ void bind_stream(py::module_& module) {
 
 conformance::TargetOptions target_options(const std::string& device, const py::dict& options) {
   using How = conformance::TargetOptions;
-  using Setter = std::function<void(How&, const py::handle&)>;
-  const auto to = [](auto How::*member) -> Setter {
-    return [member](How& how, const py::handle& value) {
-      how.*member = py::cast<std::decay_t<decltype(how.*member)>>(value);
-    };
-  };
-  static const std::map<std::string, Setter> setters = {
+  static const OptionSetters<How> setters = {
       {"family",
        [](How& how, const py::handle& value) {
          how.family =
              py::cast<std::string>(value) == "iwarp" ? conformance::Family::iwarp : conformance::Family::infiniband;
        }},
-      {"seed", to(&How::seed)},
-      {"faults", to(&How::faults)},
-      {"wire", to(&How::wire)},
-      {"kernel", to(&How::kernel)},
-      {"modules", to(&How::modules)},
+      {"seed", option(&How::seed)},
+      {"faults", option(&How::faults)},
+      {"wire", option(&How::wire)},
+      {"kernel", option(&How::kernel)},
+      {"modules", option(&How::modules)},
       {"agent", [](How& how, const py::handle& value) { how.agent = py::cast<std::string>(value); }},
-      {"credentials", to(&How::credentials)},
-      {"allow", to(&How::allowed)},
-      {"multicast", to(&How::multicast)},
-      {"frames_per_second", to(&How::frames_per_second)},
-      {"congestion_management", to(&How::congestion_management)},
-      {"slow", to(&How::slow)},
-      {"dangerous", to(&How::dangerous)},
+      {"credentials", option(&How::credentials)},
+      {"allow", option(&How::allowed)},
+      {"multicast", option(&How::multicast)},
+      {"frames_per_second", option(&How::frames_per_second)},
+      {"congestion_management", option(&How::congestion_management)},
+      {"slow", option(&How::slow)},
+      {"dangerous", option(&How::dangerous)},
   };
   How how;
   how.device = device;
-  for (const auto& [key, value] : options) {
-    const auto name = py::cast<std::string>(key);
-    const auto found = setters.find(name);
-    if (found == setters.end()) python::raise(ErrorClass::usage, "unknown device option " + name);
-    try {
-      found->second(how, value);
-    } catch (const py::cast_error&) {
-      python::raise(ErrorClass::usage, name + "=" + std::string(py::str(py::repr(value))) + ": invalid value");
-    }
-  }
-  return how;
+  return set_options(std::move(how), setters, options, "device");
 }
 
 void bind_devices(py::module_& module) {

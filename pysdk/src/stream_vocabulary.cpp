@@ -4,12 +4,11 @@
 #include <pybind11/functional.h>
 
 #include <functional>
-#include <map>
 
-#include "dissectors/output/edit_distance.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/cases.hpp"
 #include "pysdk/src/frame.hpp"
+#include "pysdk/src/option_setters.hpp"
 #include "pysdk/src/pair_bindings.hpp"
 #include "pysdk/src/stream_bindings.hpp"
 
@@ -466,81 +465,57 @@ void bind_stream_bench(py::module_& part) {
 // ---- options
 
 using Options = iwarp::ConnectOptions;
-template <class Of>
-using Setters = std::map<std::string, std::function<void(Of&, const py::handle&)>>;
-
-template <class Of, class T>
-auto to(T Of::*member) {
-  return [member](Of& options, const py::handle& value) { options.*member = py::cast<T>(value); };
-}
-
-/// Sets options by name. Raises UsageError for unknown options and invalid values.
-template <class Of>
-Of set_all(Of options, const Setters<Of>& setters, const py::dict& given, const char* what) {
-  for (const auto& [key, value] : given) {
-    const auto name = py::cast<std::string>(key);
-    const auto found = setters.find(name);
-    if (found == setters.end()) {
-      std::vector<std::string> names;
-      for (const auto& one : setters) names.push_back(one.first);
-      const std::string near = output::did_you_mean(name, names);
-      raise(ErrorClass::usage, fmt::format("{}: unknown option {}{}", what, name,
-                                           near.empty() ? fmt::format("; expected {}", fmt::join(names, ", ")) : near));
-    }
-    try {
-      found->second(options, value);
-    } catch (const py::cast_error&) {
-      raise(ErrorClass::usage, fmt::format("{}={}: invalid value", name, std::string(py::str(py::repr(value)))));
-    }
-  }
-  return options;
-}
 
 conformance::MpaWishes wishes_from(const py::dict& given) {
   using W = conformance::MpaWishes;
-  static const Setters<W> setters = {
-      {"revision", to(&W::revision)},   {"markers", to(&W::markers)},           {"crc", to(&W::crc)},
-      {"enhanced", to(&W::enhanced)},   {"peer_to_peer", to(&W::peer_to_peer)}, {"rtr_send", to(&W::rtr_send)},
-      {"rtr_write", to(&W::rtr_write)}, {"rtr_read", to(&W::rtr_read)},         {"rdmac", to(&W::rdmac)}};
-  return set_all(W{}, setters, given, "wishes");
+  static const OptionSetters<W> setters = {{"revision", option(&W::revision)},
+                                           {"markers", option(&W::markers)},
+                                           {"crc", option(&W::crc)},
+                                           {"enhanced", option(&W::enhanced)},
+                                           {"peer_to_peer", option(&W::peer_to_peer)},
+                                           {"rtr_send", option(&W::rtr_send)},
+                                           {"rtr_write", option(&W::rtr_write)},
+                                           {"rtr_read", option(&W::rtr_read)},
+                                           {"rdmac", option(&W::rdmac)}};
+  return set_options(W{}, setters, given, "wishes");
 }
 
 std::optional<iwarp::Enhanced> enhanced_from(const py::handle& given) {
   using E = iwarp::Enhanced;
-  static const Setters<E> setters = {{"ird", to(&E::ird)}, {"ord", to(&E::ord)}, {"a", to(&E::a)},
-                                     {"b", to(&E::b)},     {"c", to(&E::c)},     {"d", to(&E::d)}};
+  static const OptionSetters<E> setters = {{"ird", option(&E::ird)}, {"ord", option(&E::ord)}, {"a", option(&E::a)},
+                                           {"b", option(&E::b)},     {"c", option(&E::c)},     {"d", option(&E::d)}};
   if (given.is_none() || given.is(py::bool_(false))) return std::nullopt;
   if (given.is(py::bool_(true))) return E{};
-  return set_all(E{}, setters, py::cast<py::dict>(given), "enhanced");
+  return set_options(E{}, setters, py::cast<py::dict>(given), "enhanced");
 }
 
 }  // namespace
 
 Options stream_options(const py::dict& given) {
-  static const Setters<Options> setters = {
-      {"device_initiates", to(&Options::device_initiates)},
-      {"revision", to(&Options::revision)},
-      {"markers", to(&Options::markers)},
-      {"crc", to(&Options::crc)},
+  static const OptionSetters<Options> setters = {
+      {"device_initiates", option(&Options::device_initiates)},
+      {"revision", option(&Options::revision)},
+      {"markers", option(&Options::markers)},
+      {"crc", option(&Options::crc)},
       {"enhanced", [](Options& o, const py::handle& v) { o.enhanced = enhanced_from(v); }},
       {"private_data", [](Options& o, const py::handle& v) { o.private_data = bytes_of(v); }},
-      {"mss", to(&Options::mss)},
+      {"mss", option(&Options::mss)},
       {"device_private_data", [](Options& o, const py::handle& v) { o.device_private_data = bytes_of(v); }},
-      {"reads_at_once", to(&Options::reads_at_once)},
-      {"own_reads", to(&Options::own_reads)},
+      {"reads_at_once", option(&Options::reads_at_once)},
+      {"own_reads", option(&Options::own_reads)},
       {"wishes",
        [](Options& o, const py::handle& v) {
          if (!v.is_none()) o.wishes = wishes_from(py::cast<py::dict>(v));
        }},
-      {"receives", to(&Options::receives)},
-      {"receive_bytes", to(&Options::receive_bytes)},
-      {"region_bytes", to(&Options::region_bytes)},
-      {"region_access", to(&Options::region_access)},
-      {"send_wr", to(&Options::send_wr)},
-      {"completions", to(&Options::completions)},
-      {"notifies", to(&Options::notifies)},
+      {"receives", option(&Options::receives)},
+      {"receive_bytes", option(&Options::receive_bytes)},
+      {"region_bytes", option(&Options::region_bytes)},
+      {"region_access", option(&Options::region_access)},
+      {"send_wr", option(&Options::send_wr)},
+      {"completions", option(&Options::completions)},
+      {"notifies", option(&Options::notifies)},
   };
-  return set_all(Options{}, setters, given, "stream");
+  return set_options(Options{}, setters, given, "stream");
 }
 
 std::int64_t nanoseconds_of(double seconds) {

@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 #include <pybind11/stl.h>
 
-#include <functional>
-#include <map>
-
 #include "dissectors/output/edit_distance.hpp"
 #include "pysdk/src/bytes.hpp"
 #include "pysdk/src/errors.hpp"
+#include "pysdk/src/option_setters.hpp"
 
 namespace rdmawire::python {
 
@@ -58,14 +56,17 @@ std::string bytes_of(py::handle object) {
   return {reinterpret_cast<const char*>(bytes.bytes().data()), bytes.bytes().size()};
 }
 
-namespace {
-
-using Setter = std::function<void(ConnectOptions&, const py::handle&)>;
-
-template <class T>
-Setter to(T ConnectOptions::*member) {
-  return [member](ConnectOptions& options, const py::handle& value) { options.*member = py::cast<T>(value); };
+void raise_unknown_option(const char* what, const std::string& name, const std::vector<std::string>& known) {
+  const std::string near = output::did_you_mean(name, known);
+  raise(ErrorClass::usage, fmt::format("{}: unknown option {}{}", what, name,
+                                       near.empty() ? fmt::format("; expected {}", fmt::join(known, ", ")) : near));
 }
+
+void raise_invalid_option(const std::string& name, const py::handle& value) {
+  raise(ErrorClass::usage, fmt::format("{}={}: invalid value", name, std::string(py::str(py::repr(value)))));
+}
+
+namespace {
 
 conformance::Over over(const std::string& name) {
   if (name == "ipv4") return conformance::Over::ipv4;
@@ -75,37 +76,37 @@ conformance::Over over(const std::string& name) {
   raise(ErrorClass::usage, fmt::format("over=\"{}\": expected ipv4, ipv6, vlan or roce_v1", name));
 }
 
-const std::map<std::string, Setter>& setters() {
-  static const std::map<std::string, Setter> all = {
-      {"mtu", to(&ConnectOptions::mtu)},
-      {"receives", to(&ConnectOptions::receives)},
-      {"receive_bytes", to(&ConnectOptions::receive_bytes)},
-      {"region_bytes", to(&ConnectOptions::region_bytes)},
-      {"region_access", to(&ConnectOptions::region_access)},
-      {"access", to(&ConnectOptions::access)},
-      {"reads_at_once", to(&ConnectOptions::reads_at_once)},
-      {"own_reads", to(&ConnectOptions::own_reads)},
-      {"timeout", to(&ConnectOptions::timeout)},
-      {"retry_cnt", to(&ConnectOptions::retry_cnt)},
-      {"rnr_retry", to(&ConnectOptions::rnr_retry)},
-      {"min_rnr_timer", to(&ConnectOptions::min_rnr_timer)},
-      {"send_wr", to(&ConnectOptions::send_wr)},
-      {"inline_bytes", to(&ConnectOptions::inline_bytes)},
-      {"send_ops", to(&ConnectOptions::send_ops)},
-      {"send_sge", to(&ConnectOptions::send_sge)},
-      {"completions", to(&ConnectOptions::completions)},
-      {"shared_receives", to(&ConnectOptions::shared_receives)},
-      {"xrc_target", to(&ConnectOptions::xrc_target)},
-      {"xrc_domain", to(&ConnectOptions::xrc_domain)},
-      {"qkey", to(&ConnectOptions::qkey)},
-      {"state", to(&ConnectOptions::state)},
-      {"hop_limit", to(&ConnectOptions::hop_limit)},
-      {"traffic_class", to(&ConnectOptions::traffic_class)},
-      {"service_level", to(&ConnectOptions::service_level)},
+const OptionSetters<ConnectOptions>& setters() {
+  static const OptionSetters<ConnectOptions> all = {
+      {"mtu", option(&ConnectOptions::mtu)},
+      {"receives", option(&ConnectOptions::receives)},
+      {"receive_bytes", option(&ConnectOptions::receive_bytes)},
+      {"region_bytes", option(&ConnectOptions::region_bytes)},
+      {"region_access", option(&ConnectOptions::region_access)},
+      {"access", option(&ConnectOptions::access)},
+      {"reads_at_once", option(&ConnectOptions::reads_at_once)},
+      {"own_reads", option(&ConnectOptions::own_reads)},
+      {"timeout", option(&ConnectOptions::timeout)},
+      {"retry_cnt", option(&ConnectOptions::retry_cnt)},
+      {"rnr_retry", option(&ConnectOptions::rnr_retry)},
+      {"min_rnr_timer", option(&ConnectOptions::min_rnr_timer)},
+      {"send_wr", option(&ConnectOptions::send_wr)},
+      {"inline_bytes", option(&ConnectOptions::inline_bytes)},
+      {"send_ops", option(&ConnectOptions::send_ops)},
+      {"send_sge", option(&ConnectOptions::send_sge)},
+      {"completions", option(&ConnectOptions::completions)},
+      {"shared_receives", option(&ConnectOptions::shared_receives)},
+      {"xrc_target", option(&ConnectOptions::xrc_target)},
+      {"xrc_domain", option(&ConnectOptions::xrc_domain)},
+      {"qkey", option(&ConnectOptions::qkey)},
+      {"state", option(&ConnectOptions::state)},
+      {"hop_limit", option(&ConnectOptions::hop_limit)},
+      {"traffic_class", option(&ConnectOptions::traffic_class)},
+      {"service_level", option(&ConnectOptions::service_level)},
       {"over", [](ConnectOptions& o, const py::handle& v) { o.over = over(py::cast<std::string>(v)); }},
-      {"notifies", to(&ConnectOptions::notifies)},
-      {"first_psn", to(&ConnectOptions::first_psn)},
-      {"device_psn", to(&ConnectOptions::device_psn)},
+      {"notifies", option(&ConnectOptions::notifies)},
+      {"first_psn", option(&ConnectOptions::first_psn)},
+      {"device_psn", option(&ConnectOptions::device_psn)},
   };
   return all;
 }
@@ -113,23 +114,7 @@ const std::map<std::string, Setter>& setters() {
 }  // namespace
 
 ConnectOptions connect_options(const py::dict& given) {
-  ConnectOptions options;
-  for (const auto& [key, value] : given) {
-    const auto name = py::cast<std::string>(key);
-    const auto found = setters().find(name);
-    if (found == setters().end()) {
-      std::vector<std::string> names;
-      for (const auto& one : setters()) names.push_back(one.first);
-      const std::string near = output::did_you_mean(name, names);
-      raise(ErrorClass::usage, fmt::format("unknown queue pair option {}{}", name,
-                                           near.empty() ? fmt::format("; expected {}", fmt::join(names, ", ")) : near));
-    }
-    try {
-      found->second(options, value);
-    } catch (const py::cast_error&) {
-      raise(ErrorClass::usage, fmt::format("{}={}: invalid value", name, std::string(py::str(py::repr(value)))));
-    }
-  }
+  ConnectOptions options = set_options(ConnectOptions{}, setters(), given, "queue pair");
   if (options.state != "reset" && options.state != "init" && options.state != "rtr" && options.state != "rts")
     raise(ErrorClass::usage, fmt::format("state=\"{}\": expected reset, init, rtr or rts", options.state));
   return options;

@@ -21,6 +21,12 @@ nlohmann::json to_json(const py::object& value);
 /// Returns the bytes of an object as std::string.
 std::string bytes_of(py::handle object);
 
+/// Raises UsageError with the most similar known option, or with all.
+[[noreturn]] void raise_unknown_option(const char* what, const std::string& name,
+                                       const std::vector<std::string>& known);
+/// Raises UsageError with the value.
+[[noreturn]] void raise_invalid_option(const std::string& name, const py::handle& value);
+
 /// Parses the options of Bench::connect(). Raises UsageError with all names for unknown options.
 conformance::ConnectOptions connect_options(const py::dict& given);
 

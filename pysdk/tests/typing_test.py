@@ -4,10 +4,12 @@ import inspect
 import os
 import subprocess
 import sys
+import typing
 from pathlib import Path
 
 import pytest
 import rdmawire
+from rdmawire import options
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = Path(sys.executable).parent
@@ -71,6 +73,9 @@ data: bytes = bytes(frame)
 view = memoryview(rdmawire.parse(frame, strict=True))
 texts: list[str] = [frame.summary(), frame.command(), frame.show(dump=True)]
 packets: list[Frame] = rdmawire.segment(frame, 1024)
+device = rdmawire.open_device("reference", faults=["ignores-psn"], seed=3)
+queue_pair = device.rc_qp("remote_write", mtu=256, over="ipv6", send_ops="send rdma_write")
+stream = device.stream(enhanced={"ird": 3, "a": True}, wishes={"crc": False}, private_data=b"x")
 '''
 
 WRONG = {
@@ -83,6 +88,10 @@ WRONG = {
     "Opcode.RC_NOTHING": 'has no attribute "RC_NOTHING"',
     "rdmawire.fuzz.MessageSession(frame, [frame])": "Argument 1 to \"MessageSession\" has incompatible type",
     "rdmawire.fuz": 'Module has no attribute "fuz"',
+    "device.rc_qp(mtus=256)": 'Unexpected keyword argument "mtus"',
+    "device.rc_qp(over='ipx')": 'Argument "over"',
+    "device.stream(wishes={'crcs': False})": "Extra key",
+    "rdmawire.open_device('lab:rxe', kernl='newest')": 'Unexpected keyword argument "kernl"',
     "frame.icrc_status = 'good'": 'Property "icrc_status" defined in "Frame" is read-only',
 }
 
@@ -143,6 +152,26 @@ def test_mypy_accepts_every_example_of_the_pages(tmp_path):
         "--no-namespace-packages", *sorted(tmp_path.iterdir()),
     )  # fmt: skip
     assert status == 0, output
+
+
+def names_in_error(call):
+    """Return the option names in the error message of a call with an unknown option."""
+    with pytest.raises(rdmawire.UsageError) as raised:
+        call()
+    return set(str(raised.value).partition("expected ")[2].split(", "))
+
+
+def test_types_of_options_have_the_names_of_the_program():
+    unknown = {"qqqqqqqqqqqq": 1}
+    typed = lambda of: set(typing.get_type_hints(of))  # noqa: E731
+    with rdmawire.reference() as device:
+        # `access` is a parameter of the method.
+        assert names_in_error(lambda: device.rc_qp(**unknown)) == typed(options.QueuePairOptions) | {"access"}
+    with rdmawire.reference(family="iwarp") as device:
+        assert names_in_error(lambda: device.stream(**unknown)) == typed(options.StreamOptions)
+        assert names_in_error(lambda: device.stream(wishes=unknown)) == typed(options.WishOptions)
+        assert names_in_error(lambda: device.stream(enhanced=unknown)) == typed(options.EnhancedOptions)
+    assert names_in_error(lambda: rdmawire.open_device("reference", **unknown)) == typed(options.DeviceOptions)
 
 
 @pytest.mark.parametrize("path", ["pysdk/rdmawire"])
