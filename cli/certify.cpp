@@ -737,15 +737,16 @@ Command certify_command() {
       .completes(fault_names);
   command
       .option("--ics", "FILE", options->ics,
-              "Read the declared capabilities of the device (ICS) and values for options (IXIT) from FILE (JSON), and "
-              "compare the device with them. Options on the command line override these values.")
+              "Read declared capabilities and limits (ICS) and option values (IXIT) from FILE (JSON), and compare the "
+              "device with the ICS. Options on the command line override the IXIT.")
       .completes(Completion::file);
   command.option("--write-ics", "FILE", options->write_ics, "Query the device, and write a template for --ics to FILE.")
       .excludes({"--ics", "--report", "--resume", "--html", "--json", "--sign", "--preflight", "--list"});
   command.group("Selection");
   command
       .option("--only", "PATTERN", options->only,
-              "Run only cases whose ID, or rule ID or alias, matches PATTERN (* and ? are wildcards).")
+              "Run only cases of rules whose ID or alias matches PATTERN (* and ? are wildcards), or the case whose ID "
+              "equals PATTERN.")
       .completes(rule_names);
   command.flag("--slow", target.slow, "Also run cases that take more than one minute on a physical device.");
   command.flag("--dangerous", target.dangerous, "Also run cases that may stop the device.");
