@@ -203,7 +203,7 @@ def _short_text(value: Any) -> str:
     if value is None or isinstance(value, bool | int | float | str):
         try:
             text = repr(value)
-        except ValueError:  # a number of thousands of digits
+        except ValueError:  # an int with thousands of digits
             text = ""
         if 0 < len(text) <= 40:
             return text

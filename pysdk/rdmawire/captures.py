@@ -100,8 +100,8 @@ class Capture(Closes):
     def __len__(self) -> int:
         """Return the number of packets that can be read. The first call reads the complete file, without decoding.
 
-        A stream has no length, since it can be read once. ``list(capture)`` also calls this method, and
-        ``list(capture.frames())`` does not, so it reads a large compressed file only once.
+        A stream has no length, since it can be read once. ``list(capture)`` also calls this method, and thus reads a
+        compressed file twice. Use ``list(capture.frames())`` for large files.
         """
         if not self._core.rereadable:
             raise TypeError(f"{self.name} is a stream, which has no length: use list()")
@@ -211,7 +211,7 @@ class Capture(Closes):
         A name is one of (complete list: docs/reference/filters.md):
 
         - a field of the header tables (``bth.psn``), or its name in Wireshark (``infiniband.bth.psn``)
-        - an enumerated field and ``_name``, for the specification's word (``bth.opcode_name``)
+        - an enumerated field with the suffix ``_name``, for the name of its value (``bth.opcode_name``)
         - a header: whether the packet contains it (``aeth``)
         - a derived value: ``frame.number``, ``frame.time``, ``frame.len``, ``payload.length``, ``icrc.status``, …
 
@@ -274,7 +274,7 @@ def open_live(
     RuntimeWarning if packets were lost. ``statistics()`` returns their number. :func:`live_devices` returns the names
     of devices.
 
-    Raises CaptureError if the device does not exist or is not permitted, or if the filter is invalid.
+    Raises CaptureError if the device does not exist, the capture is not permitted, or the filter is invalid.
     """
     if not 1 << 20 <= buffer_size <= 1 << 30:
         raise UsageError(f"buffer_size={buffer_size}: expected bytes from 1 MiB (1048576) to 1 GiB (1073741824)")
@@ -363,7 +363,7 @@ class CaptureWriter(Closes):
             self.close()
         except CaptureError:
             if error is None:
-                raise  # otherwise the first error is more important
+                raise  # the error that ended the block is more important
 
     def __repr__(self) -> str:
         return f"<rdmawire.CaptureWriter {self.name!r}, {self.records} packets{', closed' if self.closed else ''}>"
@@ -387,7 +387,7 @@ def create_capture(
     - `nanoseconds`: write times in nanoseconds instead of microseconds.
     - `application`, `comments`: section options of pcapng files.
 
-    The packets are in the file after :meth:`CaptureWriter.flush` and at the end. Raises UsageError if the file is an
+    The packets are in the file after :meth:`CaptureWriter.flush` and after closing. Raises UsageError if the file is an
     open capture.
     """
     refuse_inputs(path)

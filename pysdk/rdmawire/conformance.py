@@ -4,7 +4,7 @@
 >>> conformance.certify(only="rc.responder.psn.sequence-error", seed=1).counts
 {'pass': 1}
 
-A case is a function of a :class:`Bench`. It uses the vocabulary of the C++ cases:
+A case is a function of a :class:`Bench`. It uses the same functions as the C++ cases:
 
 >>> from rdmawire.conformance import nak, psn, sequence_error, silence
 >>> @conformance.case("rc.responder.psn.sequence-error", variant="three packets missing")
@@ -170,7 +170,7 @@ class Case:
 
 
 class CaseResult(Mapping[str, Any]):
-    """Result of a case: a mapping with the keys of docs/how-to/test-a-nic.md. Common keys are attributes."""
+    """Result of a case: a mapping with the keys of docs/reference/certify-report.md. Common keys are attributes."""
 
     def __init__(self, json: dict[str, Any]) -> None:
         self._json = json
@@ -454,7 +454,7 @@ def certify(
     - ``report``: directory for report.json, junit.xml, index.html and one capture per case.
     - ``overwrite``: replace the report of another run in ``report``. Default: raise UsageError.
     - ``resume``: report directory of an interrupted run that is continued.
-    - ``shard``: "1/4" runs the first of four disjoint parts of the selection. ``rdmawire certify merge`` joins the
+    - ``shard``: "1/4" runs the first of four disjoint parts of the selection. ``rdmawire certify merge`` merges the
       reports.
     - ``ics``: file with the declared capabilities of the device, and values for options that are not specified
       (docs/reference/ics.md).

@@ -273,7 +273,7 @@ class Device(Closes):
     def record(self, max_frames: int = 65536) -> None:
         """Record frames to and from the device and keep the newest ones. 0: stop recording and discard the frames.
 
-        For iWARP, records the TCP frames of the streams from their next step.
+        For iWARP, the TCP frames of a stream are recorded from its next operation on.
         """
         self._recorder().record(max_frames)
 
@@ -347,7 +347,8 @@ def reference(
 def lab(device: str = "rxe", *, kernel: str = "debian", modules: str | None = None) -> Device:
     """Boot Linux with rxe or siw in an emulated virtual machine (docs/how-to/lab-recipes.md). The boot takes seconds.
 
-    ``kernel``: "debian", "newest", or the path of a kernel. ``modules``: with a path, its directory lib/modules/RELEASE.
+    ``kernel``: "debian", "newest", or the path of a kernel. ``modules``: directory lib/modules/RELEASE of the kernel,
+    if ``kernel`` is a path.
     """
     require_known("device of the lab", device, ("rxe", "siw"))
     return open_device(f"lab:{device}", kernel=kernel, modules=modules)

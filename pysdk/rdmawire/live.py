@@ -55,7 +55,7 @@ class LiveAnalysis(Closes):
                 break
             if self.packets != seen:
                 seen, quiet_since = self.packets, now
-                if min(self._bounds(now - began, 0)) > 0:  # otherwise the last report follows immediately
+                if min(self._bounds(now - began, 0)) > 0:  # if 0, the last report follows immediately
                     yield self.report()
         yield self.finish()
 

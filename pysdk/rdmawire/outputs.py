@@ -19,7 +19,7 @@ def refuse_inputs(path: str | os.PathLike[str], inputs: Iterable[str] = ()) -> N
 
 
 def write_text(path: str | os.PathLike[str], text: str, inputs: Iterable[str] = ()) -> None:
-    """Write a complete file. Raises CaptureError, an OSError, if it cannot be written: an old file is kept then."""
+    """Write a complete file. If that fails, raises CaptureError (an OSError) and keeps an old file."""
     refuse_inputs(path, inputs)
     _core._write_file(native(path), text.encode("utf-8", "surrogateescape"))
 

@@ -44,8 +44,8 @@ class Completion:
 class CompletionQueue(Closes):
     """The completion queue of a queue pair, or a shared one made by :meth:`Device.completion_queue`.
 
-    The own queue of a queue pair is closed with it, and close() has no effect. A shared queue is destroyed at the
-    device when it and all its queue pairs are closed.
+    The queue that belongs to a queue pair is closed with it, and its close() has no effect. A shared queue is destroyed
+    at the device when it and all its queue pairs are closed.
     """
 
     def __init__(self, core: _core._CompletionQueue | _core._QueuePairPart) -> None:

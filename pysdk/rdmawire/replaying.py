@@ -31,7 +31,7 @@ Wires = str | Wire | Iterable[str | Wire] | None
 #: A function called with each frame. It returns None or True to send it, False to drop it, or a replacement.
 OnFrame = Callable[[PlayedFrame], Any]
 
-DEFAULT_RATE_CAP = 1_000_000_000  # bits per second, if allow_target was required
+DEFAULT_RATE_CAP = 1_000_000_000  # bits per second. The default if allow_target is required
 
 
 class ReplayReport:
@@ -172,7 +172,8 @@ class _Prepared:
 
     @staticmethod
     def _refuse_inputs(paths: list[str], wire: str | Wire | list[str | Wire] | None) -> None:
-        """Refuse wires that write to a capture: they truncate it before it is read."""
+        """Refuse wires that write to one of the captures: opening such a wire would truncate the file before it is
+        read."""
         for one in wire if isinstance(wire, list) else [wire]:
             if isinstance(one, str) and one.startswith("file:"):
                 refuse_inputs(one.removeprefix("file:").split(",")[0], paths)
@@ -264,7 +265,7 @@ async def areplay(
     **options: Any,
 ) -> ReplayReport:
     """Run :func:`replay` asynchronously. Callbacks run in a thread. Canceling the task ends the replay."""
-    import asyncio  # here: asyncio doubles the time to import the package
+    import asyncio  # imported here, because asyncio doubles the time to import the package
 
     prepared = _Prepared(capture, wire, map, faults, on_frame, on_progress, progress, dry_run, allow_target, options)
     running = asyncio.get_running_loop().run_in_executor(None, prepared.run)
@@ -277,7 +278,7 @@ async def areplay(
 
 
 def learn_map(capture: Captures, map: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = ()) -> str:
-    """Return a mapping file inferred from captures, to be completed with live values. ``map`` sets some of them."""
+    """Return a mapping file inferred from captures, to be completed with live values. ``map`` sets some live values."""
     with files_of(capture) as paths:
         return _core._learn_map(paths, _paths(map))
 

@@ -304,8 +304,8 @@ def analyze(
     - `counters`: files with host counters: after the capture, or before and after.
     - `ignore`: do not use ``cm``, ``text`` or ``source-port`` to pair the directions of connections.
     - `roce_port`: decode this UDP port as RoCEv2, in addition to 4791.
-    - `memory`: limit of the analysis in bytes, or as text such as ``"512M"``. Beyond it, connections are evicted, and
-      ``report["input"]["exact"]`` is False.
+    - `memory`: limit of the analysis in bytes, or as text such as ``"512M"``. When it is reached, connections are
+      evicted, and ``report["input"]["exact"]`` is False.
     - `disable_protocol`: do not decode these protocols: ``mrc``, whose opcodes other manufacturers can use.
 
     `progress` is a function that is called regularly with the packets, the processed and total bytes, and the file

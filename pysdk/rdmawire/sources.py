@@ -1,4 +1,4 @@
-"""Captures from paths, bytes, file objects, and fsspec: everything that functions accept as a capture."""
+"""Captures from paths, bytes, file objects, and fsspec: all objects that functions accept as a capture."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Source = Union[str, "os.PathLike[str]", BytesLike, BinaryIO]
 def native(path: str | os.PathLike[str]) -> str:
     """Return a file name for the extension module.
 
-    Names of the file system that are not UTF-8 contain surrogates, which C++ does not accept as text, but as bytes.
+    File names that are not UTF-8 contain surrogates. The extension module accepts such names only as bytes.
     """
     text = os.fspath(path)
     if isinstance(text, bytes):  # converted before
@@ -92,7 +92,7 @@ def _core_of(source: object) -> _core.CaptureSource | None:
 
 
 def on_disk(sources: Any) -> tuple[list[str], object]:
-    """Return paths of captures for functions that read files, and an object that must live as long as they are read.
+    """Return paths of captures for functions that read files, and an object that must exist while they are read.
 
     `sources` is a capture, or several ones. Captures that are not files are written to a temporary directory.
     """

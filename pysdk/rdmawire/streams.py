@@ -48,7 +48,8 @@ class Stream:
         return self
 
     def fpdu(self, what: Any) -> bytes:
-        """Return an FPDU as bytes for the current position of the stream, with markers. Change and send them."""
+        """Return an FPDU as bytes for the current position of the stream, with markers. The caller can change and send
+        the bytes."""
         return self._core.fpdu(what)
 
     def finish(self) -> None:
@@ -61,7 +62,7 @@ class Stream:
 
     # Receiving.
 
-    # Any: None, to avoid checks in user code.
+    # Any instead of None, to avoid checks in user code.
     def receive(self, timeout: float | None = 1.0) -> Received | Any:
         """Return the next item, or None if no item arrives for ``timeout`` seconds.
 
@@ -77,7 +78,8 @@ class Stream:
         return self
 
     def wait(self, expected: Expectation, timeout: float = 0) -> Received:
-        """Return the next item if it is as expected, otherwise raise DeviceError. ``timeout`` 0: the usual time."""
+        """Return the next item if it is as expected, otherwise raise DeviceError. ``timeout`` 0: the default
+        timeout."""
         received: Received = self._core.wait(expected, timeout)
         return received
 
@@ -110,7 +112,7 @@ class Stream:
 
     @property
     def mss(self) -> int:
-        """Maximum bytes of a TCP segment from the tester."""
+        """Maximum payload, in bytes, of the TCP segments that the tester sends."""
         return self._core.mss
 
     @property
@@ -160,7 +162,7 @@ class StreamQueuePair(QueuePairBase):
 
         Complete the frame with ``/``: ``frame() / DDPTagged(stag=…, to=…) / b"data"``. Without ``opcode``, the appended
         header determines the message: DDPTagged is an RDMA Write, RDMAPReadRequest an RDMA Read Request, Terminate a
-        Terminate, a header of RFC 7306 the message that it belongs to, all others a Send. ``msn``: MSN instead of the
+        Terminate, a header of RFC 7306 the corresponding message, all others a Send. ``msn``: MSN instead of the
         next one.
         """
         choice = _MessageChoice(self.msns, msn)
@@ -279,7 +281,7 @@ class _MessageChoice:
         return frame
 
     def _return_msn(self) -> None:
-        """Return the MSN of the Send if no later one was used."""
+        """Take back the MSN of the Send if no later one was used."""
         msn = self._used.get(0)
         if msn is not None and self._msns[0] == (msn + 1) & 0xFFFFFFFF:
             self._msns[0] = self._used.pop(0)

@@ -33,7 +33,7 @@ class ColumnInfo(NamedTuple):
     meaning: str
     """Description from the header tables, or empty."""
     words: tuple[str, ...] | None = None
-    """All names of an enumeration in order, if the values are such names. None: any text."""
+    """All names of the enumeration in order, if the values are names of an enumeration. None: any text."""
 
 
 class Table:
@@ -113,8 +113,8 @@ class Table:
         """Read all rows into a DataFrame of pandas. Numbers keep all bits: columns with missing values have the nullable
         types of pandas (``UInt64``), not float64.
 
-        ``pandas.DataFrame.from_arrow()`` converts 64-bit numbers with missing values to floating point. `partial` is
-        that of :meth:`columns`.
+        ``pandas.DataFrame.from_arrow()`` converts 64-bit numbers with missing values to floating point. `partial`: see
+        :meth:`columns`.
         """
         pd = optional("DataFrames", "pandas", "pandas")
         return pd.DataFrame({name: _series(pd, values) for name, values in self.columns(partial=partial).items()})

@@ -40,7 +40,7 @@ class HeaderField:
     """Names of values. A value may be set by its name, and is read as a member of an IntEnum class."""
     counts: str = ""
     """``tail``: the number of bytes of the variable part. ``payload``: the number of bytes after the header. The field is
-    computed if it is not set. Empty: a usual field."""
+    computed if it is not set. Empty: a field that the user sets."""
     little_endian: bool = False
 
 
@@ -64,16 +64,16 @@ def define_header(
     """Define a header and return its class.
 
     - ``name``: name of the class. Its lower-case form is the name in filters, columns and JSON.
-    - ``fields``: a whole number of bytes together.
-    - ``after``: the header before it, with the fields that select it: ``BTH(opcode="RC_SEND_ONLY")``,
+    - ``fields``: their total length must be a whole number of bytes.
+    - ``after``: the preceding header, with the field values that select the new header: ``BTH(opcode="RC_SEND_ONLY")``,
       ``UDP(dst_port=4000)``, ``IPv4(protocol=253)``, or an object of another defined header. Several headers are
       alternatives. After a BTH, the header follows the extension headers. With a single header, building a frame sets
       its fields if they are not set.
     - ``tail``: name of a variable part after the fields. A field with ``counts="tail"`` contains its length.
 
     Frames, packets, filters, columns, tables and counts decode the header from then on, in this process. It has no
-    conditional fields. :func:`analyze`, :func:`check` and the command do not know it: for them, it is payload. Frames
-    that contain it cannot be pickled as such: pickle their bytes.
+    conditional fields. :func:`analyze`, :func:`check` and the command do not decode it, and treat it as payload. Frames
+    that contain it cannot be pickled: pickle their bytes.
 
     A second definition that is equal returns the same class. :func:`undefine_header` ends the decoding. Raises
     UsageError for invalid definitions, and for names that are operators of filters (``in``, ``and``).

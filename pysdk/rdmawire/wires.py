@@ -46,13 +46,13 @@ class WireCapabilities:
     """Capabilities of a wire."""
 
     link: str  #: "ethernet", "infiniband", …
-    max_bytes: int  #: maximum bytes of a frame with link header, without frame check sequence; 0: unlimited
+    max_bytes: int  #: maximum bytes of a frame with link header, without frame check sequence. 0: unlimited
     min_bytes: int  #: minimum bytes of a frame
     batch: int  #: recommended number of frames for one send()
     sends: bool
     receives: bool
     sees_own: bool  #: receive(own=True) also returns frames sent by this host
-    hardware_times: bool  #: timestamps are from the device
+    hardware_times: bool  #: the device sets the timestamps
     paces: bool  #: the wire delays frames until their time
     virtual_time: bool  #: now() advances only in receive(); runs are reproducible
     bits_per_second: int  #: link speed; 0: unknown
@@ -119,8 +119,8 @@ class Wire(Closes):
         """Send a frame, bytes, a scapy packet, or several of them in order, and return their number.
 
         ``at``: earliest send time on the wire's clock. If the wire's queue is full, waits for up to ``timeout``
-        seconds, then raises WireError with kind "full". The message contains the number of frames sent before. Raises
-        UsageError for a frame with another link type than the wire, for example one that starts with IPv4.
+        seconds, then raises WireError with kind "full". The error message contains the number of frames that were sent.
+        Raises UsageError for a frame with another link type than the wire, for example one that starts with IPv4.
         """
         return self._core.send(_listed(frames), at, timeout)
 
@@ -234,7 +234,7 @@ class Wire(Closes):
 
     async def asend(self, frames: Sendable | Iterable[Sendable], *, at: int = 0, timeout: float | None = 5.0) -> int:
         """Send like send(). Other tasks run while the queue is full."""
-        import asyncio  # here: asyncio doubles the time to import the package
+        import asyncio  # imported here, because asyncio doubles the time to import the package
 
         everything = _listed(frames)
         until = None if timeout is None else self.now() + int(timeout * 1e9)

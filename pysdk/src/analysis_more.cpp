@@ -173,7 +173,8 @@ void bind_more_analysis(py::module_& module) {
       .def("report", &FollowRun::report, "Return the current report as JSON.")
       .def("finish", &FollowRun::finish, "Finish the analysis. Returns the report as JSON.")
       .def_property_readonly("packets", &FollowRun::packets, "Number of packets read.")
-      .def_property_readonly("read_errors", &FollowRun::read_errors, "Why no more packets arrive, one sentence each.")
+      .def_property_readonly("read_errors", &FollowRun::read_errors,
+                             "Reasons why no more packets arrive, one sentence each.")
       .def("stop", &FollowRun::stop, "End take() in any thread.")
       .def("close", &FollowRun::close, "Release the capture.")
       .def_property_readonly("closed", &FollowRun::closed, "Whether the analysis was closed.");

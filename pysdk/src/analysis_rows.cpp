@@ -75,7 +75,8 @@ const Vocabulary& vocabulary() {
   return made;
 }
 
-/// Writes the cells of a row, or only describes the columns. One list defines both.
+/// Writes the cells of a row to a Batch, or collects the descriptions of the columns (ColumnInfo). message_cells() and
+/// similar functions do both with the same calls.
 class Cells {
  public:
   explicit Cells(std::vector<ColumnInfo>& infos) : infos_(&infos) {}
@@ -246,7 +247,7 @@ void connection_cells(Cells& to, const Connection& c, std::uint64_t formerly) {
   to.frame_if("merged_from", formerly);
 }
 
-/// Fields of a packet that are kept until its connection is known.
+/// Fields of a packet, stored until its connection is known.
 struct Seen {
   std::uint64_t frame = 0;
   std::int64_t time = 0;
@@ -295,7 +296,7 @@ class RowSink : public tracking::Sink {
   explicit RowSink(Kind kind) : kind_(kind) {
     if (kind == Kind::packets) seen_.resize(packets_waiting);
   }
-  /// Adds this sink to the analysis that `options` describe.
+  /// Adds this sink to the options of an analysis.
   void listen(captures::analysis::RunOptions& options) {
     options.also = this;
     if (kind_ != Kind::packets) return;
@@ -395,7 +396,7 @@ class AnalysisRows final : public Rows {
     while (s.batch && !s.ended) {
       s.changed.wait_for(lock, std::chrono::milliseconds(100));
       if (!keep_going || !s.batch || s.ended) continue;
-      lock.unlock();  // keep_going() waits for the interpreter's lock
+      lock.unlock();  // released here, because keep_going() waits for the interpreter's lock
       const bool goes_on = keep_going();
       lock.lock();
       if (!goes_on) {
@@ -418,7 +419,7 @@ class AnalysisRows final : public Rows {
 
     void run() {
       captures::analysis::RunOptions options = request->run;
-      options.threads = 1;  // makes the order of rows reproducible
+      options.threads = 1;  // one thread: the order of rows is then reproducible
       options.stop = &stop;
       listen(options);
       std::vector<std::string> found;
@@ -451,7 +452,7 @@ class AnalysisRows final : public Rows {
     std::shared_ptr<const AnalysisRequest> request;
     std::atomic<bool> stop{false};
     std::mutex mutex;
-    std::unique_lock<std::mutex> writing;  ///< held by the analyzing thread while it writes a row
+    std::unique_lock<std::mutex> writing;  ///< locked by the analyzing thread while it writes a row
     std::condition_variable changed;
     Batch* batch = nullptr;  ///< destination of rows. null: no reader waits
     std::size_t until_rows = 0, until_bytes = 0;

@@ -75,7 +75,7 @@ bool is_unfinished(PyObject* object) {
   return false;
 }
 
-/// Sets an error and returns true if an argument from position `first` on is unfinished.
+/// Sets an error and returns true if the constructor of an argument (from position `first` on) was not called.
 bool reject_unfinished(PyObject* arguments, PyObject* keywords, Py_ssize_t first) {
   PyObject* unfinished = nullptr;
   for (Py_ssize_t i = first; i < PyTuple_GET_SIZE(arguments); ++i)
@@ -88,7 +88,7 @@ bool reject_unfinished(PyObject* arguments, PyObject* keywords, Py_ssize_t first
   return unfinished != nullptr;
 }
 
-/// Replaces the current error by the one that rdmawire.arguments returns for it.
+/// Replaces the current Python error by the one that rdmawire.arguments returns for it.
 void replace_error(PyObject* arguments, PyObject* keywords) {
   py::error_already_set error;
   const py::str text(error.value());
@@ -99,7 +99,7 @@ void replace_error(PyObject* arguments, PyObject* keywords) {
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(plain.ptr())), plain.ptr());
 }
 
-/// `constructs`: the function completes its object: a constructor or __setstate__.
+/// `constructs`: the function is a constructor or __setstate__, which completes its object.
 template <bool constructs>
 PyObject* dispatch(PyObject* self, PyObject* arguments, PyObject* keywords) {
   if (reject_unfinished(arguments, keywords, constructs ? 1 : 0)) return nullptr;

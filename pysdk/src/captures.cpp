@@ -36,7 +36,7 @@ OpenFiles& open_captures() {
   return *open;
 }
 
-/// Holds the bytes of a Python object. The last reader releases them.
+/// Keeps the bytes of a Python object valid until the last reader releases them.
 std::shared_ptr<void> hold(const py::object& object, Bytes& raw) {
   auto* const held = new BytesView(object);
   raw = held->bytes();
@@ -210,10 +210,10 @@ ReadingScope::ReadingScope(const CaptureSource& source)
 
 std::string filter_error(const output::FilterError& error, const std::string& expression) {
   std::string text = "filter:\n" + output::to_string(error, expression);
-  // Words with which expressions of libpcap start. No header or field has these names and is followed by a word.
+  // Words that start a libpcap expression, followed by another word. No header or field has these names.
   static const std::regex of_libpcap(
       R"(^\s*(((udp|tcp|ip|ip6|ether|src|dst)\s+)*(host|port|portrange|net|proto)|less|greater)\s+[\w.:]+)");
-  // std::regex recurses for each character. The first words decide.
+  // std::regex recurses for each character, so only the first characters are matched.
   constexpr std::size_t most = 200;
   if (std::regex_search(expression.substr(0, most), of_libpcap))
     text += "\nThis is a filter of libpcap, which only open_live() accepts. Use, for example, udp.dst_port == 4791";

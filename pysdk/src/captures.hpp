@@ -1,5 +1,5 @@
 #pragma once
-/// Captures opened by Python: a path, bytes in memory, or a stream that can be read once.
+/// Captures opened by Python: from a path, from bytes in memory, or from a stream that can be read once.
 
 #include <pybind11/pybind11.h>
 
@@ -57,8 +57,8 @@ class CaptureSource : public std::enable_shared_from_this<CaptureSource> {
   bool opened_ = false;                    ///< whether begin() returned the reader of a stream
 };
 
-/// While an object exists, Ctrl-C and close() of the source end waiting and reading by this thread, which does not need
-/// the interpreter's lock.
+/// While an object exists, Ctrl-C and close() of the source interrupt this thread while it waits or reads. The thread
+/// need not hold the interpreter's lock.
 class ReadingScope {
  public:
   explicit ReadingScope(const CaptureSource& source);

@@ -31,7 +31,7 @@ class RecordOrigins {
   std::vector<std::unique_ptr<const captures::Interface>> seen_;
 };
 
-/// Creates origins as frames keep them: a tuple (Interface, comments). Packets of one interface without comments share
+/// Creates the origin of a frame: a tuple (Interface, comments). Packets of one interface without comments share
 /// the tuple. Requires the interpreter's lock.
 class Origins {
  public:

@@ -141,7 +141,7 @@ class CaptureWriter {
     if (!writer_) raise(ErrorClass::closed, name_ + " was closed");
     return *writer_;
   }
-  // Keeps the interpreter's lock: most calls only copy a record into the writer's buffer.
+  // Does not release the interpreter's lock, because most calls only copy a record into the writer's buffer.
   template <class Work>
   void run(Work work) {
     if (const Writer::Result result = work(open()); !result) fail(result.error());

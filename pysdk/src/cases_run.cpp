@@ -605,7 +605,7 @@ void bind_certify(py::module_& module) {
         }
         select_shard(options.how);
         if (run.contains("ics")) use_ics(options, py::cast<std::string>(run["ics"]), target, run);
-        // The clause numbers are those of the process: last, because the other files can be refused.
+        // Read last, because it changes the clause numbers of the process, and errors in the other files end the run.
         if (run.contains("clauses")) use_clauses(options.how, py::cast<std::string>(run["clauses"]));
         return Run(std::move(options)).go();
       },

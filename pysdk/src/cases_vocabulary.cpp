@@ -1,4 +1,4 @@
-/// The vocabulary of RoCE test cases: bench, queue pairs, stimuli and expectations.
+/// Functions and classes for RoCE test cases in Python: bench, queue pairs, stimuli and expectations.
 
 #include <fmt/format.h>
 #include <pybind11/functional.h>

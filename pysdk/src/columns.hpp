@@ -30,7 +30,7 @@ enum class ColumnType : std::uint8_t {
   bytes,
 };
 
-/// Hash for std::string keys that are found by std::string_view.
+/// Hash for maps with std::string keys that are searched by std::string_view.
 struct TextHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
@@ -69,9 +69,9 @@ unsigned width_of(ColumnType type);
 
 /// One column.
 ///
-/// Each distinct text is stored once. `codes` index the texts. The thing that a text describes (an address, a number)
-/// can be passed as a key, and is converted to text only when it is new. The codes of an enumeration's names are the
-/// same in each batch.
+/// Each distinct text is stored once. `codes` index the texts. Instead of a text, the caller can pass a key (an
+/// address, a number), which is converted to text only when it is new. The codes of an enumeration's names are the same
+/// in each batch.
 class Column {
  public:
   explicit Column(const ColumnInfo& info)
@@ -95,8 +95,8 @@ class Column {
     present();
   }
   void add_text(std::string_view value);
-  /// Adds the text of `key`. `write(text)` appends the text of a new key. `kind` separates keys of different kinds of
-  /// things.
+  /// Adds the text of `key`. `write(text)` appends the text of a new key. Equal keys with different values of `kind`
+  /// are different keys.
   struct Key {
     std::uint64_t high = 0, low = 0;
     std::uint32_t kind = 0;

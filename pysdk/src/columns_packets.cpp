@@ -40,7 +40,7 @@ std::shared_ptr<const Words> words_of(const std::vector<const Names*>& enumerati
   return std::make_shared<Words>(words);
 }
 
-/// Returns whether all packets have the value, so that the column has no missing values.
+/// Returns whether all packets have the value. The column then has no missing values.
 bool is_always_there(const output::Derived& derived) {
   return derived.name == "frame" || derived.name.starts_with("frame.") || derived.name == "payload.length";
 }
@@ -77,7 +77,7 @@ tl::expected<PacketColumns::Plan, std::string> PacketColumns::plan(const std::st
   if (!found) {
     std::vector<std::string> near = output::nearest_names(name);
     constexpr std::size_t most_shown = 4;
-    if (name.find('.') == std::string::npos) {  // the name of a field without its header
+    if (name.find('.') == std::string::npos) {  // a field name without its header
       std::vector<std::string> with_header;
       for (const HeaderInfo* header : all_headers())
         if (header->find(name)) with_header.push_back(fmt::format("{}.{}", header->name, name));
@@ -127,7 +127,7 @@ tl::expected<PacketColumns::Plan, std::string> PacketColumns::plan_of(const outp
       break;
     default: info.type = derived.names ? type_of_bits(bits_of(*derived.names)) : ColumnType::uint64;
   }
-  // Lengths and CRCs have 32 bits. Packet counts have 64 bits.
+  // Lengths and CRCs have 32 bits. Frame numbers have 64 bits.
   if (info.type == ColumnType::uint64 && !derived.names && derived.name != "frame.number")
     info.type = ColumnType::uint32;
   return made;

@@ -37,7 +37,7 @@ class PacketColumns {
   enum class Form : std::uint8_t {
     number,   ///< unchanged
     time,     ///< a derived time. The sign bit is inverted
-    there,    ///< whether the value exists
+    there,    ///< whether the packet contains the header
     name,     ///< the name of the enumerated value
     text,     ///< formatted text
     bytes,    ///< bytes of a header field

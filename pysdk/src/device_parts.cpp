@@ -85,7 +85,7 @@ void CompletionQueuePart::close() {
 }
 
 std::uint64_t Completions::own() {
-  constexpr std::uint64_t ours = 0x7264'6d61'0000'0000;  // unlikely in user programs
+  constexpr std::uint64_t ours = 0x7264'6d61'0000'0000;  // users are unlikely to use such a wr_id
   const std::lock_guard lock(mutex_);
   return awaited_.emplace_back(ours | ++owns_);
 }
@@ -298,7 +298,7 @@ py::list poll(bool virtual_time, std::size_t count, const py::object& timeout, c
   std::chrono::milliseconds left = milliseconds_of(timeout);
   py::list all;
   for (;;) {
-    // A single poll covers the complete virtual time.
+    // In virtual time, a single poll waits for the complete timeout.
     const auto slice = virtual_time ? left : std::min(left, moment);
     const std::vector<peer::Completion> some = request(count - all.size(), slice);
     for (const peer::Completion& one : some) all.append(dict_of(one));
@@ -320,7 +320,7 @@ void post_send(QueuePairPart& self, const py::dict& request, bool to_tester) {
   asked.opcode = opcode.get<std::string>();
   if (asked.more.contains("wr_id")) {
     if (!asked.more["wr_id"].is_number_unsigned())
-      raise(ErrorClass::usage, "wr_id: expected an int from 0, got " + asked.more["wr_id"].dump());
+      raise(ErrorClass::usage, "wr_id: expected a non-negative int, got " + asked.more["wr_id"].dump());
     asked.wr_id = asked.more["wr_id"].get<std::uint64_t>();
   }
   self.request_pair([&](Pair& pair, Domain::Made&) {
@@ -380,7 +380,8 @@ void bind_device_parts(py::module_& module) {
           "read",
           [](const Region& self, std::uint64_t offset, std::uint64_t length) {
             const std::uint64_t size = self.get([](auto& r) { return r.size(); });
-            if (offset <= size && length > size - offset) {  // the device would only see a part of a long read
+            // A long read is divided, so the device cannot reject its length.
+            if (offset <= size && length > size - offset) {
               py::dict attributes;
               attributes["kind"] = "refused";
               raise(ErrorClass::device, fmt::format("read: length must be 0 to {}, got {}", size - offset, length),

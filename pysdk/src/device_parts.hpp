@@ -59,7 +59,7 @@ struct SharedCompletions {
   Completions completions{};
 };
 
-/// A completion queue for several queue pairs. Its users keep it at the device, even after close().
+/// A completion queue for several queue pairs. It exists at the device while queue pairs use it, even after close().
 class CompletionQueuePart final : public DevicePart {
  public:
   CompletionQueuePart(std::shared_ptr<SharedDevice> of, std::uint32_t entries);
@@ -106,7 +106,7 @@ class Domain final : public DevicePart {
     std::optional<conformance::Bench> roce;               ///< nullopt for iWARP
     std::optional<conformance::iwarp::IwarpBench> iwarp;  ///< nullopt for RoCE
     std::list<peer::Region> regions;
-    std::list<Pair> pairs;  // destroyed first: windows before their regions
+    std::list<Pair> pairs;  // destroyed first, because windows must be destroyed before their regions
   };
   /// Thrown by work on a closed object.
   struct Closed {
@@ -152,7 +152,8 @@ class Domain final : public DevicePart {
   const std::shared_ptr<SharedDevice> device;
 
  private:
-  /// Forwards the recorded frames of a bench to the device on destruction. A bench of Python has no end of a case.
+  /// Forwards the recorded frames of a bench to the device on destruction, because a bench of Python runs no case whose
+  /// end would do it.
   class EventNotifier {
    public:
     explicit EventNotifier(Domain& of) : of_(of) {}
@@ -174,7 +175,7 @@ class Domain final : public DevicePart {
 
 inline constexpr const char* was_closed = "the queue pair was closed";
 
-/// A queue pair for Python. It is closed with its domain, and closes the domain if `owns` is set.
+/// A queue pair for Python. The domain closes it. If `owns` is set, it closes the domain.
 class QueuePairPart {
  public:
   QueuePairPart(std::shared_ptr<Domain> in, bool owns) : domain(std::move(in)), owns_(owns) {}

@@ -1,5 +1,5 @@
 #pragma once
-/// Devices held by Python. A thread of its own opens each device. Any thread may use or close it. After fork() only the
+/// Devices held by Python. A separate thread opens each device. Any thread may use or close it. After fork() only the
 /// parent process may use it.
 
 #include <pybind11/pybind11.h>
@@ -24,7 +24,7 @@ namespace py = pybind11;
 /// Raises DeviceError with the kind "refused", "timeout", "lost" or "usage".
 [[noreturn]] void raise(const peer::PeerError& error);
 [[noreturn]] void raise(const conformance::TargetError& error);
-/// Raises the end of a bench outside of a case as DeviceError with the kind "unsupported" or "failed".
+/// Raises DeviceError with the kind "unsupported" or "failed" if a step outside of a case ends its bench.
 [[noreturn]] void raise(const conformance::CaseEnd& end);
 
 /// Returns the options of a device. Raises UsageError for unknown options.
@@ -42,8 +42,8 @@ class DevicePart {
   virtual void close() = 0;
 };
 
-/// A target and the thread that opened it. The thread exists as long as the device's child processes, which end with
-/// it.
+/// A target and the thread that opened it. The thread exists as long as the device, because the device's child
+/// processes end when the thread ends.
 class SharedDevice : public std::enable_shared_from_this<SharedDevice> {
  public:
   /// Opens a device. Ctrl-C cancels. Requires the interpreter's lock and releases it while waiting.
@@ -61,7 +61,7 @@ class SharedDevice : public std::enable_shared_from_this<SharedDevice> {
   [[nodiscard]] std::shared_ptr<SharedWire> wire();
   /// Lock of the streams: they share a host that only one thread may use at a time.
   [[nodiscard]] std::mutex& streams() { return streams_; }
-  /// While the lock is held, other users of wire() or of the streams wait.
+  /// Locks the device: other users of wire() and of the streams wait.
   [[nodiscard]] std::unique_lock<std::mutex> exclusive();
   /// Records a frame of a stream if recorder() is active.
   void keep_passed(std::int64_t time, bool sent, Bytes frame) { recorder_->keep(time, sent, frame); }

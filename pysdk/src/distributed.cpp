@@ -18,7 +18,7 @@ namespace {
 
 namespace analysis = captures::analysis;
 
-/// A survey as a tuple that all processes understand.
+/// Converts a survey to a tuple that can be pickled.
 using SurveyTuple = std::tuple<std::string, std::uint64_t, std::uint64_t, std::optional<std::uint64_t>, std::string,
                                std::int64_t, std::int64_t, std::int64_t>;
 
@@ -37,7 +37,7 @@ py::list bytes_of_all(std::vector<std::string>& batches) {
   py::list result;
   for (std::string& batch : batches) {
     result.append(py::bytes(batch));
-    std::string().swap(batch);  // avoids two copies of all bytes
+    std::string().swap(batch);  // releases each batch early, so that all bytes are not in memory twice
   }
   return result;
 }

@@ -17,7 +17,7 @@ struct Member {
 };
 
 std::unordered_map<const void*, const Enumeration*>& enumerations() {
-  static auto* all = new std::unordered_map<const void*, const Enumeration*>;  // by Names, or by Field
+  static auto* all = new std::unordered_map<const void*, const Enumeration*>;  // key: address of a Names or a Field
   return *all;
 }
 
@@ -87,7 +87,7 @@ std::vector<Member> composed(const HeaderInfo& header, const Field& whole) {
 
 bool is_composed(const HeaderInfo& header, const Field& whole) {
   if (whole.names || whole.is_part() || whole.width > 8) return false;
-  // One part determines the meaning of the others.
+  // One part of the field determines the meaning of the other parts.
   std::size_t named = 0, always = 0;
   for (const Field& part : header.fields)
     if (is_part_of(part, whole) && part.names) part.present ? ++named : ++always;

@@ -48,7 +48,7 @@ void bind_errors(py::module_& module) {
            {base});
   at(ErrorClass::closed) =
       make(module, "ClosedError", "An object is used after it was closed.", {base, PyExc_ValueError});
-  // Values inside arguments. The libraries' own texts name C++ types.
+  // Errors about values inside arguments. The texts of the libraries contain C++ types, so other texts replace them.
   py::register_exception_translator([](std::exception_ptr thrown) {
     try {
       if (thrown) std::rethrow_exception(thrown);

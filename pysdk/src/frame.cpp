@@ -44,7 +44,7 @@ std::string layer_names(FrameData& data) {
   return text.empty() ? "no header" : text;
 }
 
-// Appends a header. After a payload it becomes payload too.
+// Appends a header. If the frame has a payload, the bytes of the header are appended to it.
 void append(Frame& frame, HeaderValue header) {
   if (frame.payload.empty()) {
     frame /= std::move(header);
@@ -67,7 +67,7 @@ void append(Frame& frame, const Frame& inner) {
   frame.trailer.insert(frame.trailer.end(), inner.trailer.begin(), inner.trailer.end());
 }
 
-/// Returns whether an object is a packet of scapy. `headers`: whether its class is a header that also this package has.
+/// Returns whether an object is a packet of scapy. `headers` is set to whether this package has the same header.
 bool is_scapy(PyObject* object, bool& headers) {
   for (const py::handle base : py::reinterpret_borrow<py::tuple>(Py_TYPE(object)->tp_mro)) {
     const auto module_of = [](py::handle of) {
@@ -467,7 +467,7 @@ PyObject* recompute(PyObject* self, PyObject*) {
   });
 }
 
-// Frames that were not captured lack number and time. Their columns are removed.
+// Removes the columns for number and time if the frame was not captured.
 std::string tree_of(FrameData& data) {
   std::string text;
   output::append_tree(text, data.packet());
@@ -478,7 +478,7 @@ std::string tree_of(FrameData& data) {
 }
 
 std::string summary_of(FrameData& data) {
-  // The first packet of the capture is unknown here, so that times are absolute.
+  // Times are absolute, because the first packet of the capture is unknown here.
   const output::LineOptions options{data.time_ns ? output::TimeStyle::absolute : output::TimeStyle::relative};
   std::string line = output::one_line(data.packet(), options);
   while (!line.empty() && line.back() == '\n') line.pop_back();
@@ -797,7 +797,7 @@ py::object let_follow(const py::object& frame, const py::object& follows) {
 py::object frame_before(PyObject* left, PyObject* right) {
   PyObject* follows = as_frame(left)->follows;
   if (!follows) return py::reinterpret_borrow<py::object>(left);
-  const py::object decide = py::reinterpret_borrow<py::object>(follows);  // the frame may change in the call
+  const py::object decide = py::reinterpret_borrow<py::object>(follows);  // the called function may change the frame
   py::object made = decide(py::reinterpret_steal<py::object>(new_frame(FrameData(data_of(left)))), py::handle(right));
   if (!is_frame(made)) throw py::type_error("the function of _let_follow() must return a Frame");
   return made;

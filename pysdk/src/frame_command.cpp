@@ -97,7 +97,7 @@ std::string command_of(FrameData& data) {
   simplify(frame, bytes, [](Frame& f) { f.icrc.reset(); });
   simplify(frame, bytes, [](Frame& f) { f.vcrc.reset(); });
   simplify(frame, bytes, [](Frame& f) { f.mpa_crc.reset(); });
-  // The default also applies to frames without BTH.
+  // True is also the default of frames without a BTH.
   simplify(frame, bytes, [](Frame& f) { f.with_icrc = true; });
   simplify(frame, bytes, [](Frame& f) { f.with_vcrc = true; });
   simplify(frame, bytes, [](Frame& f) { f.with_mpa_crc = true; });

@@ -280,7 +280,7 @@ PyObject* show(PyObject* self, PyObject* arguments, PyObject* keywords) {
     packet.stack.push(*as_header(self)->header, 0, static_cast<std::uint32_t>(bytes.size()));
     std::string text;
     output::append_tree(text, packet);
-    text.erase(0, text.find('\n') + 1);  // the line of the frame
+    text.erase(0, text.find('\n') + 1);  // removes the line about the frame
     return print_or_return(text, arguments, keywords);
   });
 }

@@ -18,8 +18,8 @@ namespace rdmawire::python {
 /// Parses "pass", "fail-wrong-code", …. Raises UsageError for other texts.
 conformance::Verdict verdict_from(const std::string& text);
 
-// The following functions add steps of the device's side of a queue pair. Objects of `Pair` have with(work(qp, bench)),
-// which runs `work` without the interpreter's lock.
+// The following functions add methods for steps at the device's side of a queue pair. Objects of `Pair` have
+// with(work(qp, bench)), which runs `work` without the interpreter's lock.
 
 /// Runs a step and returns None.
 inline constexpr auto run_step = [](const auto& pair, const auto& work) {
@@ -27,7 +27,7 @@ inline constexpr auto run_step = [](const auto& pair, const auto& work) {
       pair.with([&](auto& qp, auto&) { return work(static_cast<conformance::DeviceQueuePair&>(qp)), true; }));
 };
 
-/// Adds the steps for work requests and states.
+/// Adds the methods for work requests and states.
 template <class Pair>
 void bind_work_steps(py::class_<Pair>& c) {
   using conformance::DeviceQueuePair;
@@ -75,7 +75,7 @@ void bind_work_steps(py::class_<Pair>& c) {
       "Expect this state within the device's usual response time. Ends the case otherwise.", py::arg("state"));
 }
 
-/// Adds the steps for memory.
+/// Adds the methods for memory.
 template <class Pair>
 void bind_memory_steps(py::class_<Pair>& c) {
   using conformance::DeviceQueuePair;
@@ -130,7 +130,7 @@ void bind_verbs_steps(py::class_<Pair>& c) {
   bind_memory_steps(c);
 }
 
-/// Adds the steps of a bench that are independent of queue pairs. Objects of `B` have with(work(bench)).
+/// Adds the methods of a bench that are independent of queue pairs. Objects of `B` have with(work(bench)).
 template <class B>
 void bind_bench_steps(py::class_<B>& c) {
   c.def(

@@ -42,7 +42,7 @@ class BorrowedWire final : public replay::Wire {
   [[nodiscard]] const std::string& name() const override { return wire_->name(); }
   [[nodiscard]] const replay::WireCapabilities& capabilities() const override { return capabilities_; }
   [[nodiscard]] std::int64_t now() const override {
-    // Time continues after the wire was closed. The player then gets the error from send().
+    // now() works after the wire was closed. The player then gets the error from send().
     const auto now = wire_->now();
     if (now) last_ = *now;
     return now ? *now : capabilities_.virtual_time ? last_ : replay::wire_clock::now();
@@ -300,7 +300,7 @@ class Player {
       raise(ErrorClass::usage, fmt::format("split requires two wires, got {}", borrowed_.size()));
   }
 
-  /// Whether a rule selects a connection, or a side of one.
+  /// Returns whether a fault rule selects a connection, or a side of a connection.
   [[nodiscard]] bool rule_with_connection() const {
     const auto is_side = [](const auto& end) { return end && end->kind == replay::FaultEndpoint::Kind::side; };
     return std::ranges::any_of(player_.faults.rules(), [&](const replay::FaultRule& rule) {
@@ -309,7 +309,8 @@ class Player {
   }
 
   void learn(const std::vector<std::string>& map, bool sides, bool continue_psns, bool unmapped_given) {
-    // Faults use the numbers and sides of connections. Pipes can be read only once.
+    // Fault rules need the numbers and sides of connections, which requires reading the captures first. Pipes can be
+    // read only once.
     const bool faults = !player_.faults.rules().empty() && replay::FrameSource(player_.files).repeatable();
     const bool only_faults =
         map.empty() && !sides && !continue_psns && !player_.changes.ip_step && !player_.changes.qp_step;
@@ -325,7 +326,8 @@ class Player {
     interruptible.rethrow();
     if (!mapping) {
       const auto& [kind, message] = mapping.error();
-      // Only faults need the connections: the replay reports the damage after the frames before it.
+      // If only faults need the connections, a damaged capture is no error here. The replay sends the frames before the
+      // damage and reports it.
       if (kind == Kind::trouble && only_faults && !rule_with_connection()) return;
       if (kind == Kind::incomplete) raise(ErrorClass::usage, message + "; use unmapped=\"keep\" or unmapped=\"drop\"");
       raise(kind == Kind::trouble ? ErrorClass::capture : ErrorClass::usage, message);

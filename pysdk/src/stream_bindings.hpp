@@ -56,7 +56,7 @@ auto on_stream(const Pair& self, const Work& work, bool fpdu = false) {
 // The following functions add methods of streams. Objects of `Pair` have with(work(StreamConnected&, StreamBench&)),
 // which runs `work` without the interpreter's lock.
 
-/// Adds a step that requires a TCP connection.
+/// Adds a method that requires a TCP connection.
 template <class Pair, class Work, class... Bases>
 void bind_tcp_step(py::class_<Pair, Bases...>& c, const char* name, Work work, const char* doc) {
   c.def(
@@ -68,7 +68,7 @@ void bind_tcp_step(py::class_<Pair, Bases...>& c, const char* name, Work work, c
       doc);
 }
 
-/// Adds the steps of the connection setup.
+/// Adds the methods for the connection setup.
 template <class Pair, class... Bases>
 void bind_stream_setup(py::class_<Pair, Bases...>& c) {
   const auto step = [&c](const char* name, auto work, const char* doc) {
@@ -110,8 +110,8 @@ void bind_stream_setup(py::class_<Pair, Bases...>& c) {
       },
       py::arg("markers") = false, py::arg("crc") = true, py::arg("device_markers") = false,
       py::arg("device_crc") = true,
-      "Enter Full Operation Phase with these parameters, regardless of the negotiated ones: markers and CRCs of the "
-      "tester and of the device.");
+      "Enter Full Operation Phase with these markers and CRCs of the tester and the device, regardless of the "
+      "negotiation.");
   c.def(
       "expect_event",
       [](const Pair& self, const std::string& event) {
@@ -150,7 +150,7 @@ void bind_stream_properties(py::class_<Pair, Bases...>& c) {
       [](const Pair& self) {
         return on_stream(self, [](StreamConnected& qp, StreamBench&) { return qp.connection().send_mss(); });
       },
-      "Maximum bytes of a TCP segment from the tester.");
+      "Maximum payload, in bytes, of the TCP segments that the tester sends.");
   c.def_property_readonly(
       "connected",
       [](const Pair& self) { return self.with([](StreamConnected& qp, StreamBench&) { return qp.connected(); }); },
@@ -231,8 +231,8 @@ void bind_stream_sending(py::class_<Pair, Bases...>& c) {
             self, [&](StreamConnected& qp, StreamBench&) { return outgoing.next_of(qp); }, outgoing.fpdu.has_value()));
       },
       py::arg("what"),
-      "Return an FPDU as bytes for the current position of the stream, with markers. Change them and pass them to "
-      "send().");
+      "Return an FPDU as bytes for the current position of the stream, with markers. The bytes can be changed and "
+      "passed to send().");
   bind_tcp_step(
       c, "finish", [](StreamConnected& qp, StreamBench&) { qp.finish(); }, "Send the tester's FIN.");
   bind_tcp_step(
@@ -291,7 +291,7 @@ void bind_stream_receiving(py::class_<Pair, Bases...>& c) {
           all.append(received_object(std::move(seen)));
         return all;
       },
-      "Return everything that arrives until silence or the end of the stream, which is the last item.");
+      "Return all items that arrive until silence or the end of the stream. The end of the stream is the last item.");
   c.def(
       "message",
       [](const Pair& self, std::uint8_t opcode) {

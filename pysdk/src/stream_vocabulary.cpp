@@ -1,4 +1,4 @@
-/// The vocabulary of iWARP test cases: stimuli, expectations, received items, and the bench.
+/// Functions and classes for iWARP test cases in Python: stimuli, expectations, received items, and the bench.
 
 #include <fmt/format.h>
 #include <pybind11/functional.h>
@@ -168,7 +168,8 @@ void bind_expectations(py::module_& part) {
   part.def("an_atomic_response", &iwarp::an_atomic_response, py::arg("msn"), py::arg("id"), py::arg("original"),
            "Expect an Atomic Response with the original memory contents.");
   part.def("a_terminate", &iwarp::a_terminate, py::arg("layer"), py::arg("type"), py::arg("code"),
-           "Expect a Terminate with this layer, error type and code. Others result in the verdict fail-wrong-code.");
+           "Expect a Terminate with this layer, error type and code. Another Terminate results in the verdict "
+           "fail-wrong-code.");
   part.def("any_terminate", &iwarp::any_terminate, "Expect a Terminate with any contents.");
   part.def("a_reply", &iwarp::a_reply, "Expect an MPA Reply Frame.");
   part.def("a_request", &iwarp::a_request, "Expect an MPA Request Frame.");
@@ -414,7 +415,8 @@ void bind_case_stream(py::module_& part) {
         static_cast<void>(
             on_stream(self, [&](StreamConnected& qp, StreamBench&) { return qp.is_refused_by(*refusal.seen), true; }));
       },
-      py::arg("refusal"), "Expect the remaining effects of refuses() after this received item.");
+      py::arg("refusal"),
+      "Expect the effects that refuses() expects, except for this item, which was received already.");
   c.def(
       "fail_or_are_flushed",
       [](const CaseStream& self, std::uint64_t first, std::uint64_t last) {

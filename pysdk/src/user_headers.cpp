@@ -91,7 +91,7 @@ py::object define(const std::string& name, const std::string& type_name, const s
     if (output::is_filter_operator(one))
       raise(ErrorClass::usage, fmt::format("field {}: the name is an operator of filters", one));
   }
-  header.decoded = false;  // other threads decode it once its class exists
+  header.decoded = false;  // other threads can decode the header when its class exists
   const auto defined = define_header(std::move(header));
   if (!defined) raise(ErrorClass::usage, defined.error());
   for (const Field& field : (*defined)->fields)

@@ -15,9 +15,9 @@ using replay::Wire;
 using replay::WireError;
 using replay::WireResult;
 
-constexpr std::int64_t signal_check_interval = 100'000'000;      // nanoseconds
-constexpr std::ptrdiff_t most_searched = 1024;                   // recorded frames, for a frame of this host
-constexpr std::int64_t short_signal_check_interval = 5'000'000;  // while other threads wait for the wire
+constexpr std::int64_t signal_check_interval = 100'000'000;  // nanoseconds
+constexpr std::ptrdiff_t most_searched = 1024;  // recorded frames that are compared with a received frame of this host
+constexpr std::int64_t short_signal_check_interval = 5'000'000;  // nanoseconds, while other threads wait for the wire
 
 bool is_for(Bytes bytes, std::uint32_t dest_qp) {
   const HeaderStack stack = decode(bytes);
@@ -109,7 +109,7 @@ std::optional<Arrival> SharedWire::from_kept(const PendingRequest& wanted) {
 }
 
 std::optional<Arrival> SharedWire::accept(const replay::Received& received, const PendingRequest& wanted) {
-  // send() recorded the frames of this wire. Other frames of this host are those of other sockets.
+  // Frames that this wire sent were recorded by send(). All other frames of this host were sent through other sockets.
   const auto is_it = [&](const Recorded& one) { return one.sent && std::ranges::equal(one.bytes, received.frame); };
   const auto newest = recorded_.end() - std::min<std::ptrdiff_t>(std::ssize(recorded_), most_searched);
   if (!received.own || std::none_of(newest, recorded_.end(), is_it)) note(received.time, received.own, received.frame);

@@ -31,7 +31,7 @@ struct Recorded {
   std::vector<std::uint8_t> bytes;
 };
 
-/// Which frames a caller wants to receive.
+/// Selection of the frames that a caller wants to receive.
 struct PendingRequest {
   std::optional<std::uint32_t> dest_qp{};  ///< destination QP of the BTH. Frames for other QPs are stored
   bool own = false;                        ///< also receive frames sent by this host
@@ -80,7 +80,7 @@ class SharedWire {
   /// Records a frame that was transferred by other means.
   void keep(std::int64_t time, bool sent, Bytes bytes);
   [[nodiscard]] std::vector<Recorded> recorded() const;
-  /// While the lock is held, other users of the wire wait.
+  /// Locks the wire: other users wait.
   [[nodiscard]] std::unique_lock<std::mutex> exclusive() { return std::unique_lock(mutex_); }
 
  private:

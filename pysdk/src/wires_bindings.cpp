@@ -250,7 +250,7 @@ std::int64_t deadline_of(std::int64_t now, const py::object& seconds) {
   const double value = PyFloat_AsDouble(seconds.ptr());
   if (PyErr_Occurred()) throw py::error_already_set();
   if (std::isnan(value)) python::raise(ErrorClass::usage, "timeout: expected seconds, or None for no timeout");
-  constexpr double most = 9e9;  // limit of nanoseconds in 64 bits
+  constexpr double most = 9e9;  // nanoseconds would exceed 64 bits
   if (value >= most) return Wire::forever;
   return now + std::max<std::int64_t>(0, static_cast<std::int64_t>(value * 1e9));
 }

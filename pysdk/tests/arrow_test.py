@@ -272,7 +272,7 @@ def test_batches_are_read_lazily(tmp_path):
     file.write_bytes(data[:24] + data[24:] * 200)
 
     def seconds(work):
-        # The processor time does not depend on other programs of the host.
+        # Processor time is measured, because it does not depend on other programs of the host.
         started = time.process_time()
         work()
         return time.process_time() - started

@@ -24,8 +24,8 @@ def raises(*_arguments, **_keywords):
     raise Enough("enough")
 
 
-# Registered cases are permanent and other tests count them. Therefore a test runs this file as a separate process for
-# each of these cases.
+# Registered cases are permanent, and other tests count the cases. A test therefore runs this file in a separate process
+# for each of the following cases.
 
 
 def case_expecting(bench):

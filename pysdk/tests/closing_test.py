@@ -79,7 +79,7 @@ VALUES = (1, "x", b"bytes", ["x"], None)
 def test_every_closable_class_is_listed():
     assert sorted(classes()) == sorted(FACTORIES)
     core = {name for name, thing in vars(rdmawire._core).items() if inspect.isclass(thing) and hasattr(thing, "close")}
-    # The internal classes below: each is owned by one of the public classes.
+    # Internal classes. An object of a public class owns each of their objects.
     assert core == {
         "CaptureSource", "CaptureWriter", "FollowRun", "LiveCapture", "_CompletionQueue", "_Device", "_Domain",
         "_QueuePair", "_QueuePairPart", "_StreamPair", "_Wire",

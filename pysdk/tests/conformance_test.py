@@ -27,7 +27,7 @@ from rdmawire.conformance import (
 )
 
 RULE = "rc.responder.psn.sequence-error"
-TESTED_RULE = "rc.responder.psn.half-window"  # the rule of the cases below
+TESTED_RULE = "rc.responder.psn.half-window"  # the rule of the following cases
 COMMAND = Path(__file__).resolve().parents[2] / "build" / "dev" / "bin" / "rdmawire"
 
 
@@ -57,7 +57,7 @@ def test_report_equals_the_command_output(tmp_path):
 
 
 def test_shards_are_disjoint_and_merge_to_one_report(tmp_path):
-    only = ["REQ-00*"]  # the command does not know the Python cases of RSP
+    only = ["REQ-00*"]  # the command does not list the Python cases of RSP rules
     shards = [conformance.certify(only=only, seed=3, shard=f"{i}/2", report=tmp_path / f"{i}") for i in (1, 2)]
     whole = conformance.certify(only=only, seed=3)
     ids = [case.id for shard in shards for case in shard]
@@ -96,7 +96,7 @@ def test_waivers_ics_and_clauses_are_used(tmp_path):
         with pytest.raises(rdmawire.UsageError, match="no-such-file"):
             conformance.certify(**options, **{name: "no-such-file"})
     clauses.write_text(json.dumps({"format": 1, "rules": {}}))
-    conformance.certify(only=RULE, clauses=clauses)  # the numbers apply to the whole process
+    conformance.certify(only=RULE, clauses=clauses)  # clause numbers apply to the whole process
 
 
 def test_report_directory_has_report_and_captures(tmp_path):

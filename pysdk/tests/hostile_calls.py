@@ -26,15 +26,15 @@ import sample_frames
 from rdmawire import _core, conformance, fuzz, iwarp
 
 INTERRUPT_AFTER = 0.4
-#: Seconds from the interruption to the end of a call. Other processes share the machine.
+#: Maximum seconds from the interruption to the end of a call. The default allows for other processes on the host.
 MOST_DELAY = 0.5 * float(os.environ.get("RDMAWIRE_SLOWDOWN", "6"))
-#: Functions with an effect outside of this process: they run programs or resolve names.
+#: Functions with effects outside of this process: they run programs or resolve names.
 EXCLUDED = {
     "agent", "lab", "open_device", "_open_device", "load_core", "main", "open_live", "LiveCapture", "follow",
     "LiveAnalysis", "FollowRun", "certify", "_certify", "run", "fuzz", "Session", "replay", "areplay", "optional",
     "Process", "Target", "TcpTarget", "UdpTarget", "merge_corpus", "minimize_corpus",
 }  # fmt: skip
-#: Errors that are not the caller's: pybind11's and nlohmann's internal texts.
+#: Internal texts of pybind11 and nlohmann::json, which users must not see.
 INTERNAL = re.compile(r"Unable to cast|json\.exception|std::|incompatible (function|constructor)|basic_string|vector::")
 
 
@@ -183,7 +183,7 @@ class Calls:
             running = False
             try:
                 message = f"{type(error).__name__}: {error}"
-            except Exception:  # a KeyError of a queue pair that was made of other objects
+            except Exception:  # the text of a KeyError fails if its key is a queue pair made of other objects
                 message = type(error).__name__
             if INTERNAL.search(message):
                 self.internal.append(f"{text}({shown}): {message[:300]}")
@@ -246,7 +246,7 @@ class Calls:
                 wanted = parameters(member)[1:]
                 values = [self.value(kind) for _, kind in wanted]
                 self.member(cls, name, member, subject, values)
-            if self.count % 2000 == 0:  # many objects are closed by now
+            if self.count % 2000 == 0:  # many objects are closed at this point
                 self.objects = live_objects()
                 gc.collect()
 

@@ -40,7 +40,7 @@ def test_hostile_arguments_end_in_exceptions(tmp_path):
     call = log.read_text(errors="replace")
     assert child.returncode == 0, f"seed {seed}: status {child.returncode} in {call}\n{out}\n{err[-4000:]}"
     count, systematic = re.match(r"(\d+) calls, (\d+) systematic", out).groups()
-    assert int(count) - int(systematic) > 1000  # random calls: an idle host reaches a hundred times as many
+    assert int(count) - int(systematic) > 1000  # random calls. An idle host executes a hundred times as many
 
 
 CORE_CALLS = [
@@ -90,7 +90,7 @@ def interrupted(program, *arguments, stdin=None, after="ready"):
     return time.monotonic() - begin
 
 
-# The interpreter's end is included. An idle host needs less than 1.5 s (RDMAWIRE_SLOWDOWN=2).
+# The time includes the end of the interpreter. An idle host needs less than 1.5 s (RDMAWIRE_SLOWDOWN=2).
 MOST = 0.5 + 0.5 * float(os.environ.get("RDMAWIRE_SLOWDOWN", "6"))
 BEGIN = "import sys, rdmawire; print('ready', flush=True); "
 

@@ -30,7 +30,7 @@ def run_on_terminal(program, **environment):
     try:
         while piece := os.read(leader, 65536):
             shown += piece
-    except OSError:  # the end of a pseudo terminal
+    except OSError:  # end of file of a pseudo terminal
         pass
     os.close(leader)
     out = running.communicate(timeout=60)[0].decode()

@@ -131,7 +131,7 @@ def test_window_bind_keeps_other_completions(device):
             (one.qpn, 3, "recv"),
         ]
         for qp, its in ((one, window), (two, another)):
-            assert qp.wire.receive(timeout=1)[BTH].opcode == Opcode.RC_ACKNOWLEDGE  # of the frame that it sent before
+            assert qp.wire.receive(timeout=1)[BTH].opcode == Opcode.RC_ACKNOWLEDGE  # responds to the frame above
             qp.wire.send(qp.frame() / RETH(va=qp.mr.addr, rkey=its.rkey, length=4) / b"seen")
             assert qp.wire.receive(timeout=1)[AETH].syndrome_kind.name == "ACK" and qp.mr.read(4) == b"seen"
         assert cq.poll(timeout=0.01) == []
@@ -264,7 +264,7 @@ def test_injected_fault_changes_the_responses():
         qp.frame()  # is not sent
         qp.wire.send([qp.frame() / b"data", qp.frame() / b"data"])
         syndromes = [frame[AETH].syndrome for frame in qp.wire.sniff(timeout=0.01)]
-        assert syndromes == [Syndrome.NAK_PSN_SEQUENCE_ERROR] * 2  # the second is correct
+        assert syndromes == [Syndrome.NAK_PSN_SEQUENCE_ERROR] * 2  # a conforming device sends only the first
     assert "naks-every-packet" in devices.faults()
     assert devices.faults("iwarp") and devices.faults("iwarp") != devices.faults()
 
@@ -376,7 +376,7 @@ def test_agent_requires_the_right_credentials(secure_agent):
 
     assert "the agent requires TLS; specify the credentials" in message()
     assert "the agent rejected the key with the ID" in message(credentials=wrong)
-    # The agent of a host without RDMA devices: an error after the authentication.
+    # The host of the agent has no RDMA devices, which causes an error after the authentication.
     assert "key" not in message(credentials=right)
 
 

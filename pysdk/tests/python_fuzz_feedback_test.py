@@ -54,7 +54,7 @@ def test_same_seed_reaches_the_same_edges_in_each_process(target, tmp_path):
     assert len(counters) == 1, counters
     sessions = [json.loads((tmp_path / name / "session.json").read_text()) for name in ("0", "1", "here")]
     for session in sessions:
-        assert session.pop("seconds") > 0  # with the number of the session the only differences
+        assert session.pop("seconds") > 0  # only the duration and the ID differ
         assert session.pop("id")
     assert sessions[0] == sessions[1] == sessions[2]
     scripts = [sorted(path.read_text() for path in (tmp_path / name).glob("0*.json")) for name in ("0", "here")]

@@ -166,7 +166,7 @@ def test_jobs_write_one_report(tmp_path):
         assert (report / finding["directory"] / "script.json").exists()
         assert finding["signature"] in out
     assert sorted(index for group in total["groups"] for index in group["findings"]) == list(range(len(signatures)))
-    assert command(*options, "--executions", 100)[0] == 2  # the report of another session
+    assert command(*options, "--executions", 100)[0] == 2  # the report belongs to another session
     assert command(*options, "--executions", 100, "--resume")[0] == 1
     assert fuzz.status(report)["statistics"]["executions"] == 3_100
     status, _, error = command("--target", "reference:nix", "--jobs", 2, "--executions", 10)
@@ -187,7 +187,7 @@ def test_corpora_are_merged_and_minimized(tmp_path):
     assert after > len(corpus_files(one))
     assert corpus_files(both) == [f"{number:06}.json" for number in range(1, after + 1)]
     assert fuzz.merge_corpus(both, [one, two]) == (after, after)
-    # A script that another one starts with reaches no edge of its own.
+    # A script that is the beginning of another script reaches no edge of its own.
     longest = max((json.loads(path.read_text()) for path in both.glob("0*.json")), key=lambda one: len(one["steps"]))
     start = {**longest, "steps": longest["steps"][:2]}
     (both / f"{after + 1:06}.json").write_text(json.dumps(start))

@@ -84,7 +84,7 @@ def test_opcode_and_msn_are_set_automatically(device):
         first, second = qp.frame() / b"1", qp.frame() / b"2"
         assert [frame[DDPUntagged].msn for frame in (first, second)] == [1, 2]
         assert first[RDMAP].opcode == RDMAPOpcode.SEND and first.link == "fpdu"
-        assert (qp.frame() / RDMAPReadRequest())[DDPUntagged].msn == 1  # the MSN of the READ queue
+        assert (qp.frame() / RDMAPReadRequest())[DDPUntagged].msn == 1  # MSN of the queue for READ requests
         assert (qp.frame() / Terminate())[DDPUntagged].qn == 2
         assert DDPUntagged not in qp.frame() / DDPTagged()
         assert (qp.frame(RDMAPOpcode.SEND_WITH_SE) / b"x")[RDMAP].opcode == RDMAPOpcode.SEND_WITH_SE
@@ -294,7 +294,7 @@ def test_long_stream_does_not_grow_memory(device):
         gc.collect()
         tracemalloc.start()
         before, python_before = resident(), tracemalloc.get_traced_memory()[0]
-        read_repeatedly(qp, 600)  # 2.4 MB of responses
+        read_repeatedly(qp, 600)  # 2.4 MB of READ responses
         gc.collect()
         grown, python_grown = resident() - before, tracemalloc.get_traced_memory()[0] - python_before
         tracemalloc.stop()

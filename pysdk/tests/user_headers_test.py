@@ -34,7 +34,7 @@ def undefine_all():
 
 
 Stored, Lock, Detail = define_all()
-undefine_all()  # other modules of tests run in this process
+undefine_all()  # other test modules run in this process
 
 
 @pytest.fixture(autouse=True)

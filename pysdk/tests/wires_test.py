@@ -473,7 +473,7 @@ def test_packet_wire_records_sent_and_received_frames_once(tmp_path, options):
     ]
     expected = [(0, "sent"), (1, "sent"), (2, "sent")]
     if options in ("", ",bypass"):
-        expected.append((9, "sent"))  # of another socket of this host
+        expected.append((9, "sent"))  # a frame that another socket of this host sent
     if options != ",noreceive":
         expected.append((100, "received"))
     assert recorded == expected

@@ -173,7 +173,7 @@ class Finding(Alarm):
     whole: bool
     """Whether minimization is complete. Otherwise it reached its limit of time or restarts."""
     execution: int
-    """Number of the mutated step that found it first."""
+    """Number of the mutated step in which it occurred first."""
     times: int
     """Number of occurrences."""
     directory: str
@@ -242,7 +242,7 @@ class Frame:
     """A frame of a replayed script."""
 
     sent: bool
-    """Whether the frame was sent to the device, otherwise from the device."""
+    """True if the frame was sent to the device, False if the device sent it."""
     step: int
     time: int
     data: bytes = field(repr=False)

@@ -129,7 +129,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 
 
 def check_session_options(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> None:
-    """End the program if options of devices are combined with an own target."""
+    """Exit with an error if options of devices are combined with --session."""
     for name in ("target", "corpus", "merge", "minimize_corpus", "plain", "replay", "faults", "wire", "allow", "credentials"):
         if getattr(chosen, name):
             parser.error(f"--session and --{name.replace('_', '-')} exclude each other")
@@ -336,7 +336,7 @@ def main(argv: list[str] | None = None) -> int:
         return 130
     except Terminated:
         return 143
-    except BaseException:  # of an own target, SystemExit too: its status is not that of the fuzzer
+    except BaseException:  # of the user's target. Also SystemExit, whose status is not that of the fuzzer
         traceback.print_exc()
         return 3
 

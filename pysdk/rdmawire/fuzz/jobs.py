@@ -49,7 +49,7 @@ def combined(jobs: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
             known = findings.setdefault(finding["signature"], own)
             if known is not own:
                 known["times"] += finding["times"]
-                # The shortest script, and its files.
+                # Keep the shortest script, and its files.
                 if (finding["reproduced"], -len(finding["steps"])) > (known["reproduced"], -len(known["steps"])):
                     findings[finding["signature"]] = {**own, "times": known["times"]}
     merged = list(findings.values())
@@ -150,7 +150,7 @@ class _Job:
             stderr=subprocess.PIPE, env=environment, start_new_session=True,
         )  # fmt: skip
         assert self.process.stderr is not None
-        # A program that the job started can have the pipe open after the end of the job.
+        # A program that the job started can keep the pipe open after the end of the job.
         self._reader = threading.Thread(target=self._read, args=[self.process.stderr], daemon=True)
         self._reader.start()
 
@@ -161,7 +161,7 @@ class _Job:
 
     @property
     def errors(self) -> str:
-        """The end of standard error, after the job has ended."""
+        """The last part of the job's standard error, after the job has ended."""
         self._reader.join(1)
         return self._tail.decode(errors="replace")
 
@@ -235,7 +235,7 @@ def _options(
     started = state is not None and (state / "session.json").exists()
     if own:
         options += ["--job", str(number)]
-        # All directories exist from the start, since their number is that of the jobs.
+        # All directories exist from the start, so that their number is the number of jobs.
         (report / f"job-{number + 1}").mkdir(exist_ok=True)
     elif state is not None:
         options += ["--corpus", str(state)]

@@ -78,7 +78,7 @@ class Transfer:
     """A message that was sent or received."""
 
     sent: bool
-    """Whether the message was sent to the target, otherwise from the target."""
+    """True if the message was sent to the target, False if the target sent it."""
     step: int
     """Index of the message in the conversation."""
     time_ns: int
@@ -103,7 +103,7 @@ class Exchange:
         self.transfers: list[Transfer] = []
         self.mutations: list[Mutation] = []
         self.step = 0
-        """Index of the last message that was due."""
+        """Index of the last message that the execution reached."""
 
     @property
     def sent(self) -> list[bytes]:
@@ -237,9 +237,9 @@ class MessageFinding:
     """Ids of violated rules, if the monitor knows them (``Rules`` does)."""
     reproduced: bool
     trials: int
-    """Executions for minimization."""
+    """Number of executions for minimization."""
     execution: int
-    """Number of the execution that found it first, from 1."""
+    """Number of the execution in which it occurred first, from 1."""
     times: int
     """Number of occurrences."""
     directory: str
@@ -247,7 +247,7 @@ class MessageFinding:
 
     @property
     def cause(self) -> str:
-        """The violated rules, otherwise the kind: the key of :attr:`MessageSession.groups`."""
+        """The violated rules, or if there are none the kind. The key of :attr:`MessageSession.groups`."""
         return ", ".join(self.rules) or self.kind
 
     def to_dict(self) -> dict[str, Any]:
@@ -341,7 +341,7 @@ class MessageSession:
       edge is added to the corpus, and later executions add mutations to it.
     - ``max_mutations``: maximum number of new mutations of an execution.
     - ``crashes``: further exceptions of the target that are findings, for example ``(ValueError,)`` or ``Exception`` for
-      a target that is a Python program. Others end the run, also those of monitors.
+      a target that is a Python program. All other exceptions, also those of monitors, end the run.
     - ``restarts``: number of attempts of reset() after the target was lost, with ``pause`` seconds before each.
     """
 
@@ -387,7 +387,7 @@ class MessageSession:
         self._values: dict[str, float] = {field.name: 0 for field in dataclasses.fields(MessageStatistics)}
         self._findings: dict[str, MessageFinding] = {}
         self._times: dict[str, int] = {}
-        self._aliases: dict[str, str] = {}  # signature of an original case to that of the minimized one
+        self._aliases: dict[str, str] = {}  # signature of an original case: signature of its minimized case
         self._edges: set[str] = set()
         self._corpus: list[Case] = []
         self._next = 1
@@ -661,7 +661,8 @@ class MessageSession:
         return f"{kind} ({', '.join(sorted(names)) or 'without mutations'})"
 
     def _minimized(self, case: Case, kind: str) -> tuple[Case, Exchange | None, int]:
-        """Return the smallest case with this kind of failure, its exchange (None: not reproduced), and the trials."""
+        """Return the smallest case with this kind of failure, its exchange (None: not reproduced), and the number of
+        trials."""
         trials = 0
         best: Exchange | None = None
 
@@ -751,7 +752,7 @@ class MessageSession:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as a dict, with the keys of ``report.json`` (docs/how-to/python-fuzz-your-target.md)."""
-        found = self.findings  # once: the running thread replaces findings
+        found = self.findings  # read only once: the running thread can replace findings
         index = {finding.signature: number for number, finding in enumerate(found)}
         rules = {rule for finding in found for rule in finding.rules}
         return {
@@ -918,7 +919,7 @@ class MessageSession:
         else:
             messages = [{"sent": one.sent, "time_ns": one.time_ns, "data": one.data.hex()} for one in exchange.transfers]
             write_state(own / "messages.json", messages)
-        write_state(own / "finding.json", finding.to_dict())  # the last file: an incomplete finding is found again
+        write_state(own / "finding.json", finding.to_dict())  # written last: without it, a finding is incomplete
 
     def close(self) -> None:
         """Save the state and release the directory. A second call has no effect. The target stays open."""

@@ -84,7 +84,8 @@ class Alive(Monitor):
 
     @staticmethod
     def _call(method: Callable[..., Any], *arguments: Any) -> Any:
-        """Call the target. Its exceptions differ from those of ``probe`` and ``accept``."""
+        """Call the target. Raises ProbeError for its exceptions, to distinguish them from those of ``probe`` and
+        ``accept``."""
         try:
             return method(*arguments)
         except Exception as error:
@@ -178,7 +179,7 @@ class Process(Monitor):
             if not select.select([self._process.stderr], [], [], 0)[0]:
                 break
             time.sleep(0.001)
-        time.sleep(0.001)  # for the last line
+        time.sleep(0.001)  # until the thread has stored the last line
 
     def _last_line(self) -> str:
         lines = [line for line in self._lines if line.strip()]

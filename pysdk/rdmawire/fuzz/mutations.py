@@ -145,7 +145,7 @@ class Values:
         """Number of enumerated values by conversation, message and field. Part of the state of a session."""
 
     def of(self, conversation: str) -> Values:
-        """Return this object, for the messages of a conversation."""
+        """Select the conversation for the following calls of next(), and return this object."""
         self._conversation = conversation
         return self
 
@@ -279,7 +279,8 @@ def _frame_mutation(
 
 
 def _computing(frame: Frame) -> Frame:
-    """Return a copy whose lengths and checksums follow changes. Invalid ones of a captured frame stay as they are."""
+    """Return a copy whose lengths and checksums are recomputed after changes. Invalid lengths and checksums of a
+    captured frame are kept."""
     computing = frame.copy().recompute()
     return computing if bytes(computing) == bytes(frame) else frame.copy()
 

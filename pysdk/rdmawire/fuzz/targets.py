@@ -13,7 +13,7 @@ __all__ = ["TcpTarget", "UdpTarget", "WireTarget"]
 
 
 class WireTarget:
-    """A device that a wire leads to.
+    """A device that is reachable through a wire.
 
     ``reset`` is a function that restores the initial state of the device. Without one, the device keeps its state.
     ``accept`` is a function that selects the frames of the device, for a wire that receives other frames too.
@@ -68,7 +68,8 @@ class _SocketTarget:
         self._socket.sendall(data)
 
     def receive(self, timeout: float) -> bytes | None:
-        """Return received bytes, or None after ``timeout`` seconds. None too after the peer closed the connection."""
+        """Return received bytes, or None after ``timeout`` seconds. Also returns None after the peer closed the
+        connection."""
         assert self._socket is not None, "reset() opens the socket"
         self._socket.settimeout(timeout)
         try:
