@@ -2,6 +2,6 @@
 
 import signal
 
-# A background shell starts programs with SIGINT ignored. The interrupted test programs would inherit this.
+# A shell starts background programs with SIGINT ignored. Programs that the tests interrupt would inherit this setting.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

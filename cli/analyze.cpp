@@ -192,7 +192,7 @@ class Analyze {
   analysis::RunResult follow(const analysis::RunOptions& run) {
     using Clock = analysis::LiveAnalysis::Clock;
     const bool terminal = ::isatty(STDOUT_FILENO) == 1 && !options_.json;
-    const captures::InterruptScope scope([] { return !interrupted; });  // a pipe may never deliver
+    const captures::InterruptScope scope([] { return !interrupted; });  // a read from a pipe may block indefinitely
     const std::chrono::duration<double> period(options_.every > 0 ? options_.every : terminal ? 1.0 : 10.0);
     const Interruption interruption;
     captures::LiveCapture::Options live;
@@ -261,7 +261,7 @@ class Analyze {
       if (options_.no_crc && filter->uses_crcs())
         throw UsageError("--filter uses CRC fields, which requires CRC verification; remove --no-crc");
     }
-    // add_boundary() checked the texts.
+    // add_boundary() has already checked the texts.
     if (!options_.from.empty()) run.from = *analysis::Boundary::parse(options_.from);
     if (!options_.to.empty()) run.to = *analysis::Boundary::parse(options_.to);
     if (options_.counters.size() > 2) throw UsageError("--counters accepts at most two files (before and after)");

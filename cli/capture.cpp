@@ -74,7 +74,7 @@ class Capture {
     how.promiscuous = !options_.no_promiscuous;
     how.filter = options_.filter;
     how.buffer_size = static_cast<std::uint32_t>(options_.buffer);
-    // A pipe's reader expects packets without delay.
+    // A program that reads the pipe expects packets without delay.
     how.immediate = options_.output == "-";
     auto live = captures::LiveCapture::open(options_.interface, how);
     if (!live) {

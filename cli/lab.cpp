@@ -448,7 +448,7 @@ Exit talk(const fs::path& guest) {
       const std::size_t end = seen.find(left);
       std::size_t show = end;
       if (end == std::string::npos) {
-        // Holds back bytes that may be the start of the mark.
+        // Delays bytes that may be the start of the mark.
         show = seen.size();
         for (std::size_t length = std::min(left.size() - 1, seen.size()); length > 0; --length)
           if (seen.compare(seen.size() - length, length, left.substr(0, length)) == 0) {
@@ -579,7 +579,10 @@ void add_guest_options(Command& command, Options& options) {
       .option("--guests", "N", options.guests,
               "Boot N guests. A switch connects the first ports of two or more guests.")
       .range(1, 8);
-  command.option("--ports", "N", options.ports, "Set the number of Ethernet ports of each guest. Each port is a wire.")
+  command
+      .option("--ports", "N", options.ports,
+              "Set the number of Ethernet ports of each guest. Each port that is not connected to the switch is "
+              "available as a wire (see docs/reference/wires.md).")
       .range(1, 4);
   command.option("--mtu", "BYTES", options.mtu, "Set the MTU of the guest ports in bytes.").range(576, 9000);
   command

@@ -61,9 +61,8 @@ void add_memory_option(Command& command, std::uint64_t& memory) {
             if (size) memory = *size;
             return size ? std::string() : size.error();
           },
-          "Limit the memory to SIZE, such as 512M or 4G, without the mapped capture. Beyond it, connections are "
-          "evicted, "
-          "and the report states how many.")
+          "Limit the memory to SIZE, such as 512M or 4G, not counting memory-mapped capture files. At the limit, "
+          "connections are evicted, and the report states how many.")
       .by_default("1G");
 }
 

@@ -34,13 +34,13 @@ def compress(path, data=None):
 
 
 def releases():
-    """The entries of CHANGELOG.md: version, date (None: not released) and text, newest first."""
+    """Return the entries of CHANGELOG.md: version, date (None: not released) and text, newest first."""
     parts = re.split(r"^## \[([^\]]+)\](?: - (\d{4}-\d{2}-\d{2}))?.*$", (SOURCE / "CHANGELOG.md").read_text(), flags=re.M)
     return [(parts[i], parts[i + 1], parts[i + 2]) for i in range(1, len(parts), 3)]
 
 
 def debian_changelog(package, version, maintainer, epoch):
-    """The changelog in Debian's format, with the entry of this version."""
+    """Return the changelog in Debian's format, with the entry of this version."""
     lines = []
     for name, _, text in releases():
         if name in (version, "Unreleased"):
@@ -53,7 +53,7 @@ def debian_changelog(package, version, maintainer, epoch):
 
 
 def debian_copyright(component):
-    """The copyright file in Debian's format."""
+    """Return the copyright file in Debian's format."""
     text = (SOURCE / "LICENSE").read_text().split("\n\n", 2)
     holder = re.search(r"Copyright \(c\) (.+)", text[1])[1]
     mit = (SOURCE / "LICENSE").read_text().split("\n\n", 2)[2].split("\n\n---")[0]
@@ -109,7 +109,7 @@ def finish(options):
         if not path.is_symlink():
             executable = path.is_dir() or path.stat().st_mode & stat.S_IXUSR and ".so" not in path.name
             path.chmod(0o755 if executable else 0o644)
-    # Directories last: a change of their entries changes their time.
+    # Set the times of directories last, because a change of their entries changes their time.
     for path in sorted([root, *root.rglob("*")], reverse=True):
         os.utime(path, (epoch, epoch), follow_symlinks=False)
 

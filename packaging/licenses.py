@@ -5,7 +5,7 @@ usage: licenses.py PACKAGE [--static] [--bundled FILE]... [FILE]...
 
 PACKAGE is a name of [package.*] in licenses.toml. --static names the build with RDMAWIRE_STATIC. The files are the
 package's programs and libraries: their shared libraries are added. --bundled names a shared library in the package.
-The license texts are Debian's copyright files, so that this script needs a Debian machine.
+The license texts are Debian's copyright files, so this script requires Debian.
 """
 
 import argparse
@@ -30,14 +30,14 @@ def output_of(*command):
 
 @cache
 def installed():
-    """The installed Debian packages, by name, with their versions."""
+    """Return the versions of the installed Debian packages by name."""
     rows = output_of("dpkg-query", "--show", "--showformat", "${Package} ${source:Version}\n").splitlines()
     return dict(sorted(row.split() for row in rows if len(row.split()) == 2))
 
 
 @cache
 def library_of_package(package):
-    """The name that the table has for a Debian package, or None."""
+    """Return the name of a Debian package in the table, or None."""
     for name, library in TABLE["library"].items():
         if re.fullmatch(library["debian"], package):
             return name
@@ -46,7 +46,7 @@ def library_of_package(package):
 
 @cache
 def package_of_file(path):
-    """The Debian package that contains a file, or None."""
+    """Return the Debian package that contains a file, or None."""
     real = str(Path(path).resolve())
     for candidate in (real, "/usr" + real, real.removeprefix("/usr"), str(path)):
         found = output_of("dpkg-query", "--search", candidate)
@@ -56,19 +56,19 @@ def package_of_file(path):
 
 
 def needed(path):
-    """The SONAMEs of the shared libraries that a program or library needs."""
+    """Return the SONAMEs of the shared libraries that a program or library needs."""
     return re.findall(r"^\s+NEEDED\s+(\S+)", output_of("objdump", "-p", str(path)), re.M)
 
 
 @cache
 def library_paths():
-    """Where the dynamic linker finds each SONAME."""
+    """Return the path at which the dynamic linker finds each SONAME."""
     rows = output_of("/sbin/ldconfig", "-p")
     return {row[1]: row[2] for row in re.finditer(r"^\s+(\S+) \(libc6,(?!x32)[^)]*\) => (\S+)$", rows, re.M)}
 
 
 def shared_libraries(files):
-    """The names in the table of the shared libraries that the files need directly."""
+    """Return the shared libraries that the files need directly, by their names in the table."""
     names = set()
     for file in files:
         for soname in needed(file):
@@ -84,7 +84,7 @@ def shared_libraries(files):
 
 
 def license_text(name):
-    """The Debian package and version that a library comes from, and its copyright file."""
+    """Return the Debian package of a library, its version, and its copyright file."""
     for package, version in installed().items():
         path = Path("/usr/share/doc", package, "copyright")
         if re.fullmatch(TABLE["library"][name]["debian"], package) and path.is_file():
@@ -94,7 +94,7 @@ def license_text(name):
 
 
 def parts_of(package, static=False, bundled=(), files=()):
-    """Each library of a package: name, and the ways in which the package uses it."""
+    """Return each library of a package: its name, and the ways in which the package uses it."""
     entry = TABLE["package"][package]
     ways = {}
     for key, way in (("headers", "compiled in"), ("data", "embedded"), ("static", "linked statically"),
@@ -115,7 +115,7 @@ def parts_of(package, static=False, bundled=(), files=()):
 
 
 def notices(package, static=False, bundled=(), files=()):
-    """The text of the notices of a package."""
+    """Return the text of the notices of a package."""
     parts = parts_of(package, static, bundled, files)
     lines = [f"This package of rdmawire is under the license {TABLE['package'][package]['license']}. "
              "It uses these libraries:", ""]

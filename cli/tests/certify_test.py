@@ -767,7 +767,7 @@ def test_malformed_clause_files_are_usage_errors(tmp_path, clauses):
         assert done.returncode == 2 and "HDR-26: unknown rule; did you mean HDR-026?" in done.stderr, done.stderr
     message = explain("HDR-026", status=2, RDMAWIRE_CLAUSES=str(file)).stderr
     assert "the environment variable RDMAWIRE_CLAUSES: " in message
-    # The reference pages do not depend on it.
+    # The reference pages do not use the file.
     explain("--rules", RDMAWIRE_CLAUSES=str(file))
 
 

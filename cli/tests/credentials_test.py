@@ -97,7 +97,7 @@ def test_right_key_reaches_the_device_of_the_agent(program, credentials):
         pytest.skip("requires a host without RDMA devices")
     with Agent("--credentials", credentials[0] / "agent.keys") as agent:
         message = error_of(program(agent.address, "--credentials", credentials[0] / "controller.key"))
-        # The answer of the authenticated agent, which has no device.
+        # The response of the authenticated agent, whose host has no device.
         assert "device" in message and "TLS" not in message and "key" not in message, message
     assert agent.errors == []
 

@@ -124,7 +124,7 @@ def test_refused_memory_gives_a_report_and_status_3(captures, command):
     capture, statuses = captures("queue-pairs", 60_000), set()
     for address_space in range(100, 260, 20):
         status, output, errors = run(command, "--json", capture, address_space=address_space * MEBI)
-        if status == 127:  # The libraries do not fit.
+        if status == 127:  # The shared libraries do not fit into this address space.
             continue
         statuses.add(status)
         assert status in (0, 3), (address_space, status, errors)

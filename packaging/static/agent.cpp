@@ -1,4 +1,4 @@
-// A static program cannot load the name service modules of a machine with another glibc. This restricts host names to
+// A static program cannot load the name service modules of a host with another glibc. This restricts host names to
 // the two services that glibc contains: /etc/hosts and DNS.
 
 #include <nss.h>

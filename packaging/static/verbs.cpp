@@ -4,7 +4,7 @@
 #include <infiniband/verbs.h>
 
 extern "C" {
-/// A symbol for the linker option -u. The value is unused.
+/// Symbol for the linker option -u, which makes the linker include this file. The value is unused.
 extern const int rdmawire_static_verbs;
 const int rdmawire_static_verbs = [] {
   ibv_static_providers(nullptr, &verbs_provider_all, nullptr);
