@@ -4,7 +4,7 @@
 # ---------------------------------------------------------------------------------------------------------------------
 # Packages
 
-# The packages that build and run ./demo, one a row. "-": the system does not package it.
+# The packages that build and run ./demo, one per row. "-": the system has no such package.
 #  Debian, Ubuntu           Fedora (dnf)            Arch (pacman)   macOS (brew)
 demo_rows=(
   "g++                      gcc-c++                 gcc             -"
@@ -89,13 +89,13 @@ die() {
   exit 3
 }
 
-# minutes SECONDS: as m:ss.
+# minutes SECONDS: prints the duration as m:ss.
 minutes() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
 
 # free_megabytes DIRECTORY: prints the space that is available to an ordinary user.
 free_megabytes() { df -Pk "$1" | awk 'NR == 2 { printf "%d", $4 / 1024 }'; }
 
-# require_space DIRECTORY MEGABYTES PURPOSE: ends the script if the file system has less.
+# require_space DIRECTORY MEGABYTES PURPOSE: ends the script if the file system has less free space.
 require_space() {
   local free
   free=$(free_megabytes "$1")
@@ -103,7 +103,7 @@ require_space() {
     die "$3 needs $2 MB of free disk space in $(cd "$1" && pwd), and $free MB are free: free some, then run $this_command again"
 }
 
-# job_count: how many processes to run at once: one per core, and at most one per 1.2 GB of available memory.
+# job_count: prints the number of parallel processes: one per core, and at most one per 1.2 GB of available memory.
 job_count() {
   local jobs memory
   if [[ ${RDMAWIRE_JOBS:-} ]]; then
@@ -119,7 +119,7 @@ job_count() {
 # ---------------------------------------------------------------------------------------------------------------------
 # Packages of Debian and Ubuntu
 
-# missing_packages NAME...: those that dpkg does not have installed.
+# missing_packages NAME...: prints the packages that are not installed.
 missing_packages() {
   local installed name
   # dpkg-query exits with status 1 if it does not know one of the names, but still lists the others.
@@ -129,7 +129,7 @@ missing_packages() {
   done
 }
 
-# known_packages NAME...: those that apt can install.
+# known_packages NAME...: prints the packages that apt can install.
 known_packages() {
   LC_ALL=C apt-cache policy "$@" 2>/dev/null |
     awk '/^[^ ]/ { sub(/:$/, ""); name = $0 } /^  Candidate:/ && $2 != "(none)" { print name }'
@@ -179,8 +179,8 @@ install_packages() {
   run_apt install --yes --no-install-recommends "${known[@]}" || die_of_apt
 }
 
-# run_apt ARGUMENT...: apt-get as root, its output to build/apt.log, with progress. apt-get ignores an interruption and
-# completes, so that no package is left half-installed.
+# run_apt ARGUMENT...: runs apt-get as root, shows its progress, and writes its output to build/apt.log. apt-get ignores
+# an interruption and completes, so that no package is left half-installed.
 run_apt() {
   trap 'printf "\n%s: interrupted; apt-get completes in the background\n" "${0##*/}" >&2; exit 130' INT
   local status=0 apt
@@ -193,7 +193,7 @@ run_apt() {
   return "$status"
 }
 
-# follow_apt PROCESS: reports every 15 seconds until it ends.
+# follow_apt PROCESS: prints the progress every 15 seconds until the process ends.
 follow_apt() {
   local ticks=0 line
   while kill -0 "$1" 2>/dev/null; do
@@ -219,7 +219,7 @@ follow_apt() {
 
 apt_network_errors='Temporary failure resolving|Could not resolve|[Uu]nable to connect|Could not connect|[Cc]onnection (timed out|failed|refused)|Network is unreachable|Failed to fetch|Unable to fetch'
 
-# die_of_apt: one sentence about build/apt.log.
+# die_of_apt: ends the script with one sentence about the error in build/apt.log.
 die_of_apt() {
   local log=build/apt.log again="then run $this_command again" sudo=${as_root[0]:-} holder package reason
   sudo=${sudo:+sudo }
@@ -253,7 +253,7 @@ system_name() {
   printf '%s' "${name:-$(uname -s)}"
 }
 
-# install_advice: the command that installs the packages on a system without apt.
+# install_advice: prints the command that installs the packages on a system without apt.
 install_advice() {
   local column command row names=() absent=() cells
   if [[ $(uname -s) == Darwin ]]; then
@@ -278,8 +278,8 @@ install_advice() {
   ((${#absent[@]} == 0)) || printf ' and install the equivalents of these Debian packages from source: %s' "${absent[*]}"
 }
 
-# require_system: ends the script on a system or shell that it does not support. Until here, only features of bash 3.2 are
-# permitted, which is the shell of macOS.
+# require_system: ends the script on a system or shell that it does not support. The code up to this call may use only
+# features of bash 3.2, the shell of macOS.
 require_system() {
   [[ $(uname -s) == Linux ]] ||
     die "$this_command needs Linux, and this is $(uname -s): run it in a container or virtual machine with Debian 13;" \
@@ -287,7 +287,8 @@ require_system() {
   ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 404)) || die "bash $BASH_VERSION is too old: install bash 4.4 or newer"
 }
 
-# require_tools: on a system without apt, the programs that configure and build have to be there. CMake checks libraries.
+# require_tools: on a system without apt, ends the script if a program that configures or builds is missing. CMake
+# checks libraries.
 require_tools() {
   local tool missing=()
   for tool in cmake ninja ccache pkg-config "${CXX:-c++}" python3; do
@@ -415,7 +416,7 @@ install_requirements() {
     die "$reason, then run $this_command again (log: $log)"
   fi
   printf '%s\n' "$wanted" >"$new/requirements"
-  # The scripts in it contain its path.
+  # The scripts in the environment contain its path.
   grep -rlI --null -- "$PWD/$new" "$new/bin" "$new/pyvenv.cfg" | xargs -0 sed -i "s#$PWD/$new#$PWD/$venv#g"
   rm -rf "$venv"
   mv "$new" "$venv"
@@ -423,7 +424,7 @@ install_requirements() {
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-# install_lists LIST...: the lists by name: demo, test, window, package, bench, docs.
+# install_lists LIST...: installs the packages of these lists: demo, test, window, package, bench, docs.
 install_lists() {
   local list names=()
   require_system
