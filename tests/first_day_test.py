@@ -51,7 +51,8 @@ def test_anonymized_archive_has_no_addresses(tmp_path):
     (case,) = json.loads(content["day/first/results.json"])["cases"]
     assert (case["id"], case["verdict"]) == (RULE, "fail")
     assert f"day/first/captures/{RULE}.pcapng" in content
-    # The addresses of the device and of the tester in frames, comments and texts, and the name of this host.
+    # Search for the addresses of the device and the tester in frames, comments and texts, and for the name of this
+    # host.
     assert bytes([10, 0, 0, 200]) in (day / "first" / "captures" / f"{RULE}.pcapng").read_bytes()
     for name, data in content.items():
         for secret in bytes([10, 0, 0, 200]), b"0a00:00c8", b"10.0.0.", f'"{socket.gethostname()}"'.encode():
@@ -78,7 +79,7 @@ def test_interrupted_run_continues(tmp_path):
     day = tmp_path / "day"
     run = ("--out", day, "--only", "RSP-009", "--only", "RSP-010", "--")
     first_day(*run)
-    # As after an interruption: a partial journal, and no status.
+    # Simulate an interruption: a partial journal, and no status file.
     lines = (day / "first" / "results.ndjson").read_text().splitlines(keepends=True)
     (day / "first" / "results.ndjson").write_text("".join(lines[:2]))
     (day / "first.status").unlink()

@@ -64,7 +64,7 @@ def test_exit_status_states_whether_a_count_is_too_high(tmp_path, monkeypatch, c
     monkeypatch.setattr(counting, "per_packet", lambda *arguments: count)
     monkeypatch.setattr(sys, "argv", ["instruction-counts", "--build", str(tmp_path), "--only", "analyze"])
     assert counting.main() == status
-    # Another compiler: the counts are only printed.
+    # The counts of another compiler are only printed.
     monkeypatch.setattr(counting, "conditions", lambda build: {**conditions, "compiler": "gcc 14"})
     assert counting.main() == 0
     assert "not compared" in capsys.readouterr().out

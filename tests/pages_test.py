@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 BIN = ROOT / "build" / os.environ.get("RDMAWIRE_PRESET", "dev") / "bin"
 BLOCK = re.compile(r"^```console( lab)?\n(.*?)^```$", re.M | re.S)
-DURATION = re.compile(r"\bin [\d.]+ s\b")  # of a run: differs each time
+DURATION = re.compile(r"\bin [\d.]+ s\b")  # duration of a run, which differs each time
 PAGES = [README, *(page for page in sorted((ROOT / "docs").rglob("*.md")) if BLOCK.search(page.read_text()))]
 
 
@@ -55,7 +55,7 @@ def test_console_blocks_equal_the_output(page):
 
 
 REPORT_PAGE = ROOT / "docs" / "reference" / "analyze-report.md"
-# Words of the JSON blocks that are no keys, in addition to texts in parentheses and quotes.
+# Words in the JSON blocks that are not keys, in addition to texts in parentheses and quotes.
 NO_KEYS = set("above and columns direction each native of one per rnr roce_v2 row s shortest tables the with".split())
 
 

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 SETUP = ROOT / "scripts" / "setup.sh"
 
-# The real programs that the script may use. Everything else on its PATH is a fake, or absent.
+# The real programs that the script may use. All other programs on its PATH are fakes.
 REAL = """awk bash cat cut df dirname env grep head id mkdir mv nproc rm sed sleep sort tail tee tr true uname wc xargs""".split()
 
 FAKES = {
@@ -29,7 +29,7 @@ for name in "$@"; do
   grep -qxF "$name" "$STATE/known_to_apt" && printf '%s:\\n  Installed: (none)\\n  Candidate: 1.0\\n' "$name"
 done
 exit 0""",
-    # apt-get prints the file `apt-UPDATE` or `apt-INSTALL` and ends with its first line as the status.
+    # apt-get prints the file `apt-update` or `apt-install` without its first line, which is the exit status.
     "apt-get": """
 printf '%s\\n' "$*" >>"$STATE/calls"
 while [[ $1 == -* ]]; do [[ $1 == -o ]] && shift; shift; done
@@ -194,7 +194,7 @@ def test_failure_for_an_ordinary_user_names_sudo(machine):
 
 
 def test_unreachable_mirror_without_lists_is_reported_as_such(machine):
-    # apt-get update ends with status 0 then, and apt knows no package.
+    # In this case, apt-get update ends with status 0, and apt knows no package.
     machine.put("apt-update", 0, "Err:1 http://mirror.test stable InRelease",
                 "  Temporary failure resolving 'mirror.test'", "W: Some index files failed to download.")
     assert "the package mirror cannot be reached" in machine.refused("install_packages alpha")

@@ -26,7 +26,7 @@ def all_tests():
             names.add(path.stem)
         names.update(f"{suite}.{test}" for suite, test in re.findall(r"^TEST(?:_F|_P)?\((\w+), (\w+)\)", text, re.M))
         names.update(re.findall(r"^def (test_\w+)", text, re.M))
-        # A fixture may have another name.
+        # A fixture may have an alias.
         for alias, base in re.findall(r"^using (\w+) = (\w+);$", text, re.M):
             names.update(name.replace(f"{base}.", f"{alias}.", 1) for name in list(names) if name.startswith(f"{base}."))
     return names

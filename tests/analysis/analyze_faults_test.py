@@ -50,7 +50,7 @@ def test_injected_faults_are_reported_with_their_cause(faults):
         for found in result.wrong[:10]:
             print("wrong", found.connection, found.row)
     print(total.table())
-    # A capture loss among reordered packets is not always reported.
+    # `analyze` may miss a capture loss among reordered packets.
     assert not [row for row in total.failures() if row[0] != "lost_in_capture" or row[3] < 0.98]
 
 

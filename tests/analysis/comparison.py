@@ -71,7 +71,8 @@ def _pairs(frames, analysis):
 
 
 def _may_end_in(frame, frames):
-    """The last packet can precede a middle packet that was retransmitted. Either can be the last frame."""
+    """Return whether a message may end in this frame. A retransmitted middle packet can follow the last packet, so
+    either can be the last frame."""
     return min(frames) <= frame <= max(frames)
 
 
@@ -149,7 +150,8 @@ def differences_of_messages(frames, analysis):
 
 
 def differences_of_retransmissions(frames, analysis, causes):
-    """`causes`: the frame of a recovery to (end, causes separated by |, frame of the cause)."""
+    """`causes`: {frame of a recovery: (end, causes separated by |, frame of the cause)}, instead of the computed
+    causes."""
     pairs, differences = _pairs(frames, analysis)[0], []  # differences_of_connections() reports unpaired connections
     for reference, match, swapped in pairs:
         if isinstance(reference, iwarp.Stream):
@@ -176,14 +178,14 @@ def differences_of_retransmissions(frames, analysis, causes):
     return differences
 
 
-# Kinds that no capture contains: reporting one is an error.
+# Kinds of events that no capture contains. Reporting such an event is an error.
 ABSENT_KINDS = ("lost_in_capture", "psn_gap", "out_of_order", "duplicate", "rnr_nak", "ghost_acknowledgement",
          "unsolicited_response", "msn_jump", "segmentation", "opcode_sequence", "read_limit", "ecn_marked", "cnp",
          "path_change", "replaced")  # fmt: skip
 
 
 def differences_of_events(frames, analysis, real=()):
-    """`real`: (kind, frame) of the few such events that a capture contains."""
+    """`real`: (kind, frame) of events of ABSENT_KINDS that the capture does contain."""
     sent = packets.infiniband_packets(frames)
     differences = [f"{row['frame']}: {row['kind']} {row['cause']} was not expected" for row in analysis.events
                   if row["kind"] in ABSENT_KINDS and (row["kind"], int(row["frame"])) not in real]  # fmt: skip

@@ -352,11 +352,12 @@ def test_frames_match_the_events_of_the_manifest(mixed_capture, seen):
             assert is_request(frame) and frame["psn"] == event["psn"]
             before = earlier(event["frame"], is_request)
             highest = seen[before[0] - 1]["psn"]
-            for n in before:  # the highest so far, modulo 2^24
+            for n in before:  # the highest PSN so far, modulo 2^24
                 if (seen[n - 1]["psn"] - highest) & 0xFFFFFF < 1 << 23:
                     highest = seen[n - 1]["psn"]
             ahead = (frame["psn"] - highest) & 0xFFFFFF
-            # Above the highest PSN there is only the remaining part of a READ, whose request covers several PSNs.
+            # Only the request for the remaining part of a READ can have a PSN above the highest one, because a READ
+            # request covers several PSNs.
             assert ahead == 0 or ahead >= 1 << 23 or seen[event["origin_frames"][0] - 1]["opcode"] == 12
             assert set(event.get("origin_frames", ())) <= set(before)
             if "sequence_error_nak" in event["causes"] and "cause_frame" in event:

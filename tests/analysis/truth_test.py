@@ -80,7 +80,7 @@ def test_iwarp_messages_and_read_responses_are_complete(capture):
             messages = stream.messages[end]
             assert all(message.complete for message in messages)
             read_size = sum(message.size for message in messages if message.kind == "read")
-            if "iwarp_rdma_read" not in capture.name:  # its READ requests are little-endian
+            if "iwarp_rdma_read" not in capture.name:  # the READ requests in this capture are little-endian
                 assert stream.sent[other].response_bytes == read_size
             direct = stream.sent[end].message_bytes - read_size
             assert stream.sent[end].payload_bytes == direct + stream.sent[end].response_bytes
@@ -177,7 +177,8 @@ CAUSES = {
         734: ("b", "sequence_error_nak", 733), 800: ("a", "sequence_error_nak", 799),
         812: ("b", "sequence_error_nak", 811), 871: ("a", "timeout", 0), 938: ("b", "timeout", 0),
     },
-    # No packet was lost: the timer expired after all was acknowledged, or before the acknowledgement (842).
+    # No packet was lost: the timer expired although all packets had been acknowledged, or before the acknowledgement
+    # (842).
     "samples/rc-pingpong.pcap.gz": {287: ("a", "spurious", 0), 842: ("a", "timeout|spurious", 0),
                                     930: ("b", "spurious", 0)},
     # A READ response was lost and a later one arrived. The requester retries the remaining part of the READ and all

@@ -19,7 +19,7 @@ loader = importlib.machinery.SourceFileLoader("rfc_requirements", str(SCRIPT))
 requirements = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
 loader.exec_module(requirements)
 
-# A rule that cites RFC 5041, 4.3, and one of another transport.
+# A rule that cites RFC 5041, 4.3, and a rule of another transport.
 KNOWN = {"DDP-009": ("ddp.msn", {"5041 4.3"}, "iWARP"), "RSP-009": ("rc.psn", set(), "RC")}
 REASONS = {"local": "…"}
 

@@ -94,7 +94,7 @@ def _vectors():
 def test_icrcs_of_published_frames_are_good(tmp_path, vector):
     if vector.get("skip"):
         pytest.skip(WITHOUT_SHARED)
-    if "masked" in vector:  # a local packet from its LRH, without CRCs. Its VCRC is not checked
+    if "masked" in vector:  # a local packet, starting with the LRH, without CRCs. The VCRC is not checked
         link, data = INFINIBAND, bytearray.fromhex(vector["masked"] + vector["icrc_wire"] + "0000")
     else:
         link, data = ETHERNET, bytearray.fromhex(vector["frame"])
@@ -150,7 +150,8 @@ def test_mpa_crc_is_bad_for_exactly_the_damaged_fpdus(tmp_path):
     for number, places in fpdus.items():
         for index, (begin, length) in enumerate(places):
             if length > 24 and rng.random() < 0.5:
-                # After the headers: a damaged length or opcode would affect the following FPDUs.
+                # Damage only bytes after the headers, because a damaged length or opcode would affect the following
+                # FPDUs.
                 frames[number - 1].data[begin + rng.randrange(20, length)] ^= 1 << rng.randrange(8)
                 damaged.setdefault(number, set()).add(index)
     write_pcap(tmp_path / "bad.pcap", link, frames)
@@ -178,7 +179,7 @@ class Endpoint:
 
     def __init__(self, ports, seq):
         self.ports, self.seq = ports, seq
-        self.position = 0  # in the stream of FPDUs, for markers
+        self.position = 0  # position in the stream of FPDUs, which determines the markers
 
     def segment(self, payload, flags=0x18):
         frame = mac_header(0x0800) + ipv4(6, tcp(payload, flags=flags, seq=self.seq, ports=self.ports))

@@ -1,4 +1,4 @@
-"""Differences between rdmawire and tshark, and the known ones.
+"""Finds differences between rdmawire and tshark, and compares them with the known differences.
 
     python tests/differential/differences.py                  print a summary of the unknown differences
     python tests/differential/differences.py REASON FIELD...  add the differences of these fields as known, for REASON

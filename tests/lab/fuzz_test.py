@@ -34,13 +34,14 @@ def test_device_is_fuzzed(tmp_path, device):
         [sys.executable, "-m", "rdmawire.fuzz", *arguments, "--report", str(tmp_path)],
         env=dict(os.environ, PYTHONPATH=PYTHON), capture_output=True, text=True, timeout=HANG,
     )
-    # Both devices have known violations (docs/reference/known-deviations.md), some of which are found at once.
+    # Both devices have known violations (docs/reference/known-deviations.md), some of which the fuzzer finds
+    # immediately.
     assert done.returncode == 1, done.stderr
     report = json.loads((tmp_path / "report.json").read_text())
     statistics = report["statistics"]
     assert statistics["executions"] == executions
     assert statistics["steps"] > executions and statistics["connections"] >= statistics["lives"] // 2
-    # Many different combinations of state, step and response.
+    # The edges are different combinations of state, step and response.
     assert statistics["edges"] > 40
     # After a crash, the guest is restarted and the run continues.
     died = sum(one["times"] for one in report["findings"]

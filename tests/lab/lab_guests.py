@@ -18,5 +18,5 @@ def processes():
 
 
 def is_restored(process):
-    """Return whether a virtual machine started from a stored state, without a boot."""
+    """Return whether a virtual machine started from a stored state, instead of booting."""
     return b"-incoming" in Path("/proc", str(process), "cmdline").read_bytes()

@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILT = Path(os.environ.get("RDMAWIRE_PYTHON", ROOT / "build" / "dev" / "python"))
-WAIT = 120  # seconds until something that must happen counts as missing
+WAIT = 120  # maximum seconds to wait for an expected event
 LAB = os.environ.get("RDMAWIRE_FULL") == "1" or os.environ.get("RDMAWIRE_LAB") == "1"
 
 pytestmark = [

@@ -205,7 +205,8 @@ def test_analyze_agrees_with_tshark_comparison(recordings):
         pytest.skip("requires tshark")
     differences, netem_differences = [], []
     for name, one in recordings.items():
-        # The comparison does not know what happened to frames after the capture point.
+        # The comparison cannot use recordings with faults, because it does not know what happened to frames after the
+        # capture point.
         if one["faults"]:
             continue
         # If netem dropped a packet outside of the capture, only timing distinguishes NAK and timeout recovery.
@@ -226,12 +227,12 @@ def test_analyze_reports_exactly_the_injected_faults(recordings):
         score = switch_faults.score(one["file"])
         injected.update(score.injected)
         print(f"{name}\n  {score}")
-        # One recovery may overlap with another: docs/how-to/lab-recipes.md, limitations of analyze. The loss of a
-        # retransmission may be missed, with the cause of the next recovery.
+        # Recoveries may overlap (docs/how-to/lab-recipes.md, limitations of analyze). `analyze` may then miss the loss
+        # of a retransmission, and the cause of the next recovery.
         lost_again = (len(score.missed) == 1 and score.missed[0].startswith("lost_in_network: ")
                       and [re.sub(r"\d+", "N", one) for one in score.unexpected]
                       == ["retransmission: N cause unknown, expected a NAK"])
-        # An unknown cause is no wrong one. netem drops at random, so two retransmissions can be affected.
+        # An unknown cause is not wrong. netem drops packets at random, so two retransmissions can be affected.
         most = 2 if all("cause unknown" in one for one in score.unexpected) else 1
         if (score.missed or len(score.unexpected) > most) and not lost_again:
             wrong.append(f"{name}\n  {score}")

@@ -43,7 +43,7 @@ class Frame:
     stream: tuple  # sender, receiver, QP or ports. Requests and responses are separate streams
     kind: str      # "request", "response", "datagram", "tcp"
     seq: int       # PSN or TCP sequence number
-    length: int    # PSNs or bytes
+    length: int    # number of PSNs or bytes
     name: str
     comment: str
     nak: int | None
@@ -139,10 +139,10 @@ def expand(rows, reference):
 @dataclass
 class ExpectedEvents:
     """The expected events of a direction."""
-    recoveries: list = field(default_factory=list)   # (first frame, its PSN, caused by a NAK)
+    recoveries: list = field(default_factory=list)   # (first frame, its PSN, whether a NAK caused it)
     overtaken: list = field(default_factory=list)   # frames that arrived after later ones
     copies: list = field(default_factory=list)   # duplicates created by the switch
-    skipped: set = field(default_factory=set)   # PSNs missing at their position
+    skipped: set = field(default_factory=set)   # PSNs that are missing at their position in the order
 
 
 def expected_events_of(stream, frames):

@@ -1,4 +1,5 @@
-"""Captures that fill the bounded tables of the analysis: as few packets as possible for each table entry.
+"""Generates captures that fill the bounded tables of the analysis, with as few packets as possible for each table
+entry.
 
     python tests/memory/flood.py queue-pairs /tmp/flood.pcap --frames 1000000
 
@@ -52,7 +53,7 @@ def queue_pairs(i, _):
 
 
 def pairs(i, _):
-    """One connection per packet, each between other hosts."""
+    """One connection per packet, each between different hosts."""
     return roce(i % 0xFFFFF0 + 16, i * 7919 & 0xFFFFFF, source=0x0B000000 + i, destination=0x0C000000 + i * 3)
 
 
@@ -62,7 +63,7 @@ def hosts(i, _):
 
 
 def twice(i, _):
-    """Two packets per connection, far apart, with an acknowledgement that is no evidence for pairing."""
+    """Two packets per connection, far apart, with acknowledgements that are no evidence for pairing."""
     return roce(i // 2 * 2 % 0xFFFFF0 + 16, i & 1, port=0xC000 | i // 2 & 0x3FFF, source=HOST_A + i // 2 % 5)
 
 
@@ -83,7 +84,7 @@ def damaged(i, _):
 
 
 def retransmitted(i, _):
-    """Connections of eight packets, of which some were retransmitted. A finding for each."""
+    """Connections of eight packets, some of which are retransmissions. Each connection causes a finding."""
     step = i % 8
     return roce(i // 8 % 0xFFFFF0 + 16, (0, 1, 2, 1, 2, 3, 4, 2)[step], source=0x0B000000 + i // 8 % 11,
                 port=0xC000 | i // 8 & 0x3FFF)
@@ -127,7 +128,7 @@ def requests(i, _):
 
 
 def multipath(i, chance):
-    """MRC WRITEs to 20,000 QPs, each on another path."""
+    """MRC WRITEs to 20,000 QPs on random paths."""
     headers = struct.pack(">HH", 0, i // 20_000 & 0xFFFF) + struct.pack(">QII", 0x7F0000000000, 7, 16)
     return roce(16 + i % 20_000, i // 20_000 & 0xFFFFFF, opcode=MRC_WRITE_ONLY, extension=headers,
                 port=0xC000 | chance.randrange(1 << 10), source=HOST_A + i % 5)

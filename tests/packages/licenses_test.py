@@ -68,7 +68,7 @@ def target_of(package):
     return target
 
 
-# Only declarations of the system: the C and C++ libraries' headers.
+# Headers of the system (C and C++ libraries, Linux), which need no license notice.
 SYSTEM = {"gcc", "glibc", "linux"}
 
 

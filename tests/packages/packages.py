@@ -54,7 +54,7 @@ def unpack(package, directory):
 def fresh_machine(script, *files, suite="bookworm", ccache=False):
     """Run a script of bash in a root that contains only Debian's base system and git. `files` are in ~/files there.
 
-    `ccache` lends the root this machine's compiler cache.
+    `ccache`: the root uses this machine's compiler cache.
     """
     tool = ROOT / "scripts" / "fresh-machine"
     checked = run(tool, "--suite", suite, "--check", check=False)

@@ -25,7 +25,7 @@ class Frames:
                 entries += [(captured.time, number, captured) for captured in t.captures]
             entries += [(time, number, (content, sender)) for time, content, sender in c.extra_frames]
         entries = [entry for entry in entries if begin is None or entry[0] >= begin]
-        entries.sort(key=lambda entry: entry[:2])  # stable: duplicates stay after the original
+        entries.sort(key=lambda entry: entry[:2])  # the sort is stable, so duplicates stay after the original
         for i, (_, _, item) in enumerate(entries, 1):
             if not isinstance(item, tuple):
                 item.number = i

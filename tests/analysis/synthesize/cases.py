@@ -59,7 +59,7 @@ RECOVERABLE = {
     "change_path": phases.change_path,
     "storm": phases.storm,
 }
-# Phases that take seconds or hundreds of packets. Each is a case by itself, and they are rare.
+# Phases that take seconds or hundreds of packets. Each of them forms a separate case, and such cases are rare.
 LONG_PHASES = {
     "reduce_rate": lambda c: phases.change_rate(c, c.random.choice((2, 3, 4))),
     "keep_rate": lambda c: phases.change_rate(c, 0),
@@ -82,7 +82,7 @@ IPV4_ONLY = ("corrupt_ip_identification", "corrupt_ip_identification_in_network"
 
 
 class HostPool:
-    """Hosts and their assigned QP numbers."""
+    """Hosts, and the QP numbers that they have assigned."""
 
     def __init__(self, random, hosts=14, v6=4):
         self.random = random
@@ -124,7 +124,7 @@ class HostPool:
 
 
 def source_ports(random, qps):
-    """Draw the UDP source ports: from both QP numbers (Linux: a hash of 14 bits), constant, or random."""
+    """Draw the UDP source ports: computed from both QP numbers (Linux: a hash of 14 bits), constant, or random."""
     how = random.random()
     if how < .4:
         product = qps[0] * qps[1]
@@ -237,7 +237,8 @@ def _replaced_case(pool, random, begin, name):
     new.replaces, new.name, old.name = old, name, name
     phases.clean(new, 0)
     phases.clean(new)
-    # If both QPs are reused, the first frame shows the replacement. Else it is the first frame to the reused QP.
+    # The replacement is visible in the first frame if both QPs are reused, otherwise in the first frame to the reused
+    # QP.
     new.injected.append(InjectedEvent("replaced", ["none"], between=_replacement_range(new, qps == old.qps)))
     return [old, new]
 
@@ -300,7 +301,7 @@ def make(cases, seed, only=None, interval=2 * SECOND):
             connections += _clean_case(pool, own, begin, name)
         else:
             connections += _phases_case(pool, own, begin, name, names)
-    # The last frame is much later, so that missing responses cannot be in flight.
+    # Add a much later frame, so that missing responses cannot be in flight at the end of the capture.
     end = max(c.clock.now for c in connections) + 12 * SECOND
     c = pool.connection(random_module.Random(f"{seed}/end"), begin=end)
     c.name, c.clean = "clean", True

@@ -22,8 +22,8 @@ class Behavior:
     window: int = 64                        # outstanding packets
     max_reads: int = 16                     # outstanding READs and atomics
     packet_time: int = 100                  # ns for the transmission of a packet
-    response_delay: int = 2 * MICROSECOND   # from a request to its response
-    nak_reaction: int = 10 * MICROSECOND    # from a NAK to the retransmission
+    response_delay: int = 2 * MICROSECOND   # ns from a request to its response
+    nak_reaction: int = 10 * MICROSECOND    # ns from a NAK to the retransmission
     stops_at_nak: bool = True               # sends no new requests between a NAK and the retransmission
     timeout: int = 17 * MILLISECOND
     retries: int = 7
@@ -137,7 +137,7 @@ def request_headers(item, message, offset, remaining):
     return headers
 
 
-_FILLER = random_module.Random(0).randbytes(1 << 16)  # not the header of an upper-layer protocol
+_FILLER = random_module.Random(0).randbytes(1 << 16)  # not recognized as an upper-layer header
 
 
 def content(message, offset, length):
@@ -157,10 +157,10 @@ class ReliableEndpoint:
         # requester
         self.items, self.seqs = [], []
         self.next = 0              # index of the next item to send
-        self.sent_items = 0        # the items before this index were sent at least once
+        self.sent_items = 0        # items with a smaller index were sent at least once
         self.oldest_unacked = 0    # sequence number
         self.planned = 0           # sequence numbers assigned
-        self.resume_at = 0         # no requests before this time
+        self.resume_at = 0         # the endpoint sends no requests before this time
         self.progress = 0  # time of the last acknowledgement that advanced oldest_unacked
         self.attempts = 0
         self.dead = False
@@ -189,7 +189,7 @@ class ReliableEndpoint:
         self.free_at = 0
         self.pumping = False
 
-    # -- port: responses precede requests, one packet at a time
+    # -- port: sends one packet at a time, and responses before requests
 
     def pump(self):
         if not self.pumping:
@@ -593,7 +593,7 @@ class Connection:
         self.extra_frames = []  # (time, bytes, sender) of the exchange that establishes or closes the connection
         self.injected = []         # InjectedEvents: expected events that truth.py cannot derive
         self.name = service
-        self.clean = False  # has no fault
+        self.clean = False  # the connection has no fault
         self.one_direction = None  # the capture contains only packets of this endpoint
         self.rewritten = None  # (end, address): the capture contains this address instead of the endpoint's
         self.replaces = None  # the connection that previously used its QPs

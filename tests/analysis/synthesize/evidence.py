@@ -1,4 +1,4 @@
-"""Exchanges that identify the QPs of a connection: the CM's, and the text that programs exchange over TCP."""
+"""Exchanges that identify the QPs of a connection: CM messages, and the text that programs exchange over TCP."""
 
 from . import wire
 from .network import MICROSECOND

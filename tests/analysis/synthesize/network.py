@@ -47,9 +47,9 @@ class Transmission:
         self.sender, self.role, self.kind, self.opcode, self.seq, self.span = sender, role, kind, opcode, seq, span
         self.headers = self.payload = b""
         self.flags = {}  # arguments of wire.Roce: solicited, ack_request, …
-        self.overrides = {}  # the same, of a faulty sender
+        self.overrides = {}  # arguments that a faulty sender changes
         self.phase = 0           # the phase of the connection
-        self.lost = None  # "before" or "after" the capture point, or "capture": only in the capture
+        self.lost = None  # lost "before" or "after" the capture point, or only in the "capture"
         self.arrived = None  # time of reception
         self.dropped = None  # the reason why the receiver drops it silently
         self.captures = []
@@ -84,16 +84,17 @@ class Impairment:
     change: object = None           # bytes → bytes, before the capture point
     change_in_capture: object = None  # bytes → bytes, only in the capture
     dropped: str | None = None  # the reason why the receiver drops it: invalid CRC, wrong P_Key
-    mark: bool = False              # a switch before the capture point ECN-marks it (CE)
+    mark: bool = False              # a switch before the capture point ECN-marks the packet (CE)
 
 
 class Network:
-    """Two FIFO directions. `before` and `after`: ns from each sender to the capture point and from there on."""
+    """Two FIFO directions. `before` and `after`: ns from each sender to the capture point, and from there to the
+    receiver."""
 
     def __init__(self, clock, random, before, after):
         self.clock, self.random, self.before, self.after = clock, random, before, after
         self.rules = []  # transmission → Impairment or None. The first Impairment applies
-        self.endpoints = []    # two, by number
+        self.endpoints = []    # the two endpoints, by number
         self.transmissions = []
         self.in_flight = 0
         self._captured_until, self._arrived_until = [0, 0], [0, 0]

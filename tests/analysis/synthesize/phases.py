@@ -144,7 +144,7 @@ def lose_acknowledgement(c, where):
 
 
 def delay_acknowledgement(c):
-    """The acknowledgement passes the capture point in time and is then queued for longer than the ACK timeout."""
+    """The acknowledgement passes the capture point in time, but is then queued for longer than the ACK timeout."""
     end, phase = start_phase(c), c.phase
     requester = c.ends[end]
     late = requester.behavior.timeout + c.random.randrange(200, 2000) * MICROSECOND
@@ -165,7 +165,8 @@ def shorten_timer(c):
 
 
 def lose_responses(c, where, tail=False):
-    """Lose responses of a READ. A later response implies a NAK. If the last are lost, the ACK timer expires."""
+    """Lose responses of a READ. A later response implies a NAK. If the last responses are lost, the ACK timer
+    expires."""
     end, phase = start_phase(c), c.phase
     n = c.random.randrange(4, 12)
     count = c.random.choice((1, 1, 2))
@@ -238,7 +239,8 @@ def _reordering(c, end):
 
 
 def reorder_requests(c, how):
-    """`how`: "network": the receiver sends a NAK. "tolerated": it reorders. "capture": only the capture is affected."""
+    """`how`: "network": the receiver sends a NAK. "tolerated": the receiver restores the order. "capture": only the
+    capture is affected."""
     end, n = start_phase(c), c.random.randrange(6, 15)
     by, late = _reordering(c, end)
     at = c.random.randrange(1, n - by)
@@ -628,7 +630,8 @@ def _send_cnp(c, end, causes):
 
 
 def change_rate(c, falls):
-    """A steady stream with a CNP in its middle. `falls`: the sender then slows down by this factor (0: not)."""
+    """A steady stream with a CNP in its middle. `falls`: factor by which the sender then slows down (0: it does
+    not)."""
     end = start_phase(c)
     e = c.ends[end]
     pace = c.random.randrange(2_000, 5_000)

@@ -207,7 +207,7 @@ def score(manifest, found, rows=()):
 
 
 def _key(event):
-    """Return the row of the table: kind and first cause. Other accepted causes form no rows of their own."""
+    """Return the row of the table: kind and first cause. Other accepted causes have no separate rows."""
     return event["kind"], event["causes"][0] if event["causes"] else "any"
 
 

@@ -63,7 +63,7 @@ class Event:
     frames: tuple | None = None        # or range of frames
     last_frame: int | None = None
     origin_frame: int | None = None
-    origin_frames: list | None = None  # or one of these
+    origin_frames: list | None = None  # or one of these origin frames
     cause_frame: int | None = None
     packets: tuple | None = None       # range
     psn: int | None = None

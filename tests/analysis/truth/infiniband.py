@@ -47,7 +47,7 @@ class Sent:
     responses: int = 0
     messages: Counter = dataclasses.field(default_factory=Counter)
     message_bytes: int = 0
-    retransmitted_packets: int = 0  # captured before, or retransmissions of packets lost before the capture point
+    retransmitted_packets: int = 0  # of packets that were captured, or lost before the capture point
     recoveries: int = 0
     acks: int = 0
     rnr_naks: int = 0
@@ -57,7 +57,7 @@ class Sent:
     ecn_marked: int = 0
     retransmitted_reads: int = 0
     filled: int = 0  # PSN below an earlier one, captured for the first time: the original was not captured
-    missing: int = 0  # request PSNs in the range that were never captured
+    missing: int = 0  # request PSNs between the first and the last one that were never captured
 
 
 @dataclasses.dataclass

@@ -30,7 +30,7 @@ class Sent:
     messages: Counter = dataclasses.field(default_factory=Counter)
     message_bytes: int = 0
     response_bytes: int = 0
-    tcp_retransmissions: list = dataclasses.field(default_factory=list)  # frames that tshark marks
+    tcp_retransmissions: list = dataclasses.field(default_factory=list)  # frames that tshark marks as retransmissions
     tcp_fills: list = dataclasses.field(default_factory=list)  # frames with sequence numbers below an earlier frame's
 
 
