@@ -1,7 +1,7 @@
 """Sphinx configuration of the documentation site, which scripts/site builds.
 
-The source directory is the root of the repository: relative links work on the site and in the repository. A link to a file
-that is no page, such as a schema, leads to a copy of that file.
+The source directory is the root of the repository: relative links work on the site and in the repository. A link to
+another kind of file, such as a schema, leads to a copy of that file.
 """
 
 import enum
@@ -39,12 +39,12 @@ autoapi_file_patterns = ["*.pyi", "*.py"]
 autoapi_add_toctree_entry = False
 autoapi_options = ["members", "undoc-members", "show-inheritance", "show-module-summary", "imported-members"]
 autoapi_member_order = "groupwise"
-toc_object_entries = False  # the tables at the top of each page list its members
+toc_object_entries = False  # the tables at the top of each page list the members of the module
 # The stub of the native module refers to classes of the package, which imports the module. Sphinx: in annotations, `type` is the
 # built-in class, and Sphinx also finds the fields with this name.
 suppress_warnings = ["autoapi.python_import_resolution", "ref.python"]
 
-# The other modules of the package are imported by these.
+# These modules import the other modules of the package.
 PYTHON_MODULES = {"rdmawire"} | {
     f"rdmawire.{name}"
     for name in ("conformance", "distributed", "fuzz", "iwarp", "plots", "pytest_plugin", "scapy", "strategies")
@@ -77,7 +77,7 @@ def add_navigation(app, name, source):
 
 
 def setup(app):
-    for name in ("filter", "error"):  # languages of the code blocks that a test of the filters reads
+    for name in ("filter", "error"):  # languages of the code blocks that the tests of the filters read
         app.add_lexer(name, TextLexer)
     app.connect("autoapi-skip-member", skip_member)
     app.connect("source-read", add_navigation)
