@@ -194,7 +194,7 @@ def test_failure_for_an_ordinary_user_names_sudo(machine):
 
 
 def test_unreachable_mirror_without_lists_is_reported_as_such(machine):
-    # In this case, apt-get update ends with status 0, and apt knows no package.
+    # apt-get update then ends with status 0, and apt knows no package.
     machine.put("apt-update", 0, "Err:1 http://mirror.test stable InRelease",
                 "  Temporary failure resolving 'mirror.test'", "W: Some index files failed to download.")
     assert "the package mirror cannot be reached" in machine.refused("install_packages alpha")

@@ -125,7 +125,7 @@ class Plots:
         raise UsageError(f"unknown connection {connection}; connections are identified by their first frame")
 
 
-_NO_LATENCIES = "the report has no latencies, since no message has a response"
+_NO_LATENCIES = "the report has no latencies, since all messages lack a response"
 
 
 def _phase_text(phase: str) -> str:

@@ -298,7 +298,7 @@ py::list poll(bool virtual_time, std::size_t count, const py::object& timeout, c
   std::chrono::milliseconds left = milliseconds_of(timeout);
   py::list all;
   for (;;) {
-    // In virtual time, a single poll waits for the complete timeout.
+    // A single poll in virtual time waits for the complete timeout.
     const auto slice = virtual_time ? left : std::min(left, moment);
     const std::vector<peer::Completion> some = request(count - all.size(), slice);
     for (const peer::Completion& one : some) all.append(dict_of(one));

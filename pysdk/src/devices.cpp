@@ -41,7 +41,7 @@ void raise(const conformance::CaseEnd& end) {
 
 namespace {
 
-/// Opens the target. Exceptions (no memory, no further thread) must not leave this thread.
+/// Opens the target. Exceptions, for example because memory or threads are exhausted, must not leave this thread.
 tl::expected<std::unique_ptr<Target>, conformance::TargetError> open_target(const conformance::TargetOptions& options) {
   try {
     return Target::open(options);

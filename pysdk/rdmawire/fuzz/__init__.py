@@ -199,7 +199,7 @@ class Statistics:
     edges: int
     """Number of distinct combinations of the queue pair's state, the step and the response."""
     code_edges: int | None
-    """Number of distinct pairs of consecutive basic blocks of the device's code. None: not counted, or not reported by
+    """Number of distinct pairs of consecutive basic blocks of the device's code. None: not counted, or unavailable for
     the target."""
     monitor_edges: int | None
     """Number of distinct monitor edges: state changes of a monitor of ``rdmawire.check`` with the opcode that caused
