@@ -26,7 +26,7 @@ SOURCE = Path(__file__).resolve().parent.parent
 
 
 def compress(path, data=None):
-    """Write `data`, or the file itself, as path.gz without a time and a name."""
+    """Compress `data`, or the contents of the file, to path.gz, whose header contains no time and name."""
     content = path.read_bytes() if data is None else data
     path.with_name(path.name + ".gz").write_bytes(gzip.compress(content, 9, mtime=0))
     if data is None:

@@ -27,7 +27,8 @@ int write_all(int descriptor, std::string_view text) {
 void keep_standard_descriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(descriptor, F_GETFD) != -1 || errno != EBADF) continue;
-    // open() returns the lowest unused number. The wrong access mode makes reads and writes fail as before.
+    // open() returns the lowest unused number, which is the closed descriptor. Its access mode makes reads and writes
+    // fail.
     static_cast<void>(::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY));
   }
 }

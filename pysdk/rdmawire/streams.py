@@ -288,7 +288,7 @@ class _MessageChoice:
 
     @staticmethod
     def _change(header: Any, initial: Any, wanted: Any) -> None:
-        """Set the fields that still have their initial values."""
+        """Set the fields that still have their initial values to the wanted values."""
         for name in ("tagged", "opcode", "qn", "msn"):
             if hasattr(header, name) and getattr(header, name) == getattr(initial, name):
                 setattr(header, name, getattr(wanted, name))

@@ -266,8 +266,8 @@ void bind_expected_frames(py::module_& module) {
       "expect",
       [](const std::string& words, const py::function& predicate) { return Expectation(words, match_by(predicate)); },
       py::arg("words"), py::arg("predicate"),
-      "Expect a frame for which `predicate` returns a true value. It is called with the next Seen. \"skip\" skips that "
-      "frame.");
+      "Expect a frame for which `predicate` returns a true value. It is called with the next Seen. If it returns "
+      "\"skip\", this frame is ignored.");
   module.def(
       "ack", [](std::int32_t at) { return conformance::ack(psn(at)); }, py::arg("psn"),
       "Expect an ACK with exactly this PSN.");

@@ -37,7 +37,7 @@ class Completions {
   /// Returns up to `most` completions, stored ones first. `poll` polls the queue.
   peer::PeerResult<std::vector<peer::Completion>> take(std::size_t most, std::chrono::milliseconds wait,
                                                        const Poll& poll);
-  /// Returns the completion of an internal request, or nullopt after `most`. `wr_id` is from own().
+  /// Returns the completion of an internal request, or nullopt after the time `most`. own() returned `wr_id`.
   peer::PeerResult<std::optional<peer::Completion>> wait_for(std::uint64_t wr_id, std::chrono::milliseconds most,
                                                              bool virtual_time, const Poll& poll);
   /// Returns a wr_id for an internal request.

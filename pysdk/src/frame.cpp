@@ -308,8 +308,8 @@ PyObject* read_findings(FrameData& data) {
 }
 
 PyGetSetDef attributes[] = {
-    {"layers", read_layers, nullptr, "The headers from the link layer, as a tuple. Setting a field changes the frame.",
-     nullptr},
+    {"layers", read_layers, nullptr,
+     "The headers as a tuple, starting with the link layer. Setting a field changes the frame.", nullptr},
     {"payload", get<read_payload>, set<set_payload>, "Bytes after the headers, without pad and CRCs.", nullptr},
     {"pad", get<read_pad>, set<set_pad>, "Bytes between payload and CRC. If deleted: the required number of zeros.",
      nullptr},

@@ -3,7 +3,7 @@ entry.
 
     python tests/memory/flood.py queue-pairs /tmp/flood.pcap --frames 1000000
 
-Every frame is valid RoCEv2 (or TCP) with a correct ICRC, unless the kind is about damage.
+Every frame is valid RoCEv2 (or TCP) with a correct ICRC, except for the kind `damaged`.
 """
 
 import argparse

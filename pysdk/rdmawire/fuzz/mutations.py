@@ -256,7 +256,7 @@ def _frame_mutation(
     values: Values | None,
     taken: Container[tuple[str, str, int]],
 ) -> Mutation | None:
-    """Return a mutation, or None if the chosen fields are all taken."""
+    """Return a mutation, or None if all chosen fields already have one."""
     known = _candidates(frame, only)
     candidates = [one for one in known if ("field", one[1], one[0]) not in taken]
     sums = [name for name in CHECKSUMS if getattr(frame, name) is not None and (not only or name in only)]

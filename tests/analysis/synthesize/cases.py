@@ -246,7 +246,8 @@ def _replaced_case(pool, random, begin, name):
 def _replacement_range(c, same_qps):
     """Return the transmissions between which the replacement can be detected.
 
-    With the same QPs, this is at the first packet or response. Otherwise both directions must be seen in both roles.
+    If both QPs are reused, the first packet already shows the replacement. Otherwise, the requests and responses of
+    both endpoints may be necessary.
     """
     first = [min((t for t in c.network.transmissions if t.captures and wanted(t)), key=lambda t: t.index, default=None)
              for wanted in (lambda t: True, *(lambda t, end=end, role=role: t.sender == end and t.role == role

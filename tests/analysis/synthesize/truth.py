@@ -103,7 +103,7 @@ def frame_number(item):
 
 
 def events_of(connection):
-    """Return every event of a connection whose captures are numbered."""
+    """Return every event of a connection. Its captures must be numbered."""
     return _Deriver(connection).events()
 
 
@@ -234,7 +234,7 @@ class _Deriver:
             causes = ["timeout", "spurious"]
         if any(t.kind == "read" for t in retransmitted) and acknowledged >= first.seq:
             causes = ["timeout", "spurious"]
-        # A captured NAK that the requester did not receive: the timer had the same effect.
+        # The requester did not receive the captured NAK, but its timer had the same effect.
         if any(t.kind == "nak" and t.sender != r.end and t.seq in (first.seq, r.seq) and t.captures and
                t.lost
                for t in self.c.network.transmissions):
