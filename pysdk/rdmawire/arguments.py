@@ -178,7 +178,8 @@ def _words(kind: str) -> str:
 
 
 def _out_of_range(parameters: list[_Parameter], values: Mapping[str, Any]) -> str:
-    """Return the error of a number out of range: a negative one, otherwise the largest."""
+    """Return the error of a number out of range: of a negative number if there is one, otherwise of the largest
+    number."""
     numbers = [
         (one.name, operator.index(values[one.name]))
         for one in parameters

@@ -39,9 +39,9 @@ class Interface(NamedTuple):
     hardware: str
     comments: list[str]
     received: int | None
-    """Received packets according to the file, or None."""
+    """Number of packets that the interface received, according to the file, or None."""
     lost_by_capture: int | None
-    """Packets lost by the capture according to the file, or None."""
+    """Number of packets that the capture lost, according to the file, or None."""
 
 
 class Facts(NamedTuple):

@@ -55,7 +55,7 @@ __all__ = [
 class ProtectionDomain(Closes):
     """A protection domain for several queue pairs, made by :meth:`Device.domain`. A context manager.
 
-    close() also closes its objects.
+    close() also closes the objects of the domain.
     """
 
     def __init__(self, core: _core._Domain, device: Device) -> None:
@@ -366,7 +366,7 @@ def agent(
     """Open a physical device with an agent on its host (docs/reference/agent-protocol.md), and the wire to its port.
 
     ``address``: "HOST:PORT", "tcp:HOST:PORT", "unix:PATH" or "serial:PATH". ``allow``: addresses to which frames may be
-    sent. It must include the device's address, which the error message contains.
+    sent. They must include the device's address. The error message contains this address.
     """
     if not address.startswith(("tcp:", "unix:", "serial:")):
         address = f"tcp:{address}"

@@ -442,7 +442,7 @@ def _divide(
 
 
 class _Batches:
-    """Batches by shard, as bytes or as paths of files, without empty ones, and the last packet with a BTH."""
+    """The nonempty batches of each shard (bytes, or paths of files), and the last packet with a BTH."""
 
     def __init__(self, batches: list[bytes], last: _Moment, folder: str | None) -> None:
         self.last = last

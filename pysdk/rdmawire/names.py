@@ -26,8 +26,8 @@ def list_of_access(names: str | Iterable[str]) -> list[str]:
 def list_of_faults(faults: str | Iterable[str], known: Iterable[str]) -> list[str]:
     """Return names of faults: a name, several names, or lines of a list of faults.
 
-    The lists are ``rdmawire certify --fault list`` and ``python3 -m rdmawire.fuzz --faults``, whose first word is the
-    name of the reference device with the fault.
+    The lists are ``rdmawire certify --fault list`` and ``python3 -m rdmawire.fuzz --faults``. A line of the second list
+    starts with the name of the reference device that has the fault.
     """
     lines = faults.splitlines() if isinstance(faults, str) else list(faults)
     words = []

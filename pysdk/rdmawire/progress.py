@@ -46,7 +46,8 @@ def _wanted() -> bool:
 
 
 def _size() -> dict[str, Any]:
-    """Return tqdm's options for the size. tqdm hides bars on terminals that report no size, such as serial ones."""
+    """Return tqdm's options for the size of the bar. tqdm hides bars on terminals that report no size, such as serial
+    ones."""
     try:
         known = os.get_terminal_size(sys.stderr.fileno()).columns > 0
     except (OSError, ValueError, AttributeError):

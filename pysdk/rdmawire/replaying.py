@@ -179,7 +179,7 @@ class _Prepared:
                 refuse_inputs(one.removeprefix("file:").split(",")[0], paths)
 
     def _shown(self, on_frame: OnFrame | None) -> OnFrame:
-        # A reference to self would be a cycle through the player.
+        # A reference to self would form a reference cycle through the player.
         differences = self._differences
 
         def show(frame: PlayedFrame) -> Any:

@@ -41,7 +41,7 @@ class Report(JsonReport):
         self._run = run
         self._title = title or "capture"
         self._inputs: list[str] = []
-        self._held: object = None  # temporary files of captures that are not files
+        self._held: object = None  # temporary copies of captures that are not files
 
     @classmethod
     def from_json(cls, text: str, read_errors: Sequence[str] = ()) -> Report:

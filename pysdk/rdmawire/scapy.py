@@ -47,8 +47,8 @@ def to_scapy(frame: _core.Frame) -> Packet:
 def from_scapy(packet: Packet) -> _core.Frame:
     """Return a frame of the bytes that scapy builds. All fields of the frame are set.
 
-    Raises TypeError for other objects and for packets whose first header is no link layer, IP or BTH. Raises
-    ImportError if scapy is not installed.
+    Raises TypeError for other objects, and for packets that start with another header than a link layer, IP or BTH.
+    Raises ImportError if scapy is not installed.
     """
     try:
         from scapy.config import conf

@@ -37,7 +37,7 @@ def native(path: str | os.PathLike[str]) -> str:
 
 
 def is_url(path: str) -> bool:
-    """Return whether a path is a URL of fsspec: "s3://bucket/x.pcap". Existing files are not."""
+    """Return whether a path is a URL of fsspec: "s3://bucket/x.pcap". The name of an existing file is not a URL."""
     return re.match(r"[a-z][a-z0-9+.-]*(::[a-z][a-z0-9+.-]*)*://", path) is not None and not os.path.exists(path)
 
 

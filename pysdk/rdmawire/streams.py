@@ -30,10 +30,10 @@ class Stream:
     # Sending.
 
     def send(self, what: Any, *more: Any, segment_bytes: int | None = None) -> None:
-        """Send a Frame that starts with an FPDU, a Stimulus, or bytes. Several are sent as one TCP segment.
+        """Send a Frame that starts with an FPDU, a Stimulus, or bytes. Several objects are sent as one TCP segment.
 
         FPDUs get markers if the device requested them, and a computed length, pad and CRC unless these are set. Data
-        that exceeds a TCP segment is sent in several. ``segment_bytes``: size of the TCP segments.
+        that exceeds a TCP segment is sent in several segments. ``segment_bytes``: size of the TCP segments.
         """
         if segment_bytes is not None:
             for one in (what, *more):

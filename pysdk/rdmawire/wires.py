@@ -127,8 +127,8 @@ class Wire(Closes):
     def receive(self, timeout: float | None = 1.0, *, own: bool = False) -> Frame | None:
         """Return the next frame, or None if no frame arrives for ``timeout`` seconds. See also :meth:`expect`.
 
-        ``timeout`` 0 does not wait, None waits without limit. The clock of ``file:PATH,read`` starts at the first frame
-        and advances to the time of each returned frame. In virtual time, ``timeout=None`` returns None if no
+        ``timeout`` 0 does not wait, and None waits without limit. The clock of ``file:PATH,read`` starts at the first
+        frame and advances to the time of each returned frame. In virtual time, ``timeout=None`` returns None if no
         frame will arrive. At the end of a file, raises WireError with kind "down". ``own``: also return frames sent by
         other programs of this host.
         """

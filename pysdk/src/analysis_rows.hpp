@@ -13,7 +13,8 @@
 namespace rdmawire::python {
 
 /// Returns the table "messages", "events", "connections" or "packets". The columns are named as in the CSV files
-/// (docs/reference/analyze-report.md). Rows are in the order in which tracking reports them. An error: unknown kind.
+/// (docs/reference/analyze-report.md). Rows are in the order in which tracking reports them. Returns an error for an
+/// unknown kind.
 tl::expected<std::shared_ptr<TableSource>, std::string> analysis_table(std::shared_ptr<const AnalysisRequest> request,
                                                                        const std::string& kind);
 
@@ -21,7 +22,7 @@ tl::expected<std::shared_ptr<TableSource>, std::string> analysis_table(std::shar
 /// of one connection keep their order.
 class ShardRows {
  public:
-  /// Files, boundaries and threads of `request` are ignored. An error: unknown kind.
+  /// Files, boundaries and threads of `request` are ignored. Returns an error for an unknown kind.
   static tl::expected<std::unique_ptr<ShardRows>, std::string> of(const AnalysisRequest& request,
                                                                   const std::string& kind);
   virtual ~ShardRows() = default;

@@ -11,7 +11,7 @@ namespace rdmawire::python {
 namespace py = pybind11;
 
 /// Exported buffer of a Python object. The object cannot be resized or freed during the lifetime of this view. Creation
-/// and destruction require the interpreter's lock, reading does not.
+/// and destruction require the interpreter's lock, but reading does not.
 class BytesView {
  public:
   /// Raises TypeError if `object` does not provide bytes.

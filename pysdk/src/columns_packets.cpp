@@ -23,7 +23,7 @@ ColumnType type_of_bits(unsigned bits) {
                       : ColumnType::uint64;
 }
 
-/// Returns the bits of the largest number of an enumeration.
+/// Returns the number of bits of the largest value of an enumeration.
 unsigned bits_of(const Names& names) {
   unsigned bits = 1;
   for (const Name& entry : names.entries) bits = std::max(bits, static_cast<unsigned>(std::bit_width(entry.value)));

@@ -23,7 +23,7 @@ namespace rdmawire::python {
 /// in the packet follow, then options.
 class PacketColumns {
  public:
-  /// An error: unknown name, with similar names.
+  /// Returns an error with similar names if a name is unknown.
   static tl::expected<PacketColumns, std::string> of(const std::vector<std::string>& names);
 
   [[nodiscard]] const std::vector<ColumnInfo>& infos() const { return infos_; }

@@ -19,9 +19,9 @@
 
 namespace rdmawire::python {
 
-/// Raises an error of the agent, or the reason why the device was lost.
+/// Raises DeviceError for an error of the agent, or with the reason why the device was lost.
 [[noreturn]] void fail(const SharedDevice& device, const peer::PeerError& error);
-/// Raises the end of a bench, or the reason why the device was lost.
+/// Raises DeviceError for the end of a bench, or with the reason why the device was lost.
 [[noreturn]] void fail(const SharedDevice& device, const conformance::CaseEnd& end);
 
 template <class T>

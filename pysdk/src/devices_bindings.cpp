@@ -281,7 +281,7 @@ void bind_stream(py::module_& module) {
         const std::int64_t all = virtual_time && timeout.is_none()
                                      ? static_cast<std::int64_t>(most_of_virtual_time * 1e9)
                                      : milliseconds_of(timeout).count() * 1'000'000;
-        // Short slices, since other threads wait for the device's streams.
+        // Wait in short slices, since other threads wait for the device's streams.
         constexpr std::int64_t slice = 10'000'000;
         for (std::int64_t left = all;;) {
           const std::int64_t now = std::max<std::int64_t>(1, virtual_time ? left : std::min(left, slice));

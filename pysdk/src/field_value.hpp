@@ -15,7 +15,7 @@ namespace py = pybind11;
 enum class Form : std::uint8_t { number, mac, ipv4, ipv6, guid, text, bytes };
 Form form_of(const Field& f);
 
-/// Returns the value of `f` in `header` as a new reference. None if the field does not exist because of other fields.
+/// Returns the value of `f` in `header` as a new reference. None if the values of other fields exclude the field.
 PyObject* to_python(const Field& f, const std::uint8_t* header, const Enumeration* enumeration);
 
 /// Sets `f` and marks it as set. Addresses are accepted as str, bytes, int, or an object of ipaddress. Raises TypeError

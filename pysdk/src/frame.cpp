@@ -915,7 +915,7 @@ void bind_frames(py::module_& module) {
   module.attr("__all__") = names;
   module.def("parse", &parse, py::arg("data"), py::arg("link") = "ethernet", py::kw_only(), py::arg("strict") = false,
              py::arg("wire_length") = 0, py::arg("time_ns") = py::none(), py::arg("number") = 0,
-             "Return a frame of these bytes. Lenient: errors are in its findings. strict: raise the first error.");
+             "Return a frame of these bytes. Errors are in its findings. strict: raise the first error instead.");
   module.def("_let_follow", &let_follow, py::arg("frame"), py::arg("follows"),
              "Set the function of the frame that `/` calls with a copy and the appended part, until an opcode is set. "
              "Returns the frame.");

@@ -197,7 +197,7 @@ def run_jobs(
 
     ``arguments``: options of the command without those of the other parameters. ``own``: the jobs are MessageSessions,
     whose report directory contains their state. Ctrl-C and SIGTERM end all processes, and the report covers their
-    completed part. The status is 3 if a job failed, otherwise 1 with findings.
+    completed part. The status is 3 if a job failed, otherwise 1 if there are findings.
     """
     if executions and executions < jobs:
         raise UsageError(f"{executions} executions for {jobs} jobs: each job needs at least one")

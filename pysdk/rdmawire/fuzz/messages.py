@@ -173,8 +173,8 @@ class Message:
     fuzz: bool = True
     """Whether the message may be mutated."""
     only: Any = ()
-    """Headers (``BTH``) and fields (``RETH.va`` or ``"reth.va"``) that may be mutated: one or a sequence. Empty: all but
-    addresses of the link and IP."""
+    """Headers (``BTH``) and fields (``RETH.va`` or ``"reth.va"``) that may be mutated: one or a sequence. Empty: all
+    except link-layer and IP addresses."""
     responses: int = 1
     """Number of responses to wait for. 0: only receive responses that have arrived."""
 
@@ -527,7 +527,7 @@ class MessageSession:
         """Send the messages of a step, and receive the responses."""
         step = exchange.step
         for data in units:
-            # Before send(), which raises an exception if the message crashes the target.
+            # Recorded before send(), which raises an exception if the message crashes the target.
             exchange.transfers.append(Transfer(True, step, time.time_ns(), data, link))
             self._send(exchange, data)
         missing = message.responses if units else 0

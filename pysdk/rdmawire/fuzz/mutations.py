@@ -169,7 +169,7 @@ def _field_mutation(
     candidates: list[tuple[int, str, Field]],
     values: Values | None,
 ) -> Mutation:
-    # A header first, since headers have different numbers of fields.
+    # Select a header first, since headers have different numbers of fields.
     layer = chance.choice(sorted({index for index, _, _ in candidates}))
     _, name, field = chance.choice([one for one in candidates if one[0] == layer])
     if field.form in ("bytes", "text"):
@@ -348,8 +348,8 @@ def mutated_frames(
 
     - ``count``: maximum number of copies. None: until no new one is found.
     - ``seed``: equal seeds return equal frames.
-    - ``only``: headers (``BTH``) and fields (``BTH.psn``, ``"bth.psn"``) that may be mutated. Default: all but addresses
-      of the link and IP, the payload, CRCs and the length.
+    - ``only``: headers (``BTH``) and fields (``BTH.psn``, ``"bth.psn"``) that may be mutated. Default: all except
+      link-layer and IP addresses, and also the payload, CRCs and the length.
     - ``keep``: headers and fields that are never mutated.
     - ``max_mutations``: maximum number of mutations of a copy.
 
