@@ -405,10 +405,9 @@ Command analyze_command() {
               "Analyze only the connection that starts at frame number FRAME.")
       .positive();
   command.group("Analysis");
-  command.option(
-      "--counters", "FILE", options->counters,
-      "Compare with host counters (output of \"rdma statistic\" or \"ethtool -S\"). If specified twice, the first file "
-      "contains the counters from before the capture, the second file those from after it.");
+  command.option("--counters", "FILE", options->counters,
+                 "Compare with host counters (output of \"rdma statistic\" or \"ethtool -S\"). If specified twice, the "
+                 "first file contains the counters before the capture, and the second file those after it.");
   command
       .parsed(
           "--ignore", "SOURCE",

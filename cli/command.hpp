@@ -1,5 +1,5 @@
 #pragma once
-/// The subcommands. Each has a file of its own with its option table and its work.
+/// The subcommands. A separate file implements each one: its option table and its work.
 
 #include <cstdint>
 #include <string>

@@ -55,7 +55,7 @@ Exit run(const Options& options) {
   Output output;
   std::string& out = output.text();
   const bool colors = use_colors(options.colors, STDOUT_FILENO);
-  // The pages of the documentation do not depend on a file.
+  // The pages of the documentation must not contain numbers of a file.
   const std::string clauses = options.reference || options.rules ? std::string() : use_clauses(options.clauses);
   if (!options.write_clauses.empty()) return write_clauses(options.write_clauses, clauses);
   if (options.reference) {

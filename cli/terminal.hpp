@@ -18,7 +18,7 @@ void add_color_option(Command& command, Colors& colors);
 /// unless NO_COLOR is set (no-color.org).
 bool use_colors(Colors colors, int fd);
 
-/// Columns of the terminal, or of COLUMNS, limited to 80 to 200. Default: 120.
+/// Width of the output in columns: COLUMNS or the width of the terminal, limited to 80 to 200. Default: 120.
 std::size_t terminal_width();
 
 /// Buffered standard output. A closed pipe (`| head`) is not an error. Control characters, bidirectional marks and

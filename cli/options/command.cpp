@@ -107,7 +107,7 @@ std::vector<std::string> Option::all_names() const {
 std::string Option::long_name() const { return all_names().back(); }
 
 std::string Option::text() const {
-  // The end of the first sentence: the allowed values and the default go there.
+  // Position after the first sentence, where the allowed values and the default are inserted.
   std::size_t end = help.find(". ");
   if (end == std::string::npos) end = help.size() - (help.ends_with('.') ? 1 : 0);
   std::string text = help.substr(0, end);

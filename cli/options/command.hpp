@@ -62,7 +62,7 @@ struct Option {
   /// "--output" of "-o,--output".
   [[nodiscard]] std::string long_name() const;
   [[nodiscard]] std::vector<std::string> all_names() const;
-  /// The help sentences with allowed values, default, needed options and repetition.
+  /// The help sentences with allowed values, default, required options and repetition.
   [[nodiscard]] std::string text() const;
 
   Option& range(double min, double max);
@@ -220,7 +220,7 @@ struct Command {
   }
   /// A number of bytes with an optional unit: 64M. Units are powers of 1024.
   Option& size(std::string names, std::uint64_t& value, std::string help);
-  /// An option with a parser of its own, which returns an error message or an empty string.
+  /// An option with a separate parser, which returns an error message or an empty string.
   Option& parsed(std::string names, std::string placeholder, std::function<std::string(const std::string&)> parser,
                  std::string help);
   /// The option with this name (long name or placeholder).

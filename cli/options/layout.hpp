@@ -9,7 +9,7 @@
 
 namespace rdmawire::cli::layout {
 
-/// Columns of the terminal, or of COLUMNS: 80 to 120. 120 without a terminal.
+/// Width of the help in columns: COLUMNS or the width of the terminal, limited to 80 to 120. Default: 120.
 std::size_t help_width();
 
 /// Breaks `text` into lines of at most `width` columns. Paragraphs are separated by empty lines. Lines that start with

@@ -481,7 +481,7 @@ def test_rerun_failed_runs_only_failed_cases_with_their_seed(tmp_path):
     after = json.loads((tmp_path / "b" / "report.json").read_text())
     assert [case["id"] for case in after["cases"]] == failed and after["seed"] == 77
     assert all(len(case["attempts"]) == 2 for case in after["cases"])
-    # The corrected device passes. Its report has only passed cases, which are omitted.
+    # The corrected device passes all cases, so its report contains no case for a further run.
     certify("--rerun-failed", tmp_path / "a", "--report", tmp_path / "c")
     assert "contains no failed case\n" in certify("--rerun-failed", tmp_path / "c").stderr
     assert "contains no failed case of the selection\n" in certify("--rerun-failed", tmp_path / "a", "--only", "RSP-001").stderr

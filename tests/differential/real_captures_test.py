@@ -122,7 +122,7 @@ def test_tcp_keep_alive_does_not_affect_fpdus(tmp_path):
     link, frames = read_pcap(SAMPLES / "siw-rping.pcap")
     before = dissect(SAMPLES / "siw-rping.pcap")
     with_data = [p["frame"] for p in before if p.get("pdus") and p["pdus"][0]["layers"][0]["protocol"] == "fpdu"]
-    # After every tenth segment, its sender repeats the last byte of the segment.
+    # After every tenth segment, the sender repeats the last byte of this segment.
     repeated = with_data[5::10]
     out, inserted = [], set()
     for number, (frame, packet) in enumerate(zip(frames, before, strict=True), 1):

@@ -27,7 +27,7 @@ needs_full = pytest.mark.skipif(not FULL, reason="requires RDMAWIRE_FULL=1, beca
 
 DEVIATIONS = {"fail", "fail-wrong-code"}
 KNOWN = {"debian": "rxe-6.1", "newest": "rxe-7.2"}
-# Results that are not published yet, by kernel: embargo/expected. Without this directory they are unexpected.
+# embargo/expected contains results that are not published yet, by kernel. Without this directory, they are unexpected.
 WITHHELD = ROOT / "embargo" / "expected"
 WITHHELD_COUNT = 5
 # Changes between 6.1.192 and 7.2.13 according to linux-rdma (docs/reference/known-deviations.md): rules whose violations

@@ -67,7 +67,7 @@ def test_agent_is_static_and_needs_no_package(tmp_path):
     dynamic = run("readelf", "--dynamic", program).stdout
     assert "NEEDED" not in dynamic
     assert "INTERP" not in run("readelf", "--program-headers", program).stdout
-    # The oldest kernel that this C library supports. Every distribution since 2014 has a newer one.
+    # The oldest kernel that this C library supports. Every distribution since 2014 has a newer kernel.
     assert "for GNU/Linux 3.2.0" in run("file", program).stdout
     assert run(program, "--version").stdout.startswith("rdmawire-agent ")
 

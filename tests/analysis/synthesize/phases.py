@@ -452,7 +452,7 @@ UNMASKED = {"ttl_not_masked": ("ttl",), "traffic_class_not_masked": ("traffic_cl
 
 
 def omit_mask(c, cause):
-    """One endpoint computes the ICRC without a mask, and its peer accepts it because it omits the same mask."""
+    """One endpoint does not mask a field in the ICRC. Its peer accepts the packets, because it omits the same mask."""
     end, phase, random = start_phase(c), c.phase, c.random
     v6 = len(c.hosts[end].address) == 16
     fields = UNMASKED.get(cause) or random.choice(

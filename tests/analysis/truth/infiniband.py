@@ -47,7 +47,7 @@ class Sent:
     responses: int = 0
     messages: Counter = dataclasses.field(default_factory=Counter)
     message_bytes: int = 0
-    retransmitted_packets: int = 0  # of packets that were captured, or lost before the capture point
+    retransmitted_packets: int = 0  # of packets captured earlier, or lost before the capture point
     recoveries: int = 0
     acks: int = 0
     rnr_naks: int = 0
