@@ -1,4 +1,4 @@
-"""Jobs of the fuzzer with own targets: python3 -m rdmawire.fuzz --session FILE --jobs N."""
+"""Jobs of the fuzzer with user-defined targets: python3 -m rdmawire.fuzz --session FILE --jobs N."""
 
 import json
 import os

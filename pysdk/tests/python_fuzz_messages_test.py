@@ -1,4 +1,4 @@
-"""Fuzzing of own targets: objects, wires, servers and processes, with own monitors."""
+"""Fuzzing of user-defined targets: objects, wires, servers and processes, with user-defined monitors."""
 
 import json
 import os
@@ -19,7 +19,7 @@ SEND = Ether() / IPv4(dst="10.0.0.2") / UDP() / BTH(opcode=Opcode.RC_SEND_ONLY, 
 
 
 class Device:
-    """A reference device as an own target."""
+    """A reference device as a user-defined target."""
 
     def __init__(self, faults=""):
         self.device = rdmawire.reference(faults=faults)

@@ -47,7 +47,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         help="Fuzz this device: reference, reference:FAULT,…, reference:iwarp, reference:iwarp:FAULT,…, lab:rxe, "
         "lab:siw, agent:ADDRESS [default: reference, or the reference device for the script of --replay].",
     )
-    add("--session", metavar="FILE[:FUNCTION]", help="Fuzz an own target: FUNCTION(job, **options) in FILE returns a "
+    add("--session", metavar="FILE[:FUNCTION]", help="Fuzz your own target: FUNCTION(job, **options) in FILE returns a "
         "fuzz.MessageSession with these options. job is the number of the job from 0 [default function: session].")
     add("--job", type=int, default=0, help=argparse.SUPPRESS)
     add("--executions", type=int, default=0, metavar="N", help="Stop after N mutated steps.")
