@@ -68,7 +68,7 @@ def from_scapy(packet: Packet) -> _core.Frame:
         link = "ethernet"
     else:
         raise TypeError(
-            f"from_scapy(): {outermost.__name__} is no first header of a frame: expected a packet that starts with Ether, "
-            "IP, IPv6, BTH or another link layer"
+            f"from_scapy(): {outermost.__name__} cannot be the first header of a frame: expected a packet that starts "
+            "with Ether, IP, IPv6, BTH or another link layer"
         )
     return _core.parse(bytes(packet), link, wire_length=packet.wirelen or 0, time_ns=int(packet.time * 10**9))

@@ -326,8 +326,8 @@ class Player {
     interruptible.rethrow();
     if (!mapping) {
       const auto& [kind, message] = mapping.error();
-      // If only faults need the connections, a damaged capture is no error here. The replay sends the frames before the
-      // damage and reports it.
+      // If only faults need the connections, a damaged capture is not an error here. The replay sends the frames before
+      // the damage and reports it.
       if (kind == Kind::trouble && only_faults && !rule_with_connection()) return;
       if (kind == Kind::incomplete) raise(ErrorClass::usage, message + "; use unmapped=\"keep\" or unmapped=\"drop\"");
       raise(kind == Kind::trouble ? ErrorClass::capture : ErrorClass::usage, message);

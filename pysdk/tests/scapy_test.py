@@ -273,7 +273,7 @@ def test_scapy_packets_are_written_and_sent_with_their_link_type(tmp_path):
 
 
 def test_packet_without_a_link_layer_is_refused():
-    with pytest.raises(TypeError, match="UDP is no first header of a frame: expected a packet that starts with Ether"):
+    with pytest.raises(TypeError, match="UDP cannot be the first header of a frame: expected a packet that starts with Ether"):
         from_scapy(scapy.UDP())
     assert from_scapy(scapy.Raw(bytes(64))).link == "ethernet"
 

@@ -63,7 +63,7 @@ def hosts(i, _):
 
 
 def twice(i, _):
-    """Two packets per connection, far apart, with acknowledgements that are no evidence for pairing."""
+    """Two packets per connection, far apart, with acknowledgements that are not evidence for pairing."""
     return roce(i // 2 * 2 % 0xFFFFF0 + 16, i & 1, port=0xC000 | i // 2 & 0x3FFF, source=HOST_A + i // 2 % 5)
 
 
