@@ -1,4 +1,4 @@
-"""Limits of memory: the bound holds, and the results do not depend on the number of threads. Little memory is an error."""
+"""Memory limits are kept, and the results do not depend on the number of threads. A limit that is too low is an error."""
 
 import importlib.util
 import json

@@ -85,8 +85,8 @@ void set_number(HeaderValue& value, const Field& f, PyObject* from) {
   value.set(f, BytesView(bytes).bytes());
 }
 
-/// Sets a field to the value with this name in its enumeration. As in filters, letters and digits are compared, without
-/// case.
+/// Sets a field to the value with this name in its enumeration. As in filters, only letters and digits are compared,
+/// without case.
 void set_named(HeaderValue& value, const Field& f, PyObject* from) {
   const Enumeration* enumeration = f.is_number() ? enumeration_of(value.header(), f) : nullptr;
   if (!enumeration) wrong_type(value, f, from);

@@ -1,4 +1,4 @@
-"""No call ends in a crash or cannot be interrupted, regardless of its arguments."""
+"""Every call can be interrupted, and no call crashes, regardless of the arguments."""
 
 import os
 import re
