@@ -124,7 +124,7 @@ def notices(package, static=False, bundled=(), files=()):
         source, version, text = license_text(name)
         lines.append(f"  {name:<11} {TABLE['library'][name]['license']:<42} {', '.join(ways)}")
         texts.setdefault(text, []).append((name, source, version))
-    lines += ["", "The source of rdmawire permits linking each program with another version of an LGPL library."]
+    lines += ["", "The source of rdmawire allows each program to be linked with another version of an LGPL library."]
     for text, uses in texts.items():
         title = ", ".join(f"{name} (Debian package {source}, source version {version})" for name, source, version in uses)
         lines += ["", "-" * 100, title, "-" * 100, "", text.rstrip()]
