@@ -577,7 +577,7 @@ def test_unmapped_applies_to_connections_that_no_assignment_changes():
     assert dropped["skipped"]["unmapped"]["frames"] > 0
     refused = replay(source, "-m", mapping, "--unmapped", "refuse", "-w", "null", status=3)
     assert "connection 1 (" in refused.stderr and "has no mapping" in refused.stderr
-    # Without a changed connection, all are mapped.
+    # If no assignment changes a connection, all connections are mapped.
     assert log_of(source, "-m", "vlan:none=7", "--unmapped", "drop")["connections"] == [
         c | {"number": c["number"]} for c in log_of(source, "-m", "vlan:none=7")["connections"]]
     assert "--unmapped requires --map" in replay(source, "--unmapped", "drop", "-w", "null", status=2).stderr

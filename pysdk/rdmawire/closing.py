@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 
 def made_by(core: object, kind: type[_T], functions: str) -> _T:
-    """Return the object in C++. Raises TypeError for other objects: users call `functions` instead of constructors."""
+    """Return `core` if it has this type. The TypeError for others names the `functions` to use instead."""
     if not isinstance(core, kind):
         raise TypeError(f"expected an object of the extension module, got {type(core).__name__}; use {functions}")
     return core

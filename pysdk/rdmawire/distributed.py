@@ -241,7 +241,7 @@ class _Divided:
     surveys: list[_Survey]
     read_errors: list[str]
     batches: list[list[Future]]  #: frames of each shard, in order
-    filtered: list[list[Future]]  #: data for each shard from filters of other shards
+    filtered: list[list[Future]]  #: data of other shards that each shard needs to apply the filter
     last: _Moment  #: the last packet with a BTH
     ends: _Ends | None  #: endpoints of the requested connection
 

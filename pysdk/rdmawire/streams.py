@@ -281,7 +281,7 @@ class _MessageChoice:
         return frame
 
     def _return_msn(self) -> None:
-        """Take back the MSN of the Send if no later one was used."""
+        """Make the MSN of the Send available again, unless a later MSN was used."""
         msn = self._used.get(0)
         if msn is not None and self._msns[0] == (msn + 1) & 0xFFFFFFFF:
             self._msns[0] = self._used.pop(0)

@@ -48,7 +48,7 @@ class CaptureSource : public std::enable_shared_from_this<CaptureSource> {
 
  private:
   std::string path_, name_, absolute_path_;
-  std::shared_ptr<void> memory_;  ///< owner of bytes_. Released with the interpreter's lock
+  std::shared_ptr<void> memory_;  ///< owner of bytes_. Released while the interpreter's lock is held
   Bytes bytes_;
   bool rereadable_ = true;
   std::atomic<bool> closed_{false};

@@ -26,7 +26,7 @@ def test_hostile_arguments_end_in_exceptions(tmp_path):
         [sys.executable, str(HERE / "hostile_calls.py"), str(log), "--seed", seed, "--seconds", str(SECONDS)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
     )  # fmt: skip
-    # The timer of a call does not interrupt a call that hangs.
+    # The timer of a call cannot interrupt a call that hangs in C++.
     last, since = None, time.monotonic()
     while child.poll() is None:
         time.sleep(0.2)

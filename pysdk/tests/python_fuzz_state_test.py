@@ -187,7 +187,7 @@ def test_corpora_are_merged_and_minimized(tmp_path):
     assert after > len(corpus_files(one))
     assert corpus_files(both) == [f"{number:06}.json" for number in range(1, after + 1)]
     assert fuzz.merge_corpus(both, [one, two]) == (after, after)
-    # A script that is the beginning of another script reaches no edge of its own.
+    # A script that is the beginning of another script reaches no additional edge.
     longest = max((json.loads(path.read_text()) for path in both.glob("0*.json")), key=lambda one: len(one["steps"]))
     start = {**longest, "steps": longest["steps"][:2]}
     (both / f"{after + 1:06}.json").write_text(json.dumps(start))

@@ -154,7 +154,7 @@ def test_repeated_use_does_not_leak():
     for _ in range(1000):
         use_frames()
     gc.collect()
-    # One leak per iteration would add up to 1,000.
+    # A leak in each iteration would leave 1,000 objects.
     assert abs(len(gc.get_objects()) - objects) < 100
     assert sys.getallocatedblocks() - blocks < 500
     after = [sys.getrefcount(thing) for thing in (BTH, Frame, Opcode.RC_SEND_ONLY, None)]

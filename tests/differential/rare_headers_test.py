@@ -82,7 +82,7 @@ def synthesized_frames():
 EXPECTED_DIFFERENCES = {
     # Outer and inner tags have the same format. tshark names the fields of the outer one ieee8021ad.
     **{("802.1ad and 802.1Q", f"vlan.{field}"): "other field names" for field in ("dei", "etype", "id", "priority")},
-    # An end-of-options option is the last (RFC 9293, 3.1). tshark continues to read options.
+    # The End of Option List option is the last one (RFC 9293, 3.1). tshark continues to read options.
     ("TCP options of every kind", "tcp.option_kind"): "continues",
     # A first fragment does not contain the ICRC. tshark interprets its last four bytes as the ICRC.
     ("IPv6 first fragment", "infiniband.invariant.crc"): "not contained",

@@ -336,7 +336,7 @@ def main(argv: list[str] | None = None) -> int:
         return 130
     except Terminated:
         return 143
-    except BaseException:  # of the user's target. Also SystemExit, whose status is not that of the fuzzer
+    except BaseException:  # raised by the user's target. The status of a SystemExit is ignored
         traceback.print_exc()
         return 3
 

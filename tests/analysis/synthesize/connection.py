@@ -507,7 +507,7 @@ class ReliableEndpoint:
         self.clock.at(self.respond_at, self._ack_due, self.pending_ack)
 
     def _flush_ack(self):
-        """Before a data response or a NAK, send or cancel the delayed ACK. It must not cover later requests."""
+        """Send or cancel the delayed ACK before a data response or a NAK, so that it does not cover later requests."""
         if self.pending_ack:
             if self.behavior.read_response_replaces_ack:
                 self.pending_ack["canceled"] = True

@@ -67,7 +67,7 @@ RESPONSES = ("read_response", "acknowledge", "atomic_acknowledge")
 # Bytes of extension headers between BTH and payload, except DETH and XRCETH.
 EXTENSIONS = {3: 4, 5: 4, 6: 16, 9: 4, 10: 16, 11: 20, 12: 16, 13: 4, 15: 4, 16: 4, 17: 4, 18: 12, 19: 28, 20: 28,
               22: 4, 23: 4}  # fmt: skip
-SERVICES = {0: "rc", 1: "uc", 3: "ud", 5: "xrc"}  # by the upper three bits of the opcode. Others are vendors'
+SERVICES = {0: "rc", 1: "uc", 3: "ud", 5: "xrc"}  # by the upper three bits of the opcode. 6, 7: manufacturers
 CNP = 0x81
 
 
