@@ -37,7 +37,7 @@ nlohmann::ordered_json json_of(const std::array<LabelScore, labels>& scores,
   return result;
 }
 
-/// Keeps the events of the connections.
+/// Collects the events that belong to a connection.
 struct EventList final : tracking::Sink {
   void event(const tracking::Connection* connection, const tracking::Event& event) override {
     if (connection) events.push_back(event);
@@ -73,13 +73,13 @@ std::string text_of(const Transmission& t) {
                      flag(t.lost_after(), ", lost after"), flag(t.duplicated, ", duplicated"));
 }
 
-/// Prints the fate of each captured packet. `events`: also the packets that are missing in the capture, at the time
-/// at which they were sent, and the tracker's events at their first frame.
+/// Prints each captured packet and its fate. `events`: also prints packets that are missing in the capture, in the
+/// order sent, and the tracker's events after their first frame.
 void dump(const Scenario& scenario, bool events) {
   const Traffic traffic = simulate(scenario);
   fmt::print("{}\n", scenario.text());
   if (traffic.frames.empty()) return;
-  std::multimap<std::uint64_t, std::string> lines;  // by the frame that follows or has the event
+  std::multimap<std::uint64_t, std::string> lines;  // by number of the frame before which they are printed
   if (events) {
     std::vector<bool> captured(traffic.transmissions.size());
     for (const CapturedFrame& frame : traffic.frames) captured[frame.transmission] = true;
@@ -135,7 +135,7 @@ int write(const Scenario& scenario, const std::string& path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Scores the reported causes and violations with simulated traffic of known truth.");
+  CLI::App app("Scores the reported causes and violations. The traffic is simulated, so the true causes are known.");
   std::uint64_t scenarios = 1000, seed = 1, shown = 0, missed = 0;
   unsigned impairments = 1;
   bool json = false, print = false, explain = false;
@@ -143,8 +143,8 @@ int main(int argc, char** argv) {
   app.add_option("--scenarios", scenarios, "Number of scenarios")->capture_default_str();
   app.add_option("--seed", seed, "Seed of the first scenario")->capture_default_str();
   app.add_option("--impairments", impairments, "Maximum number of impairments of a scenario")->capture_default_str();
-  app.add_option("--wrong", shown, "Number of printed wrong statements")->capture_default_str();
-  app.add_option("--missed", missed, "Number of printed disturbances that were not reported")->capture_default_str();
+  app.add_option("--wrong", shown, "Maximum number of wrong statements to print")->capture_default_str();
+  app.add_option("--missed", missed, "Maximum number of unreported disturbances to print")->capture_default_str();
   app.add_option("--identification", identification, "Select the IP identifications of all senders")
       ->check(CLI::IsMember({"consecutive", "constant", "random"}));
   app.add_flag("--json", json, "Print JSON");

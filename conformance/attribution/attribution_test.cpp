@@ -1,4 +1,4 @@
-/// Conforming devices on a disturbed network: no monitor reports a violation, and the reported causes are true.
+/// Conforming devices on a disturbed network: no monitor reports a violation, and most reported causes are correct.
 /// RDMAWIRE_FULL=1 runs more scenarios. RDMAWIRE_SEED selects other scenarios.
 
 #include <gmock/gmock.h>
@@ -43,7 +43,7 @@ struct Bound {
 };
 
 void expect_at_least(const std::array<LabelScore, labels>& scores, std::initializer_list<Bound> bounds) {
-  // The bounds are close to the values of the default scenarios. Others differ by several points.
+  // The bounds are close to the scores of the default scenarios. Scores of other scenarios differ by several percent.
   const double margin = number_of("RDMAWIRE_SEED", 1) == 1 && scenario_count() == 500 ? 0 : 10;
   for (const Bound& bound : bounds) {
     const LabelScore& s = scores[static_cast<std::size_t>(bound.label)];
@@ -72,8 +72,8 @@ TEST(Attribution, UndisturbedTrafficHasNoFinding) {
   EXPECT_EQ(claims, 0U) << score.text();
 }
 
-// The directions are paired after many packets, because the capture contains no usable negotiation and the responses
-// are slow. Responses and RNR NAKs before the pairing are not missing.
+// The directions are paired only after many packets, because the capture contains no usable negotiation and the
+// responses are slow. Responses and RNR NAKs before the pairing are not reported as missing.
 TEST(Attribution, LatePairingHasNoFinding) {
   for (const std::uint64_t seed : {737, 1030, 3321, 4059, 4701, 6269, 6529, 6561, 7227, 8457, 9920}) {
     const Score score = evaluate(draw_scenario(seed, 0));
@@ -130,7 +130,7 @@ TEST(Attribution, SeveralImpairmentsAreNamed) {
                                      {Label::timeout, 94, 76}});
 }
 
-// The capture lacks requests that the device executed, contains them out-of-order, or starts late.
+// Requests that the device executed are missing in the capture, out of order, or before its start.
 TEST(Attribution, ConformingDevicesAreNotAccused) {
   for (const std::uint64_t seed : {1743, 2019, 4951, 100180, 108464, 111110, 114244, 118828, 119628, 121676, 122927,
                                    127301, 132548, 144192, 202905, 230817, 303963}) {

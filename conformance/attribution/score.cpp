@@ -20,7 +20,7 @@ using tracking::Event;
 using tracking::EventKind;
 using tracking::Side;
 
-/// Passes everything to the monitors, and keeps the events.
+/// Passes each call to the monitors, and stores the events.
 class Collector final : public tracking::Sink {
  public:
   explicit Collector(conformance::Monitors& monitors) : monitors_(monitors) {}
@@ -91,13 +91,13 @@ class Truth {
     return Label::none;
   }
 
-  /// The reason why the responder had not accepted the request with this PSN when it sent a NAK at `time`. A packet
-  /// that it dropped after a missing one has the reason of the missing one.
+  /// Returns the packet that made the responder send a NAK with this PSN at `time`, and its label. If the responder
+  /// dropped the packet with this PSN because an earlier one was missing, the result is that of the earlier one.
   [[nodiscard]] std::pair<Label, std::size_t> root_of_nak(unsigned requester, Psn psn, std::int64_t time) const {
     std::optional<std::size_t> last;
     for (const std::size_t i : transmissions_of(requester, false, psn)) {
       const Transmission& t = traffic_.transmissions[i];
-      // A retransmission that is on its way does not explain the NAK.
+      // A retransmission that is still in flight is not the cause of the NAK.
       const bool flying = last && t.arrived > time && !t.late_before && !t.late_after && !t.passed_damaged;
       if (t.decided < time && !flying) last = i;
     }
@@ -113,7 +113,7 @@ class Truth {
     return root_of_nak(requester, missing, t.arrived);
   }
 
-  /// The first transmission of the recovery that includes this one.
+  /// Returns the first transmission of the recovery that includes this one.
   [[nodiscard]] std::size_t start_of_recovery(std::size_t at) const {
     const unsigned sender = traffic_.transmissions[at].sender;
     for (std::size_t i = at + 1; i-- > 0;) {
@@ -125,7 +125,7 @@ class Truth {
     return at;
   }
 
-  /// The reason of the recovery that includes this transmission, and the packet that has this label.
+  /// Returns the reason of the recovery that includes this transmission, and the packet that caused it.
   [[nodiscard]] std::pair<Label, std::size_t> root_of_recovery(std::size_t at) const {
     at = start_of_recovery(at);
     const Transmission& t = traffic_.transmissions[at];
@@ -139,7 +139,7 @@ class Truth {
       case Trigger::implied_nak: return root_of_implied_nak(t);
       case Trigger::timer: break;
     }
-    // A timeout: the packet was lost, or its response, or the response was late.
+    // After a timeout, the recovery is spurious if the packet had arrived and its response was in flight.
     for (const std::size_t i : transmissions_of(t.sender, false, t.psn)) {
       const Transmission& earlier = traffic_.transmissions[i];
       if (i >= at || earlier.arrived < 0 || earlier.arrived > t.decided) continue;
@@ -149,14 +149,14 @@ class Truth {
   }
 
  private:
-  /// The PSN that a responder expects from this time on.
+  /// PSN that a responder expects, starting at this time.
   struct Step {
     std::int64_t time = 0;
     Psn psn;
   };
 
-  /// The reason why the requester had not accepted the response with the PSN from which it retransmits. It drops the
-  /// responses after a missing one.
+  /// Returns the response that made the requester retransmit, and its label. The requester drops all responses after
+  /// a missing one, so the search goes back to the missing one.
   [[nodiscard]] std::pair<Label, std::size_t> root_of_implied_nak(const Transmission& again) const {
     constexpr unsigned most = 256;
     Psn psn = again.psn;
@@ -174,7 +174,8 @@ class Truth {
     return {Label::response_missing, 0};
   }
 
-  /// True if a response that covers the request was sent before its retransmission and arrived after it.
+  /// True if a response to the request was in flight when the requester retransmitted it. `since`: earliest time at
+  /// which the response can have been sent.
   [[nodiscard]] bool response_on_its_way(const Transmission& again, std::int64_t since) const {
     const auto& arrivals = traffic_.arrivals[again.sender];
     for (std::size_t i = arrivals.size(); i-- > 0 && arrivals[i].time > again.decided;) {
@@ -214,7 +215,7 @@ class Truth {
   std::map<std::uint64_t, std::vector<std::size_t>> by_psn_;
 };
 
-/// The label that an event claims for single packets.
+/// Returns the label that an event reports for packets. nullopt: the event is about something else.
 std::optional<Label> claim_of(const Event& event) {
   switch (event.kind) {
     case EventKind::lost_in_network:
@@ -228,7 +229,7 @@ std::optional<Label> claim_of(const Event& event) {
   }
 }
 
-/// The label that a retransmission event claims.
+/// Returns the label of the cause that a retransmission event reports.
 std::optional<Label> claim_of_recovery(const Event& event) {
   switch (event.cause) {
     case Cause::sequence_error_nak: return Label::lost_before;
@@ -242,14 +243,14 @@ std::optional<Label> claim_of_recovery(const Event& event) {
   }
 }
 
-/// Claims about recoveries state the reason, but not whether it occurred before or after the capture point.
+/// Events about recoveries do not report whether the cause occurred before or after the capture point.
 Label without_place(Label label) {
   if (label == Label::lost_after) return Label::lost_before;
   if (label == Label::reordered_after) return Label::reordered_before;
   return label;
 }
 
-/// Compares the statements about one scenario with the truth.
+/// Compares the tracker's and the monitors' statements about one scenario with the truth.
 class Scoring {
  public:
   Scoring(const Scenario& scenario, const Traffic& traffic) : scenario_(scenario), traffic_(traffic), truth_(traffic) {
@@ -274,7 +275,7 @@ class Scoring {
       packets(event, *claim, requester);
   }
 
-  /// Counts the incidents, and those that the events report. Called after all events.
+  /// Counts the disturbances, and those that events reported. Called after all events.
   Score finish() {
     std::array<bool, labels> occurred{};
     for (const auto& [i, label] : incidents()) {
@@ -331,7 +332,7 @@ class Scoring {
     claimed_recoveries_[at] = claim;
     const Label real = without_place(truth_.root_of_recovery(at).first);
     ++s.claims;
-    s.right += real == claim || claim == Label::none;  // the cause "unknown" is not wrong
+    s.right += real == claim || claim == Label::none;  // the cause "unknown" counts as right
     ++score_.recovery_confusion[static_cast<std::size_t>(real)][static_cast<std::size_t>(claim)];
     if (real != claim && claim != Label::none && score_.wrong.size() < 100)
       score_.wrong.push_back(fmt::format("retransmission frame {} psn {}: claim {}, truth {}; {}", event.frame,
@@ -376,11 +377,11 @@ class Scoring {
                                          scenario_.text()));
   }
 
-  /// Returns the packets that caused a captured sequence error NAK, and all damaged and duplicated packets in the
-  /// capture. Packets that were sent before the first captured one are not included.
+  /// Returns the disturbed packets that the tracker should report: those that caused a captured sequence error NAK, and
+  /// damaged or duplicated packets in the capture. Packets sent before the first captured one are not included.
   [[nodiscard]] std::map<std::size_t, Label> incidents() const {
     std::map<std::size_t, Label> all;
-    std::vector<unsigned> copies(traffic_.transmissions.size());  // in the capture
+    std::vector<unsigned> copies(traffic_.transmissions.size());  // number of captured frames, by transmission
     std::size_t first = traffic_.transmissions.size();
     for (const CapturedFrame& frame : traffic_.frames) {
       ++copies[frame.transmission];
@@ -408,7 +409,7 @@ class Scoring {
   Truth truth_;
   Score score_;
   std::map<std::size_t, Label> claimed_;  // by transmission
-  std::array<bool, labels> stated_{};     // labels with at least one statement
+  std::array<bool, labels> stated_{};     // labels that at least one event reported
   std::map<std::size_t, Label> claimed_recoveries_;
 };
 
@@ -454,7 +455,7 @@ Scenario draw_scenario(std::uint64_t seed, unsigned most_impairments) {
                               Kind::jitter, Kind::duplication, Kind::corruption};
     impairment.kind = kinds[draw(std::size(kinds))];
     impairment.segment = draw(6) == 0 ? Segment::capture : draw(2) == 0 ? Segment::before : Segment::after;
-    // A capture loses, duplicates or reorders packets.
+    // The capture itself can lose, duplicate or reorder packets, but not corrupt them.
     constexpr Kind capture_kinds[] = {Kind::loss, Kind::burst, Kind::duplication, Kind::jitter};
     if (impairment.segment == Segment::capture) impairment.kind = capture_kinds[draw(std::size(capture_kinds))];
     impairment.sender = static_cast<unsigned>(draw(3));
@@ -464,12 +465,12 @@ Scenario draw_scenario(std::uint64_t seed, unsigned most_impairments) {
     if (impairment.kind == Kind::duplication)
       impairment.time = static_cast<std::int64_t>(1 + draw(1U << (6 + draw(12))));
     if (impairment.kind == Kind::jitter) {
-      // Up to 64 packets of a burst overtake a packet.
+      // The delay is that of up to 64 packets, so that up to 64 packets of a burst overtake a packet.
       const auto wire_time = static_cast<std::int64_t>((s.mtu + 62) * 8ULL * 1'000'000'000 / s.bits_per_second);
       impairment.time = 1 + wire_time * static_cast<std::int64_t>(1 + draw(1U << draw(7)));
     }
     s.impairments.push_back(impairment);
-    // Without the ICRC, nothing shows that a packet is damaged.
+    // A truncated packet has no ICRC, which is needed to detect the damage.
     if (impairment.kind == Kind::corruption) s.snap_length = 0;
   }
   return s;

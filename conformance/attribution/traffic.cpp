@@ -23,7 +23,7 @@ using namespace device;
 
 constexpr std::int64_t never = replay::SimulatedHost::never;
 constexpr std::uint64_t buffer_bytes = 1U << 20;
-/// Maximum time for which a packet waits to be overtaken: the difference of two paths.
+/// Maximum time for which a packet waits to be overtaken, like the difference in delay of two network paths.
 constexpr std::int64_t most_held_ns = 30'000;
 constexpr std::int64_t capture_start = 1'790'000'000'000'000'000;
 constexpr std::uint16_t service_port = 7471;
@@ -41,7 +41,7 @@ DeviceOptions options_of(unsigned number, const Scenario& scenario) {
   return options;
 }
 
-/// Returns the value of a call that cannot fail here.
+/// Returns the value of a result that must be a success. Throws otherwise.
 template <class T>
 T must(Result<T> result) {
   if (!result) throw std::runtime_error(result.error().message);
@@ -108,7 +108,7 @@ class Simulation {
 
  private:
   enum class At : std::uint8_t { capture, device, timer };
-  /// A copy of a packet on its way.
+  /// A copy of a packet in flight.
   struct Copy {
     std::size_t transmission = 0;
     std::vector<std::uint8_t> bytes;
@@ -117,7 +117,7 @@ class Simulation {
   struct Flying {
     At at = At::timer;
     Copy copy;
-    std::uint64_t held = 0;  ///< timer: number of the held packet
+    std::uint64_t held = 0;  ///< Held::number of the packet to release, if `at` is timer
   };
   struct Held {
     std::uint64_t number = 0;
@@ -192,7 +192,7 @@ class Simulation {
     }
     action.request.sges = {{own.buffer + here, bytes, own.mr->key}};
     if (kind == WorkOpcode::send || kind == WorkOpcode::write_imm) {
-      // The order of the receives can differ from the order of the messages.
+      // Receives that are posted late can be in another order than their messages, so all have the maximum length.
       const std::uint32_t most = scenario_.most_bytes + 64;
       Action receive{
           1 - from, true, {}, {.id = i, .sges = {{peer.buffer + half + draw(half / 2), most, peer.mr->key}}}};
@@ -238,7 +238,7 @@ class Simulation {
     const Action action = std::move(actions_.begin()->second);
     actions_.erase(actions_.begin());
     Host& host = hosts_[action.host];
-    // A QP in the Error state accepts no work.
+    // Ignore failures: a QP in the Error state accepts no work.
     if (action.receive)
       (void)host.device.post_recv(host.qp, action.posted);
     else
@@ -271,7 +271,7 @@ class Simulation {
     send(to, output);
   }
 
-  /// The counters of the requester show the reason of its next retransmission.
+  /// Derives the reason of the device's next retransmission from the counters that changed. `before`: earlier values.
   void note_trigger(unsigned of, const Counters& before, std::size_t response) {
     const Counters after = hosts_[of].device.counters();
     const Trigger trigger = after.timeouts != before.timeouts                     ? Trigger::timer
@@ -315,7 +315,7 @@ class Simulation {
         if (const auto reth = stack.get<Reth>(); reth && t.op().operation == Operation::rdma_read_request)
           t.psns = machines::psns_of_read(static_cast<std::uint32_t>(reth->get<"length">()), scenario_.mtu);
         if (t.transport && !t.response) {
-          // A READ that continues after its first responses has a new PSN.
+          // A READ that is continued after some of its responses has a PSN that no request had before.
           auto& next = next_psn_[from];
           t.retransmitted = next && t.psn - *next < 0;
           if (!t.retransmitted) next = t.psn + t.psns;
@@ -347,7 +347,7 @@ class Simulation {
     store_icrc(frame.data() + stack.icrc.offset, compute_icrc(decode(frame)));
   }
 
-  /// The time from one end of the segment to the other for a packet of this sender.
+  /// Returns how long a packet of this sender takes for the segment, in nanoseconds.
   [[nodiscard]] std::int64_t delay_of(Segment segment, unsigned sender) const {
     return scenario_.delay[(segment == Segment::before) == (sender == 0) ? 0 : 1];
   }
@@ -404,7 +404,7 @@ class Simulation {
     last = std::max(last, arrival);
     if (duplicate_after >= 0) flying_.emplace(arrival + 1 + duplicate_after, Flying{to, copy, 0});
     flying_.emplace(arrival, Flying{to, std::move(copy), 0});
-    // This packet overtakes the held packets.
+    // This packet overtakes each held packet. Release those that the required number of packets has overtaken.
     for (auto it = held_[lane].begin(); it != held_[lane].end();) {
       if (--it->remaining > 0) {
         ++it;
@@ -427,8 +427,8 @@ class Simulation {
       }
   }
 
-  /// Flips bits of the BTH, the payload or the ICRC. IP's checksum detects other damage. The receiver accepts a packet
-  /// with changes that the ICRC does not cover.
+  /// Flips 1 to 4 random bits after the UDP header: in earlier headers, the IP checksum would detect the damage. Marks
+  /// the copy as damaged unless all changes are in the byte that the ICRC does not cover.
   void damage(Copy& copy) {
     constexpr std::size_t headers = 14 + Ipv4::size + Udp::size, not_covered = 4;
     const unsigned flips = 1 + static_cast<unsigned>(draw(4));
@@ -482,7 +482,7 @@ class Simulation {
       frames.erase(frames.begin(), frames.begin() + static_cast<std::ptrdiff_t>(
                                                         std::min<std::size_t>(frames.size(), scenario_.first_frame)));
     for (unsigned sender = 0; sender < 2; ++sender) {
-      // The earliest passage of all later packets, from the last packet to the first.
+      // Going from the last packet to the first: earliest time at which a later packet passed the capture point.
       std::int64_t earliest = never;
       std::vector<std::pair<std::int64_t, std::int64_t>> order;  // captured, arrived
       for (std::size_t i = traffic_.transmissions.size(); i-- > 0;) {
@@ -493,7 +493,7 @@ class Simulation {
         if (t.arrived >= 0) order.emplace_back(t.captured, t.arrived);
       }
       std::sort(order.begin(), order.end());
-      std::map<std::int64_t, std::int64_t> earliest_arrival;  // by capture time: of all later captured packets
+      std::map<std::int64_t, std::int64_t> earliest_arrival;  // of later captured packets, by capture time
       std::int64_t arrival = never;
       for (std::size_t i = order.size(); i-- > 0;) {
         earliest_arrival[order[i].first] = arrival;
@@ -530,8 +530,8 @@ class Simulation {
   std::uint64_t last_held_ = 0;
   std::map<std::size_t, std::array<std::uint32_t, 2>> burst_;  // remaining packets of a burst, by impairment
   std::array<std::uint16_t, 2> identification_{0x1f00, 0xfff0};
-  std::array<std::optional<Psn>, 2> next_psn_;                            // after the newest request
-  std::array<std::vector<std::pair<Trigger, std::size_t>>, 2> triggers_;  // without a retransmission so far
+  std::array<std::optional<Psn>, 2> next_psn_;                            // PSN after the newest request
+  std::array<std::vector<std::pair<Trigger, std::size_t>>, 2> triggers_;  // retransmission not started yet
 };
 
 }  // namespace

@@ -20,6 +20,7 @@ enum class Segment : std::uint8_t {
   capture,  ///< only in the capture: the receiver is not affected
 };
 
+/// burst: loss of consecutive packets.
 enum class Kind : std::uint8_t { loss, burst, reordering, jitter, duplication, corruption };
 std::string_view to_string(Segment segment);
 std::string_view to_string(Kind kind);
@@ -29,9 +30,9 @@ struct Impairment {
   Kind kind = Kind::loss;
   Segment segment = Segment::before;
   unsigned sender = both;     ///< number of the device whose packets are affected
-  std::uint32_t one_in = 50;  ///< one of this number of packets is affected, at random
-  std::uint32_t depth = 1;    ///< reordering: number of later packets that overtake. burst: number of packets
-  std::int64_t time = 1000;   ///< maximum additional delay of jitter and duplicates, nanoseconds
+  std::uint32_t one_in = 50;  ///< each packet is affected with probability 1 / one_in (jitter: always)
+  std::uint32_t depth = 1;    ///< reordering: later packets that overtake the packet. burst: lost packets
+  std::int64_t time = 1000;   ///< jitter, duplication: maximum additional delay, nanoseconds
 };
 
 /// IP identifications of a sender.
@@ -41,14 +42,14 @@ struct Scenario {
   std::uint64_t seed = 1;
   Numbering numbering = Numbering::consecutive;
   std::uint32_t mtu = 1024;
-  std::array<unsigned, 2> requests{30, 0};        ///< by device
-  std::int64_t interval = 2000;                   ///< mean time between requests of a group, nanoseconds
-  std::uint32_t most_bytes = 4096;                ///< per request
-  std::array<std::int64_t, 2> delay{1000, 1000};  ///< from device 0 to the capture point, and from there to device 1
+  std::array<unsigned, 2> requests{30, 0};        ///< number of requests of each device
+  std::int64_t interval = 2000;                   ///< mean time between requests, without pauses, nanoseconds
+  std::uint32_t most_bytes = 4096;                ///< maximum length of a request
+  std::array<std::int64_t, 2> delay{1000, 1000};  ///< nanoseconds from device 0 to the capture point, then to device 1
   std::uint64_t bits_per_second = 100'000'000'000;
   std::uint8_t timeout = 9;         ///< code of the ACK timeout: 4.096 µs times 2^timeout
   bool connection_manager = true;   ///< false: the capture contains no negotiation
-  bool receiver_not_ready = false;  ///< receives are posted late
+  bool receiver_not_ready = false;  ///< some receives are posted late
   std::int64_t response_delay = 0;  ///< additional processing time of device 1, nanoseconds
   std::uint64_t first_frame = 0;    ///< number of packets before the start of the capture
   std::uint32_t snap_length = 0;    ///< captured bytes of each packet. 0: all
@@ -64,25 +65,25 @@ enum class Trigger : std::uint8_t { none, timer, nak, implied_nak, rnr_nak };
 struct Transmission {
   unsigned sender = 0;
   std::int64_t decided = 0;  ///< time at which the device decided to send it
-  std::int64_t sent = 0;     ///< the same, after the additional processing time
+  std::int64_t sent = 0;     ///< time at which it was sent, after the additional processing time
   std::uint8_t opcode = 0, syndrome = 0;
   Psn psn;
-  std::uint32_t psns = 1;  ///< of a READ request: number of its response packets
-  bool transport = false;  ///< a packet of the connection. Otherwise of the connection manager
+  std::uint32_t psns = 1;  ///< PSNs that the packet uses. READ request: number of its response packets
+  bool transport = false;  ///< true: a packet of the QPs. false: of the connection manager
   bool response = false;
   bool retransmitted = false;               ///< a request whose PSN was sent before
-  Trigger trigger = Trigger::none;          ///< of the retransmission that starts here
-  std::size_t trigger_response = SIZE_MAX;  ///< transmission of the NAK or of the response that implied one
-  std::int64_t captured = -1;               ///< first passage of the capture point with intact contents. -1: never
-  std::int64_t arrived = -1;                ///< first arrival with intact contents. -1: never
+  Trigger trigger = Trigger::none;          ///< not none: a retransmission for this reason starts here
+  std::size_t trigger_response = SIZE_MAX;  ///< index of the NAK, or of the response that implied it
+  std::int64_t captured = -1;               ///< time at which it first passed the capture point intact. -1: never
+  std::int64_t arrived = -1;                ///< time at which it first arrived intact. -1: never
   bool passed_damaged = false;              ///< a corrupted copy passed the capture point
   bool late_before = false;                 ///< captured after a packet that was sent later
-  bool late_recorded = false;               ///< reordered by the capture
+  bool late_recorded = false;               ///< reordered in the capture only
   bool late_after = false;                  ///< received after a packet that passed the capture point later
-  bool duplicated = false;                  ///< by the network, before or after the capture point
-  bool duplicated_after = false;            ///< only after the capture point
-  bool copied = false;                      ///< duplicated in the capture
-  bool hidden = false;                      ///< lost in the capture
+  bool duplicated = false;                  ///< duplicated by the network, before or after the capture point
+  bool duplicated_after = false;            ///< duplicated by the network after the capture point
+  bool copied = false;                      ///< duplicated in the capture only
+  bool hidden = false;                      ///< lost in the capture only
 
   [[nodiscard]] const Opcode& op() const { return rdmawire::opcode(opcode); }
   [[nodiscard]] bool lost_before() const { return captured < 0 && !passed_damaged; }
@@ -102,7 +103,7 @@ struct Arrival {
 };
 
 struct Traffic {
-  std::vector<Transmission> transmissions;       ///< in the order sent
+  std::vector<Transmission> transmissions;       ///< in the order in which the devices sent them
   std::vector<CapturedFrame> frames;             ///< in capture order. Frame n is element n - 1
   std::array<std::vector<Arrival>, 2> arrivals;  ///< intact packets, by receiving device
   std::array<std::uint64_t, 2> completed{};      ///< successful requests, by device

@@ -10,11 +10,11 @@
 
 namespace rdmawire::conformance {
 
-/// A unit test of the tester that checks a rule.
+/// A rule that a unit test of rdmawire checks.
 struct UnitCheck {
   RuleId rule;
   std::string_view file;  ///< path in the repository
-  std::string_view test;  ///< "Icrc.SampleOfTheSpecification"
+  std::string_view test;  ///< name in GoogleTest, such as "Icrc.SampleOfTheSpecification"
 };
 /// A rule without the check that its mode requires, and the reason.
 struct LeftOut {
@@ -40,8 +40,8 @@ struct Coverage {
 /// The coverage of every rule, in the order of `rules`.
 std::vector<Coverage> coverage();
 
-/// Returns one line for each incomplete rule without a reason, and for each superfluous exception. Empty if there are
-/// none.
+/// Returns one line for each rule that lacks a check and is not in left_out(), and for each rule in left_out() that has
+/// all checks. Empty: there are none.
 std::string gaps(std::span<const Coverage> all);
 
 /// The coverage table in Markdown: docs/reference/coverage.md.

@@ -1,7 +1,7 @@
 #pragma once
-/// Rules without a case, cases that the reference devices do not pass, cases that fail under no fault of their rule,
-/// and monitors that cannot detect a violation, each with its reason. Tests fail for every exception that is missing
-/// here, and for every one that is no longer needed.
+/// Exceptions with their reasons: rules without a case, cases that the reference devices do not pass, cases that detect
+/// no fault of their rule, and monitors that detect no violation or no fault. Tests fail if an exception is missing or
+/// no longer needed.
 
 #include <span>
 #include <string>
@@ -27,24 +27,24 @@ struct NotPassed {
 };
 std::span<const NotPassed> not_passed();
 
-/// A case that passes under every fault that violates its rule.
+/// A case that passes with each injected fault that violates its rule.
 struct UndetectingCase {
   std::string_view id;
-  std::string_view fault;   ///< a fault of another rule under which the case fails. Empty: none
-  std::string_view reason;  ///< one sentence. May be empty if there is such a fault
+  std::string_view fault;   ///< a fault of another rule that makes the case fail. Empty: none
+  std::string_view reason;  ///< one sentence. May be empty if `fault` is not
 };
 std::span<const UndetectingCase> undetecting_cases();
-/// Returns the text of the pages: the fault, if there is one, and the reason.
+/// Returns the fault, if there is one, and the reason, as text for the generated pages.
 std::string reason_of(const UndetectingCase& one);
 
-/// A monitor that can only confirm its rule, see `only_seen_kept`.
+/// A monitor that can only report that its rule is met, not a violation (see `only_seen_kept`).
 struct UndetectingMonitor {
   RuleId rule;
   std::string_view reason;  ///< one sentence
 };
 std::span<const UndetectingMonitor> undetecting_monitors();
 
-/// A monitor that detects violations, but none that a fault of the reference devices causes.
+/// A monitor that can report violations, but reports none for the faults of the reference devices.
 struct MonitorWithoutFault {
   RuleId rule;
   std::string_view reason;  ///< one sentence

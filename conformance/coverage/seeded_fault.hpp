@@ -14,8 +14,8 @@ struct SeededFault {
   std::string_view name;                 ///< "naks-every-packet", "ignores-crc"
   std::string_view sentence;             ///< the faulty behavior
   std::vector<std::string_view> broken;  ///< ids of the violated rules, declared in advance
-  bool on_the_wire = true;               ///< false: visible only through verbs or in timing
-  std::string_view unseen;   ///< why monitors cannot detect the fault in the frames. Empty if they can, or if no
+  bool on_the_wire = true;               ///< false: only completions, events or timing show the fault
+  std::string_view unseen;   ///< reason why monitors do not detect the fault in the frames. Empty if they do, or if no
                              ///< violated rule has a monitor
   std::string_view related;  ///< other rules whose cases or monitors may report the fault: aliases or ids, separated by
                              ///< blanks. "*": any rule

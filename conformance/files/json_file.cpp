@@ -17,13 +17,13 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// "line 7", for an offset in the text.
+/// Returns the line of an offset in the text: "line 7".
 std::string line_at(std::string_view text, std::size_t offset) {
   const std::string_view before = text.substr(0, std::min(offset, text.size()));
   return fmt::format("line {}", 1 + std::count(before.begin(), before.end(), '\n'));
 }
 
-/// The offset of the next occurrence of a string as the name of a member, or npos.
+/// Returns the offset of the next member with this name, or npos.
 std::size_t find_member(std::string_view text, std::string_view name, std::size_t from) {
   const std::string quoted = Json(name).dump(-1, ' ', false, Json::error_handler_t::replace);
   for (std::size_t at = text.find(quoted, from); at != std::string_view::npos; at = text.find(quoted, at + 1)) {
@@ -47,7 +47,7 @@ tl::expected<std::string, std::string> text_of_file(const std::filesystem::path&
   std::ifstream file(path, std::ios::binary);
   std::string text;
   constexpr std::size_t piece = std::size_t{1} << 16;
-  // A device or a pipe has no size.
+  // The check above does not cover devices and pipes: their size is unknown.
   while (file && text.size() <= most) {
     const std::size_t before = text.size();
     text.resize(before + piece);
@@ -61,8 +61,8 @@ tl::expected<std::string, std::string> text_of_file(const std::filesystem::path&
 }
 
 tl::expected<Json, std::string> parse_json(const std::string& text) {
-  // A parser keeps the last of several members with one name, so a waiver or statement would be ignored silently.
-  std::vector<std::set<std::string>> open;  // the names of the members of each open object
+  // nlohmann::json keeps only the last of several members with the same name. The others would be ignored silently.
+  std::vector<std::set<std::string>> open;  // names of the members of each object that has not ended
   std::string twice;
   const auto check = [&](int, Json::parse_event_t event, Json& parsed) {
     if (event == Json::parse_event_t::object_start) open.emplace_back();

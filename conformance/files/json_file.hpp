@@ -1,5 +1,5 @@
 #pragma once
-/// JSON files that users write: reading, and messages that name line and member.
+/// Reads JSON files that users write. Error messages name line and member.
 
 #include <cstdint>
 #include <filesystem>
@@ -18,11 +18,12 @@ tl::expected<std::string, std::string> text_of_file(const std::filesystem::path&
 /// contain the name of the file.
 tl::expected<nlohmann::json, std::string> parse_json(const std::string& text);
 
-/// Returns why a file is not an object of format 1. Empty: it is. `text`: the text of `json`.
+/// Returns the error if `json` is not an object with "format": 1, otherwise an empty string. `text`: the text of
+/// `json`.
 std::string wrong_format(const nlohmann::json& json, std::string_view text);
 
-/// "line 7", the position of a member: {"cases", "RSP-009"} is the member RSP-009 of the member "cases". The line of
-/// the last member that exists.
+/// Returns the line of a member as "line 7". `members` is its path: {"cases", "RSP-009"} is the member RSP-009 of the
+/// member "cases". If the path is incomplete in the text, the line is that of its last existing member.
 std::string line_of(std::string_view text, std::initializer_list<std::string_view> members);
 
 /// Returns whether the text is a day of the calendar in the form YYYY-MM-DD.

@@ -51,7 +51,7 @@ constexpr std::array phrases = {
     Phrase{"invoked oom-killer", ReportKind::out_of_memory, false},
 };
 
-// Removes "[    1.234567] " and similar prefixes.
+// Removes timestamps and similar prefixes in brackets, such as "[    1.234567] ".
 std::string_view without_time(std::string_view line) {
   while (!line.empty() && line.front() == '[') {
     const std::size_t end = line.find(']');
@@ -107,7 +107,7 @@ void ConsoleWatch::line(std::string text) {
   const bool cut_here = bare.substr(0, 12) == "------------" && bare.find("cut here") != bare.npos;
   if (const auto kind = kind_of(bare)) {
     panicked_ = panicked_ || *kind == ReportKind::panic;
-    // An oops prints "BUG: …", "Oops: …" and possibly a panic. They are combined into one report of the most severe
+    // An oops prints "BUG: …", "Oops: …" and possibly a panic. Combine these lines into one report of the most severe
     // kind.
     const bool same = open_ && !complaints_.empty() && complaints_.back().lines.size() < most_lines &&
                       (*kind == ReportKind::oops || *kind == ReportKind::panic) &&

@@ -11,11 +11,11 @@ namespace rdmawire::lab {
 /// A kernel error and the console lines that belong to it.
 struct KernelReport {
   enum class Kind : std::uint8_t {
-    warning,        ///< WARNING: a WARN_ON. The kernel continues
-    hang,           ///< a task or CPU without progress
-    out_of_memory,  ///< a program was killed because of memory shortage
+    warning,        ///< WARN_ON() or similar. The kernel continues to run
+    hang,           ///< a task or CPU makes no progress
+    out_of_memory,  ///< the kernel killed a program because memory ran out
     sanitizer,      ///< KASAN, UBSAN, lockdep
-    oops,           ///< BUG, general protection fault, invalid access
+    oops,           ///< BUG, general protection fault, invalid memory access
     panic,          ///< the kernel stopped
   };
   Kind kind = Kind::warning;
@@ -26,11 +26,11 @@ struct KernelReport {
 std::string_view to_string(KernelReport::Kind kind);
 
 /// Parses console output, received in pieces of any size, and collects kernel errors. Memory is bounded: lines are
-/// truncated to 1 kB, and after 100 reports further ones are only counted.
+/// truncated to 1 kB, and reports after the first 100 are only counted.
 class ConsoleWatch {
  public:
   void take(std::string_view text);
-  /// All reports so far. The last one may be incomplete.
+  /// The first 100 reports. The last one may be incomplete.
   [[nodiscard]] const std::vector<KernelReport>& complaints() const { return complaints_; }
   [[nodiscard]] std::uint64_t count() const { return count_; }
   /// Returns whether the kernel panicked.
@@ -45,7 +45,7 @@ class ConsoleWatch {
   std::vector<KernelReport> complaints_;
   std::vector<std::string> last_;
   std::uint64_t count_ = 0;
-  bool open_ = false;  // following lines belong to the last report
+  bool open_ = false;  // the next lines belong to the last report
   bool panicked_ = false;
 };
 

@@ -34,15 +34,15 @@ using Result = tl::expected<T, LabError>;
 inline tl::unexpected<LabError> failure(LabError::Kind kind, std::string message) {
   return tl::unexpected(LabError{kind, std::move(message)});
 }
-/// Appends the description of errno.
+/// Returns an error of kind system: `what` and the description of errno.
 tl::unexpected<LabError> system_failure(const std::string& what);
 
 /// A file descriptor, for example an eventfd, that becomes and stays readable when the operation must stop (-1: none).
 using StopDescriptor = int;
-/// Waits for this time. Returns true if the operation must stop.
+/// Waits for this time, or until the operation must stop. Returns true if it must stop.
 bool stopped_within(StopDescriptor stop, std::chrono::milliseconds time);
 
-/// Called with one line at the start of each step.
+/// Called at the start of each step with a line that describes the step.
 using Progress = std::function<void(std::string_view)>;
 
 }  // namespace rdmawire::lab

@@ -38,7 +38,7 @@ using Kind = LabError::Kind;
 constexpr unsigned run_slots = 4;
 constexpr std::size_t longest_console_log = 16 << 20;
 
-// A currently unused port. If another program binds it before qemu does, the boot is retried.
+// Returns an unused port. If another program binds it before qemu does, the boot fails and is retried.
 Result<std::uint16_t> free_tcp_port() {
   const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
@@ -114,7 +114,7 @@ class Guest::Impl {
           snapshot->stored_ = stored.has_value();
           if (!stored && stored.error().kind == Kind::stopped) return stored;
           if (!stored) {
-            // The guest may be paused: boot again, without a snapshot.
+            // The attempt may have left the guest paused. Boot again, without storing the state.
             snapshot->failed_ = true;
             --attempt;
             continue;
@@ -160,7 +160,7 @@ class Guest::Impl {
     auto socket = connect_to_guest((directory / "monitor").string());
     if (!socket) return tl::unexpected(socket.error());
     std::string received;
-    // Returns the response to a command, without events and the greeting.
+    // Returns the response to a command. Skips events and QMP's greeting.
     const auto run = [&](const nlohmann::json& command) -> Result<nlohmann::json> {
       const std::string line = command.dump() + "\n";
       if (::send(socket->get(), line.data(), line.size(), MSG_NOSIGNAL) < 0) return system_failure("write to QMP");
@@ -251,12 +251,12 @@ class Guest::Impl {
         text += fmt::format("  configure_vlan eth{} {} {}\n", i, *port.vlan, fmt::join(port.vlan_addresses, " "));
         on += fmt::format(".{}", *port.vlan);
       }
-      // rxe requires a physical interface, and uses the addresses of its VLANs as GIDs.
+      // rxe cannot be attached to a VLAN interface. It uses the addresses of the VLANs as further GIDs.
       if (options_.rxe) text += fmt::format("  add_device rxe{} rxe eth{}\n", i, i);
       if (options_.siw) text += fmt::format("  add_device siw{} siw {}\n", i, on);
     }
     if (!options_.tcp_ports.empty()) {
-      // The address that qemu's user network assigns.
+      // 10.0.2.15 is the guest's address in qemu's user network.
       text += fmt::format("  configure tcp0 {} 1500 10.0.2.15/24\n", tcp_mac());
       if (options_.siw) text += "  add_device siwtcp siw tcp0\n";
     }
@@ -265,7 +265,7 @@ class Guest::Impl {
 
   [[nodiscard]] std::string tcp_mac() const { return fmt::format("52:54:00:77:ff:{:02x}", options_.number); }
 
-  // Adds the agent and the libraries that the image does not contain.
+  // Adds the agent, and those of its libraries that the image does not contain, to the archive.
   Result<void> add_agent(Cpio& cpio) const {
     if (options_.agent.empty()) return {};
     auto program = contents(options_.agent);
@@ -276,7 +276,8 @@ class Guest::Impl {
     Descriptor reading(ends[0]), writing(ends[1]);
     const std::string libraries = (image_.root / "lib/x86_64-linux-gnu").string();
     Process::Options how;
-    // The loader of the image searches the image first, then the library directories of the host.
+    // Lists the agent's libraries. The image's loader searches the image first, then the library directories of the
+    // host.
     how.argv = {(image_.root / "lib64/ld-linux-x86-64.so.2").string(), "--library-path", libraries, "--list",
                 options_.agent.string()};
     how.descriptors = {{writing.get(), 1}, {writing.get(), 2}};
@@ -335,7 +336,7 @@ class Guest::Impl {
     return path;
   }
 
-  // `state`: path of the state that the guest starts from. Empty: it boots.
+  // `state`: file with the stored state from which the guest starts. Empty: it boots.
   Result<std::vector<std::string>> command_line(const fs::path& initrd, const std::string& state) {
     const auto path = [this](const std::string& file) { return escaped((directory / file).string()); };
     std::vector<std::string> argv = {options_.qemu,
@@ -384,7 +385,7 @@ class Guest::Impl {
     }
     for (unsigned number = 0; number < (options_.agent.empty() ? 0 : options_.agent_channels); ++number)
       channel(fmt::format("agent.{}", number), listening(fmt::format("agent.{}", number)));
-    channel("status", "socket,fd=4");  // the last device: all others exist when it does
+    channel("status", "socket,fd=4");  // the last device: when the guest sees it, all others exist
 
     for (std::size_t i = 0; i < ports.size(); ++i) {
       const std::string file = path(fmt::format("eth{}", i));
@@ -465,7 +466,7 @@ class Guest::Impl {
     watcher_ = std::thread([this] { watch(); });
 
     const auto deadline = began + options_.timeout;
-    while (state.empty()) {  // a restored guest has reported its stages before
+    while (state.empty()) {  // not for a restored guest, which was ready when its state was stored
       {
         const std::lock_guard lock(mutex_);
         if (ready_) break;
@@ -494,11 +495,11 @@ class Guest::Impl {
     return {};
   }
 
-  // Waits until the agent responds on the last channel, and restores the state of the channel.
+  // Waits until the agent responds on the last channel, and ends that conversation so that the channel can be used.
   Result<void> wait_for_agent(Clock::time_point deadline) {
     if (agents.empty()) return {};
     auto socket = connect_to_guest(agents.back().substr(5));
-    // qemu may still create the sockets of a guest that starts from a stored state.
+    // If the guest starts from a stored state, qemu may not have created its sockets yet.
     while (!socket && Clock::now() < deadline && !ended() &&
            !stopped_within(options_.stop, std::chrono::milliseconds(10)))
       socket = connect_to_guest(agents.back().substr(5));
@@ -527,7 +528,7 @@ class Guest::Impl {
     return {};
   }
 
-  // The last lines of the console for a message. Requires the mutex.
+  // Returns the last lines of the console, for an error message. The caller must hold the mutex.
   [[nodiscard]] std::string last_lines() const {
     std::string text;
     for (const std::string& line : console_.last_lines()) text += "\n  " + line;
@@ -550,8 +551,8 @@ class Guest::Impl {
     static_cast<void>(!::write(event.get(), &one, sizeof one));
   }
 
-  // The watcher thread: copies the console to its log, detects kernel errors, reads the status channel and the exit of
-  // qemu.
+  // The watcher thread: writes the console output to a log, detects kernel errors, and reads the status channel until
+  // qemu exits.
   void watch() {
     const Descriptor log(::open((directory / "console.log").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
     std::size_t logged = 0;
@@ -594,7 +595,7 @@ class Guest::Impl {
         tell_end();
         return;
       }
-      // Read all output before the end is reported.
+      // qemu has exited, but a channel is open. Report the end once no more output arrives.
       if (waiting[2].revents != 0 && waiting[0].revents == 0 && waiting[1].revents == 0) {
         tell_end();
         return;
@@ -671,7 +672,7 @@ std::optional<LabError> Guest::ended() const { return impl_->ended(); }
 Result<RunResult> Guest::run(const std::vector<std::string>& argv, const RunOptions& options) {
   auto result = run_in_guest(impl_->directory, argv, options);
   if (!result && result.error().kind == Kind::guest) {
-    // The channels close shortly before the reason is known.
+    // The watcher thread detects the reason shortly after the channels close. Wait up to 5 s for it.
     pollfd waiting{ended_descriptor(), POLLIN, 0};
     ::poll(&waiting, 1, 5000);
     if (const auto why = ended()) return tl::unexpected(*why);

@@ -15,17 +15,17 @@
 
 namespace rdmawire::lab {
 
-/// An Ethernet interface of the guest (eth0 is the first) that is connected to a wire of the host.
+/// An Ethernet interface of the guest. The host sends and receives its frames through a wire.
 struct PortOptions {
   std::string mac;                     ///< "": 52:54:00:77:PORT:GUEST
-  std::vector<std::string> addresses;  ///< with prefix lengths. Empty: 10.77.PORT.GUEST/24 and fd77:PORT::GUEST/64
+  std::vector<std::string> addresses;  ///< as ADDRESS/LENGTH. Empty: 10.77.PORT.GUEST/24 and fd77:PORT::GUEST/64
   unsigned mtu = 1500;
-  std::optional<unsigned> vlan;             ///< adds eth0.VLAN. rxe has its addresses as GIDs, siw is attached to it
+  std::optional<unsigned> vlan;  ///< adds eth0.VLAN: its addresses are GIDs of rxe, and siw is attached to it
   std::vector<std::string> vlan_addresses;  ///< empty: 10.78.PORT.GUEST/24 and fd78:PORT::GUEST/64
 };
 
-/// The state of a booted guest in the memory of this process (about 200 MB). The first guest with it stores its state
-/// after its boot. Later guests with equal options start from that state, which takes a fraction of a boot.
+/// The state of a booted guest in the memory of this process (about 200 MB). The first guest that uses this object
+/// stores its state after its boot. Later guests with equal options start from that state, which is much faster.
 class Snapshot {
  public:
   Snapshot();
@@ -37,15 +37,15 @@ class Snapshot {
 
  private:
   friend class Guest;
-  [[nodiscard]] std::string path() const;  ///< for other processes of this user
+  [[nodiscard]] std::string path() const;  ///< path under which other processes of this user can open the file
   int file_ = -1;
   bool stored_ = false;
-  bool failed_ = false;  ///< it could not be stored: later guests boot
+  bool failed_ = false;  ///< the state could not be stored, so later guests boot
 };
 
 struct GuestOptions {
   bool rxe = true;      ///< rxe0 on eth0, rxe1 on eth1, …
-  bool siw = false;     ///< siw0 on eth0, …, and siwtcp on tcp0, which receives the forwarded TCP ports
+  bool siw = false;     ///< siw0 on eth0, …, and siwtcp on tcp0, the interface of the forwarded TCP ports
   unsigned number = 1;  ///< number of the guest in its lab, from 1
   std::vector<PortOptions> ports = {PortOptions{}};
   /// TCP ports of the guest that are forwarded from free ports of 127.0.0.1. Default with siw: 7471 to 7474.
@@ -54,20 +54,20 @@ struct GuestOptions {
   unsigned memory = 512;             ///< MiB
   std::filesystem::path share;       ///< directory of the host, mounted read-only at /share
   std::filesystem::path agent;       ///< path of the agent program ("": none)
-  unsigned agent_channels = 4;       ///< maximum number of concurrent controllers
+  unsigned agent_channels = 4;       ///< number of controllers that can use the agent concurrently
   std::string accelerator = "tcg";   ///< qemu accelerator: tcg works everywhere. kvm is faster if available
   std::string qemu = "qemu-system-x86_64";
   std::string kernel_arguments;        ///< appended to the kernel's command line
   std::chrono::seconds timeout{60};    ///< boot timeout. A failed boot is retried once
-  std::shared_ptr<Snapshot> snapshot;  ///< nullptr: always boot. Not with `share`
+  std::shared_ptr<Snapshot> snapshot;  ///< nullptr: always boot. Cannot be combined with `share`
   StopDescriptor stop = -1;
   Progress progress;
 };
 
 /// Input, output and time limit of a program in the guest.
 struct RunOptions {
-  int input = -1;   ///< standard input until end of file (-1: empty input)
-  int output = -1;  ///< destination of standard output (-1: RunResult)
+  int input = -1;   ///< descriptor that the program's standard input is read from (-1: empty input)
+  int output = -1;  ///< descriptor that receives the program's standard output (-1: RunResult)
   int error = -1;
   std::chrono::milliseconds timeout{0};  ///< 0: unlimited
   StopDescriptor stop = -1;
@@ -80,7 +80,7 @@ struct RunResult {
   static constexpr std::size_t max_bytes = 64U << 20;
 };
 
-/// Runs a program in the guest with this run directory. The caller may be another process than the guest's owner.
+/// Runs a program in the guest with the run directory `guest`. The guest may belong to another process.
 Result<RunResult> run_in_guest(const std::filesystem::path& guest, const std::vector<std::string>& argv,
                                const RunOptions& options);
 
@@ -107,19 +107,19 @@ class Guest {
   [[nodiscard]] const std::string& name() const;
   [[nodiscard]] const std::vector<Port>& ports() const;
   [[nodiscard]] const std::vector<TcpPort>& tcp_ports() const;
-  [[nodiscard]] const std::vector<std::string>& agents() const;  ///< unix:PATH. One controller each
+  [[nodiscard]] const std::vector<std::string>& agents() const;  ///< channels as unix:PATH, for one controller each
   [[nodiscard]] const std::filesystem::path& directory() const;
   [[nodiscard]] std::filesystem::path console_log() const;
-  [[nodiscard]] std::string shell() const;  ///< path of a Unix socket with a terminal
+  [[nodiscard]] std::string shell() const;  ///< path of a Unix socket that is a terminal of the guest
   [[nodiscard]] double boot_seconds() const;
   [[nodiscard]] bool restored() const;  ///< started from a snapshot
   [[nodiscard]] pid_t process() const;  ///< process ID of qemu
 
   /// Kernel errors so far.
   [[nodiscard]] std::vector<KernelReport> complaints() const;
-  /// poll() reports this descriptor as readable after the guest has ended.
+  /// Returns a descriptor that is readable for poll() once the guest has ended.
   [[nodiscard]] int ended_descriptor() const;
-  /// Why the guest has ended: panic, killed, powered off. nullopt: it is running.
+  /// Returns why the guest has ended, for example a panic. nullopt: it is running.
   [[nodiscard]] std::optional<LabError> ended() const;
 
   Result<RunResult> run(const std::vector<std::string>& argv, const RunOptions& options = {});

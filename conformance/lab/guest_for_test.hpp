@@ -1,5 +1,5 @@
 #pragma once
-/// A guest with a real device, for tests.
+/// A guest with rxe or siw, for tests.
 
 #include <cstdio>
 #include <filesystem>

@@ -29,7 +29,7 @@ using testing::HasSubstr;
 
 void tell(std::string_view line) { std::fprintf(stderr, "  %.*s\n", static_cast<int>(line.size()), line.data()); }
 
-// The image, or the reason why there is none.
+// Returns the image, or the error if there is none. Builds it at most once per program.
 const Result<Image>& image(bool siw) {
   const auto provide = [](bool with_siw) -> Result<Image> {
     if (find_program("qemu-system-x86_64").empty())
@@ -45,7 +45,7 @@ const Result<Image>& image(bool siw) {
   return *chosen;
 }
 
-// Skip the test if programs or the network are missing. Failures of the scripts are test failures.
+// Skips the test if no image can be built because a program or the network is missing. Other errors fail the test.
 #define NEEDS_IMAGE(siw)                                                                                       \
   if (const auto& it = image(siw); !it) {                                                                      \
     if (it.error().kind == LabError::Kind::missing || it.error().message.find("network") != std::string::npos) \
@@ -234,7 +234,7 @@ TEST(Siw, ForwardedPortsReachSiw) {
   const std::string links = output_of(*lab.guest, {"rdma", "link"});
   EXPECT_THAT(links, HasSubstr("link siw0/1 state ACTIVE"));
   EXPECT_THAT(links, HasSubstr("link siwtcp/1 state ACTIVE"));
-  // rping waits for an MPA request. A request for revision 9 is rejected with the peer's revision.
+  // rping's guest must reply to an MPA request that arrives through the forwarded port.
   ASSERT_EQ(lab.guest->tcp_ports().at(0).guest, 7471);
   EXPECT_EQ(output_of(*lab.guest, {"sh", "-c", "rping -s -a 10.0.2.15 -p 7471 >/dev/null 2>&1 &"}), "");
   sockaddr_in address{};
@@ -251,7 +251,7 @@ TEST(Siw, ForwardedPortsReachSiw) {
     char buffer[64];
     pollfd waiting{socket.get(), POLLIN, 0};
     const ssize_t got = ::poll(&waiting, 1, 10'000) == 1 ? ::read(socket.get(), buffer, sizeof buffer) : 0;
-    // The connection is closed immediately until rping listens.
+    // Until rping listens, qemu closes the connection immediately. Retry.
     if (got > 0) reply.assign(buffer, static_cast<std::size_t>(got));
     if (got <= 0) output_of(*lab.guest, {"usleep", "100000"});
   }

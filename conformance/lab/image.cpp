@@ -50,7 +50,7 @@ std::string fingerprint(std::initializer_list<std::string_view> parts) {
   return fmt::format("{:010x}", hash & 0xffffffffff);
 }
 
-// The distribution of the packages: "debian12".
+// Returns the distribution of the packages, for example "debian12".
 std::string distribution() {
   std::ifstream in("/etc/os-release");
   std::string id = "unknown", version;
@@ -208,7 +208,7 @@ class Builder {
     if (auto built = run_script(name, unfinished_layer->path(), arguments); !built)
       return tl::unexpected(built.error());
     if (auto finished = unfinished_layer->finish(path); !finished) return tl::unexpected(finished.error());
-    // Remove layers of older scripts.
+    // Remove layers that an older version of the scripts built.
     for (const auto& entry : fs::directory_iterator(options_.cache, error)) {
       const std::string other = entry.path().filename().string();
       if (other.size() == name.size() + 11 && other.rfind(name + "-", 0) == 0 && entry.path() != path)
@@ -277,7 +277,7 @@ class Builder {
     bool full = false;
     for (const char* said : {"No space left on device", "File size limit", "Disk quota exceeded", "File too large"})
       full = full || log.find(said) != log.npos;
-    // On a full disk, the log may be missing.
+    // If the disk is full, the log may be missing or incomplete.
     std::error_code error;
     const auto space = fs::space(options_.cache, error);
     full = full || (!error && space.available < (64U << 20));
@@ -316,7 +316,7 @@ fs::path default_cache() {
   if (const char* home = std::getenv("HOME"); home && *home == '/') return fs::path(home) / ".cache/rdmawire/lab";
   const struct passwd* user = ::getpwuid(::getuid());
   if (user && user->pw_dir && *user->pw_dir == '/') return fs::path(user->pw_dir) / ".cache/rdmawire/lab";
-  // Other users can create directories in /tmp: the directory of running labs belongs to this user.
+  // A fixed name in /tmp could belong to another user. The directory of running labs is checked to belong to this user.
   const auto private_folder = runtime_folder();
   return private_folder ? private_folder->parent_path() / "cache" : fs::path("/nonexistent/rdmawire/lab");
 }

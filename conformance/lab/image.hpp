@@ -10,14 +10,14 @@
 
 namespace rdmawire::lab {
 
-/// $XDG_CACHE_HOME/rdmawire/lab, or ~/.cache/rdmawire/lab. Without HOME, the home directory of the user database, or a
-/// directory that only this user can write. The cache must belong to this user.
+/// Returns $XDG_CACHE_HOME/rdmawire/lab, or ~/.cache/rdmawire/lab. If HOME is unset, ~ is the home directory in the
+/// user database. If there is none, returns a directory that only this user can write.
 std::filesystem::path default_cache();
 
 struct ImageOptions {
   std::string kernel = "debian";  ///< "debian", "newest", or the path of a bzImage or vmlinux
-  std::filesystem::path modules;  ///< with a path: module directory of the kernel (…/lib/modules/RELEASE)
-  bool siw = false;               ///< siw.ko is required
+  std::filesystem::path modules;  ///< if `kernel` is a path: its module directory (…/lib/modules/RELEASE)
+  bool siw = false;               ///< the image must contain siw.ko
   std::filesystem::path cache = default_cache();
   bool update = false;  ///< rebuild even if cached
   StopDescriptor stop = -1;
@@ -27,15 +27,15 @@ struct ImageOptions {
 /// A bootable image.
 struct Image {
   std::filesystem::path kernel;               ///< kernel file for qemu
-  std::vector<std::filesystem::path> layers;  ///< cpio archives. Later ones take precedence
-  std::filesystem::path root;                 ///< files of the program layer
+  std::vector<std::filesystem::path> layers;  ///< cpio archives. A file of a later archive replaces an earlier one
+  std::filesystem::path root;                 ///< directory with the unpacked files of the program layer
   std::string release;                        ///< kernel release: 6.1.0-56-amd64
-  bool built = false;                         ///< some layer was not cached
-  double seconds = 0;                         ///< build time
+  bool built = false;                         ///< true: at least one layer was built. false: all were cached
+  double seconds = 0;                         ///< time for building or finding the image
 };
 
-/// Returns the image and builds layers that are not cached. Concurrent calls wait for each other. Incomplete layers are
-/// removed.
+/// Returns the image, and builds the layers that are not cached. Concurrent builds wait for each other. Incomplete
+/// layers of failed or killed builds are removed.
 Result<Image> provide_image(const ImageOptions& options);
 
 /// A layer in the cache.

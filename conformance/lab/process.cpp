@@ -20,12 +20,13 @@
 namespace rdmawire::lab {
 namespace {
 
-// PR_SET_PDEATHSIG refers to the thread that forked. Therefore one thread, which runs as long as this process, forks
-// all children.
+// PR_SET_PDEATHSIG kills a child when the thread that forked it ends. Therefore one thread, which runs until this
+// process ends, forks all children.
 class Launcher {
  public:
   static Launcher& instance() {
-    // Never destroyed: the thread ends with the process. A forked copy of this process does not contain the thread.
+    // Never destroyed, because its thread runs until the process ends. A forked child has no such thread and creates
+    // its own.
     static std::mutex mutex;
     static Launcher* launcher = nullptr;
     static pid_t owner = 0;
@@ -80,7 +81,7 @@ class Launcher {
   std::deque<Order*> orders_;
 };
 
-// Runs between fork and exec: only async-signal-safe calls are allowed.
+// Prepares the child and executes the program. Between fork and exec, only async-signal-safe calls are allowed.
 [[noreturn]] void become(const char* path, char* const* argv, char* const* environment, const char* directory,
                          const std::pair<int, int>* descriptors, std::size_t count, pid_t parent, int report) {
   const auto fail = [report] {
@@ -97,7 +98,7 @@ class Launcher {
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   if (*directory != '\0' && ::chdir(directory) != 0) fail();
-  // Move the descriptors first, so that none is overwritten before it is duplicated.
+  // Duplicate the descriptors to high numbers first. Otherwise dup2() could overwrite one that is still needed.
   int moved[32];
   int last = 2;
   for (std::size_t i = 0; i < count; ++i) {
@@ -215,7 +216,7 @@ std::optional<int> Process::status() {
 
 void Process::kill() {
   if (id_ <= 0) return;
-  // The group may have other members after the child has exited.
+  // Kill the group even if the child has exited: it may have other members.
   ::kill(-id_, SIGKILL);
   if (!status_) {
     ::kill(id_, SIGKILL);

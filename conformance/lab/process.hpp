@@ -37,7 +37,7 @@ class Process {
   struct Options {
     std::vector<std::string> argv;  ///< argv[0] is a path or is searched in PATH
     std::vector<std::pair<int, int>>
-        descriptors;  ///< local descriptor and its number in the child. All others are closed
+        descriptors;  ///< descriptor here and its number in the child. The child has no others, except 0 to 2
     std::vector<std::pair<std::string, std::string>> environment;  ///< added to the environment of this process
     std::filesystem::path directory;                               ///< working directory ("": that of this process)
   };
@@ -49,9 +49,9 @@ class Process {
   ~Process() { kill(); }
 
   [[nodiscard]] pid_t id() const { return id_; }
-  /// A pidfd: poll() reports it as readable after the child has exited.
+  /// A pidfd, which is readable for poll() once the child has exited.
   [[nodiscard]] int descriptor() const { return handle_.get(); }
-  /// Wait status as in waitpid(), after the child has exited.
+  /// Returns the wait status as in waitpid(). nullopt: the child is running.
   std::optional<int> status();
   /// Kills the process group and waits for the child.
   void kill();
@@ -62,7 +62,7 @@ class Process {
   std::optional<int> status_;
 };
 
-/// "exit status 3", "killed by signal 9 (Killed)".
+/// Describes a wait status: "exit status 3", "killed by signal 9 (Killed)".
 std::string describe_status(int status);
 
 /// Path of a program in PATH ("": not found).

@@ -1,5 +1,5 @@
-/// Programs in the guest. A slot consists of four channels: control (command and exit status) and the three standard
-/// streams.
+/// Runs programs in the guest. Each program uses a slot of four channels: control (command and exit status) and the
+/// three standard streams.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ std::string quoted(const std::string& word) {
   return out + "'";
 }
 
-// Escapes newlines, for decoding with printf's %b.
+// Escapes newlines and backslashes, and appends a newline. The guest decodes the line with printf's %b.
 std::string in_one_line(const std::string& command) {
   std::string out;
   for (const char c : command)
@@ -120,7 +120,8 @@ class Run {
     std::string answers, to_guest;
     bool input_ended = !in_;
     while (true) {
-      // Unsent data would be lost with the connection, so check periodically whether all data was sent.
+      // The end of the input is signaled by closing the connection, which would discard unsent data. So check
+      // periodically whether all data was sent.
       const bool closing = input_ended && in_;
       if (closing && to_guest.empty() && unsent(in_.get()) == 0) in_.reset();
       pollfd waiting[] = {{control_out_.get(), POLLIN, 0},
@@ -165,7 +166,7 @@ class Run {
           if (line.rfind("started ", 0) == 0) process_ = line.substr(8);
           if (line.rfind("exited ", 0) != 0) continue;
           std::from_chars(line.data() + 7, line.data() + line.size(), result.status);
-          // All output has arrived: the guest waits until the host has received it.
+          // All output has arrived, because the guest's writes wait for the host. Read what the sockets still contain.
           while (drain(out_.get(), options_.output, result.output)) continue;
           while (drain(err_.get(), options_.error, result.error)) continue;
           return result;
@@ -178,7 +179,7 @@ class Run {
     return failure(Kind::guest, "the guest ended while " + name + " was running");
   }
 
-  // Returns false at the end of the stream.
+  // Reads available output once, and stores or forwards it. Returns false at the end of the stream or after an error.
   static bool pass(int from, int to, std::string& kept) {
     char buffer[16384];
     const ssize_t got = ::recv(from, buffer, sizeof buffer, MSG_DONTWAIT);
@@ -206,7 +207,7 @@ class Run {
         pollfd waiting{to, POLLOUT, 0};
         ::poll(&waiting, 1, 100);
       } else if (written < 0 && errno != EINTR) {
-        return;  // the reader has closed its end
+        return;  // the caller's reader has closed its end
       }
     }
   }

@@ -34,10 +34,11 @@ constexpr std::array<std::string_view, 2> role = {"server", "client"};
 constexpr std::chrono::seconds preparation_timeout{60};
 constexpr unsigned most_attempts = 6;
 constexpr std::size_t longest_output_told = 4000;
-// Traffic has ended if no frame passes for quiet_time. Checked every quiet_look for at most quiet_patience.
+// Traffic has ended when no frame has passed for quiet_time. The recorder checks every quiet_look, and gives up after
+// quiet_patience.
 constexpr std::chrono::milliseconds quiet_time{300}, quiet_look{50}, quiet_patience{5000};
 
-// Readable when one of several descriptors is.
+// Combines several descriptors into one that is readable when any of them is.
 class AnyOf {
  public:
   explicit AnyOf(std::initializer_list<int> descriptors) : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
@@ -93,7 +94,7 @@ std::string said(const RunResult& result) {
   return text.empty() ? "; no output" : text;
 }
 
-// Versions of the RDMA packages in the image.
+// Returns names and versions of the image's kernel and RDMA packages.
 std::vector<std::string> versions(const Image& image) {
   std::vector<std::string> found;
   for (const fs::path& list : {image.kernel.parent_path() / "packages", image.root.parent_path() / "packages"}) {
@@ -106,7 +107,7 @@ std::vector<std::string> versions(const Image& image) {
   return found;
 }
 
-// Addresses of the guests. The last part is the guest's number.
+// Returns a guest's address. Its last part is the guest's number.
 std::string address_of(const RecordingPlan& plan, std::size_t side) {
   return fmt::format("{}{}", plan.vlan ? (plan.ipv6 ? "fd78::" : "10.78.0.") : (plan.ipv6 ? "fd77::" : "10.77.0."),
                      side + 1);
@@ -135,7 +136,7 @@ class Recorder::Impl {
         const std::lock_guard lock(telling);
         options_.progress(line);
       };
-    // Both boot concurrently. If one fails, the other one is stopped.
+    // Boot both guests concurrently. If one fails, stop the other one.
     const Event failed;
     const AnyOf stop{options_.stop, failed.descriptor()};
     guest.stop = stop.descriptor();
@@ -253,7 +254,7 @@ class Recorder::Impl {
     return guests_[side].run({"sh", "-c", script}, how);
   }
 
-  // Runs one of the two programs. The output is also returned if the program does not end.
+  // Runs one of the two programs. If it does not end in time, the error message contains its output.
   Result<RunResult> program(const RecordingPlan& plan, std::size_t side, const std::string& command,
                             StopDescriptor stop) {
     const Descriptor output(::memfd_create("output", MFD_CLOEXEC));
@@ -299,13 +300,13 @@ class Recorder::Impl {
           "ip address add fd78::{2}/64 dev {0} nodad\n",
           interface, *plan.vlan, side + 1);
     }
-    // rxe uses the parent of a VLAN and has GIDs for it. siw uses the VLAN interface itself.
+    // rxe is attached to eth0, and has GIDs for its VLAN. siw is attached to the VLAN interface.
     script += plan.siw ? fmt::format("rdma link add siw0 type siw netdev {}\n", interface)
                        : "rdma link add rxe0 type rxe netdev eth0\n";
     if (const std::string netem = netem_of(plan, side); !netem.empty())
       script += fmt::format("modprobe sch_netem\ntc qdisc add dev eth0 root netem {}\n", netem);
     script += "ip neighbor flush all\n";
-    // The kernel updates GIDs shortly after the addresses.
+    // The kernel adds the GID of a new address with a delay.
     if (!plan.siw)
       script += fmt::format(
           "tries=0\n"
@@ -447,7 +448,7 @@ class Recorder::Impl {
     return {};
   }
 
-  // Waits for frames in flight, so that the capture contains them.
+  // Waits until no more frames arrive, so that the capture contains the last ones.
   void until_quiet(const replay::Switch& fabric) const {
     const auto frames = [&] {
       std::uint64_t count = 0;

@@ -15,10 +15,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t longest_name = 24;
-// The path of a Unix socket is limited to 107 bytes, including "/NAME/1/run.0.control.out" below the folder.
+// Paths of Unix sockets are limited to 107 bytes. The longest ones are FOLDER/NAME/1/run.0.control.out.
 constexpr std::size_t longest_folder = 107 - longest_name - 30;
 
-// A lock on the directory itself, without a lock file.
+// Locks the directory itself, without a lock file. Returns an invalid descriptor on failure.
 Descriptor lock(const fs::path& path, bool wait) {
   Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!descriptor) return {};
@@ -37,7 +37,8 @@ bool is_lab_name(const std::string& name) {
   return true;
 }
 
-// Requires the lock of the folder. Returns whether a lab is running there. Removes the directory otherwise.
+// Returns whether a lab is running in the directory `path`. Removes the directory if not. The caller must hold the lock
+// of runtime_folder().
 bool lives_or_swept(const fs::path& path) {
   const Descriptor held = lock(path, false);
   std::error_code error;

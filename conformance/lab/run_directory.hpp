@@ -11,13 +11,15 @@
 
 namespace rdmawire::lab {
 
-/// $XDG_RUNTIME_DIR/rdmawire/lab, or /tmp/rdmawire-UID/lab if it is unset, not writable or too long for Unix sockets.
-/// Created with permissions for this user. An error if it belongs to another user.
+/// Creates and returns the parent of all run directories, which only this user can access:
+/// $XDG_RUNTIME_DIR/rdmawire/lab, or /tmp/rdmawire-UID/lab if XDG_RUNTIME_DIR is unset, not writable or too long for
+/// paths of Unix sockets. Fails if the directory belongs to another user.
 Result<std::filesystem::path> runtime_folder();
 
 class RunDirectory {
  public:
-  /// Reserves a name. "" selects the first free one of "lab", "lab2", … Kind::busy: a running lab uses it.
+  /// Creates the directory of a new lab. The name "" selects the first unused one of "lab", "lab2", … Fails with
+  /// Kind::busy if a running lab has the name.
   static Result<RunDirectory> create(const std::string& name);
 
   /// A running lab.
@@ -25,7 +27,7 @@ class RunDirectory {
     std::string name;
     std::filesystem::path path;
   };
-  /// Lists running labs and removes directories of others.
+  /// Lists the running labs. Removes the directories of killed labs.
   static Result<std::vector<Living>> living();
 
   RunDirectory() = default;

@@ -14,9 +14,9 @@ namespace rdmawire::lab {
 
 /// How to detect that the server is ready.
 enum class Readiness : std::uint8_t {
-  tcp,    ///< it listens on its TCP port
-  cm,     ///< it listens with the RDMA CM
-  ended,  ///< it configures a server and exits
+  tcp,    ///< the program listens on its TCP port
+  cm,     ///< the program listens with the RDMA CM
+  ended,  ///< the program exits after it has configured a server in the kernel
 };
 
 /// One scenario. The commands are shell commands with these placeholders:
@@ -33,7 +33,7 @@ struct Scenario {
   bool rxe = true;
   bool siw = true;
   Readiness ready = Readiness::cm;
-  std::uint16_t port = 0;  ///< on which the server listens
+  std::uint16_t port = 0;  ///< port on which the server listens
   unsigned iterations = 20;
   unsigned size = 4096;  ///< message length in bytes. 0: the program has no such option
   std::string_view server;
@@ -56,8 +56,8 @@ struct RecordingPlan {
   unsigned mtu = 1500;
   unsigned iterations = 0;  ///< 0: default of the scenario
   unsigned size = 0;        ///< 0: default of the scenario
-  std::string faults;       ///< fault program of the switch. The server is side a
-  std::uint64_t seed = 1;   ///< default if the fault program specifies none
+  std::string faults;       ///< fault program of the switch, in which the server is side a
+  std::uint64_t seed = 1;   ///< seed of the fault program, unless the program specifies one
   std::string netem;  ///< tc-netem arguments for both guests: "loss 3%". The prefix "server: " or "client: " limits
                       ///< them to one guest
 };
@@ -67,10 +67,11 @@ struct RecordingPlan {
 /// supported devices (or with the specified one). Kind::usage describes an error.
 Result<std::vector<RecordingPlan>> parse_plan(std::string_view text, const RecordingPlan& plan,
                                               std::optional<bool> siw = {});
-/// The file name: "write-siw-ipv6". Contains only the options that differ from the defaults.
+/// Returns the plan's file name without suffix: scenario, device, and the options that differ from the defaults, as in
+/// "write-siw-ipv6".
 std::string name_of(const RecordingPlan& plan);
 
-/// Values of the placeholders.
+/// Values of placeholders in a scenario's commands.
 struct Places {
   std::string server, client, exchange, device, gid;
 };

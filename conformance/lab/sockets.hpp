@@ -7,7 +7,8 @@
 
 namespace rdmawire::lab {
 
-/// Connects to a channel. Fails if the guest has ended. A channel serves one connection at a time. Another one waits.
+/// Connects to a channel. Fails if the guest has ended. A channel serves one connection at a time: if it is in use,
+/// data is exchanged only after the other connection is closed.
 Result<Descriptor> connect_to_guest(const std::filesystem::path& path);
 
 }  // namespace rdmawire::lab
