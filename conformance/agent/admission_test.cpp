@@ -7,7 +7,7 @@ namespace {
 
 constexpr Loop::Time second = 1000 * Loop::millisecond;
 
-/// Number of failed attempts that an address can make until `end`, if it starts each as early as possible.
+/// Returns how often an address can fail until `end` if it starts each attempt as early as possible.
 int attempts_until(Admission& admission, const std::string& address, Loop::Time end) {
   int attempts = 0;
   for (Loop::Time now = 0; now <= end; now = std::max(now, admission.next_attempt(address, now))) {
@@ -21,7 +21,7 @@ int attempts_until(Admission& admission, const std::string& address, Loop::Time 
 
 TEST(Admission, FailuresOfAnAddressDelayItsNextAttempts) {
   Admission admission;
-  // Three without a delay, then after 1, 2 and every further 4 seconds.
+  // Three attempts have no delay. The next ones are delayed by 1 s, 2 s, and then 4 s each.
   EXPECT_EQ(attempts_until(admission, "192.0.2.1", 3600 * second), 3 + 2 + (3600 - 3) / 4);
   EXPECT_EQ(admission.next_attempt("192.0.2.2", 5 * second), 5 * second);
 }

@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string_view bytes(reinterpret_cast<const char*>(data) + 2, size - 2);
 
   fake_verbs::reset();
-  // Objects that verbs refuses to release do not count as leaks of the agent.
+  // Release calls always succeed. Otherwise an object whose release failed would count as a leak of the agent.
   fake_verbs::spare_releases();
   fake_verbs::fail_call(fails, ENOMEM);
   fake_verbs::fail_cm_call(fails, ENOMEM);

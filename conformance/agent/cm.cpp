@@ -24,7 +24,7 @@ namespace {
 
 using rpc::ByteVector;
 
-/// Maximum supported by the device. Resolved when the device is known.
+/// Placeholder for the maximum that the device supports. Replaced when the device is known.
 constexpr std::uint8_t as_device = 255;
 
 [[nodiscard]] tl::unexpected<Error> cm_failed(std::string_view call) {
@@ -86,7 +86,7 @@ class CmChannel final : public Object {
   Loop::Watch watch_;
 };
 
-/// Parameters of a connection from the controller.
+/// Parameters of a connection, as the controller specified them.
 struct PendingRequest {
   ByteVector private_data;
   std::uint8_t responder_resources = as_device, initiator_depth = as_device;
@@ -134,19 +134,19 @@ class CmId final : public Object {
   const Role role;
   PendingRequest wanted;
   int timeout_ms = 2000;
-  bool establishes = true;   ///< answer the peer's response automatically
-  bool says_goodbye = true;  ///< answer the peer's disconnection automatically
+  bool establishes = true;   ///< complete the connection automatically when the peer accepts
+  bool says_goodbye = true;  ///< disconnect automatically when the peer disconnects
   bool has_response = false;
   Endpoint group;  ///< multicast group of a member
   bool sends_only = false;
-  std::uint8_t asked_responder_resources = 0, asked_initiator_depth = 0;  ///< from the peer's request
+  std::uint8_t asked_responder_resources = 0, asked_initiator_depth = 0;  ///< as in the peer's request
 
  private:
   [[nodiscard]] bool iwarp() const {
     return id_->verbs != nullptr && id_->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
   }
   [[nodiscard]] bool datagram() const { return id_->qp_type == IBV_QPT_UD; }
-  /// The specified QP, on the device selected by the CM. nullptr: none was specified.
+  /// Returns the specified QP. Fails if it is not on the device that the CM selected. nullptr: none was specified.
   Result<ibv_qp*> queue_pair();
   Result<void> modify(ibv_qp* qp, ibv_qp_state state);
   Result<void> make_ready(ibv_qp* qp);
@@ -157,7 +157,7 @@ class CmId final : public Object {
 
   Session* session_;
   rdma_cm_id* id_;
-  ibv_qp* attached_ = nullptr;  // to a multicast group
+  ibv_qp* attached_ = nullptr;  // QP that is attached to the multicast group
   ibv_gid group_gid_{};
   std::uint16_t group_lid_ = 0;
 };
@@ -299,7 +299,7 @@ void CmId::hear(const rdma_cm_event& event) {
     case RDMA_CM_EVENT_DISCONNECTED:
       report.private_data = private_data();
       tell();
-      // Both endpoints get this event. disconnect() fails on the endpoint that initiated it, which is expected.
+      // Both endpoints get this event. On the endpoint that disconnected first, disconnect() fails. Ignore that.
       if (says_goodbye) static_cast<void>(disconnect());
       break;
     case RDMA_CM_EVENT_MULTICAST_JOIN: {
@@ -353,7 +353,7 @@ Json CmId::about() const {
 
 int CmId::release() {
   if (attached_ != nullptr) {
-    // If the QP is destroyed, it is already detached.
+    // Detach the QP if it still exists. Otherwise its destruction detached it.
     auto* qp = session_->objects().find_if<Qp>([&](const Qp& other) { return other.verbs() == attached_; });
     if (qp != nullptr) ibv_detach_mcast(attached_, &group_gid_, group_lid_);
     attached_ = nullptr;
@@ -381,7 +381,7 @@ Result<void> CmId::modify(ibv_qp* qp, ibv_qp_state state) {
   int mask = 0;
   attributes.qp_state = state;
   if (rdma_init_qp_attr(id_, &attributes, &mask) != 0) return cm_failed("rdma_init_qp_attr");
-  // Steps that the iWARP CM performs itself have no attributes.
+  // The mask is empty if the iWARP CM itself changes the state in this step.
   if (mask == 0) return {};
   if (role == Role::passive && state == IBV_QPS_RTR && (mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0)
     attributes.max_dest_rd_atomic = wanted.responder_resources;
@@ -396,7 +396,7 @@ Result<void> CmId::modify(ibv_qp* qp, ibv_qp_state state) {
   return {};
 }
 
-/// Changes the QP from RESET to INIT, so that it accepts receive requests, and a UD QP to RTS. Keeps a later state.
+/// Changes a QP in RESET to INIT, so that receive requests can be posted. Changes a UD QP to RTS.
 Result<void> CmId::make_ready(ibv_qp* qp) {
   if (qp->state == IBV_QPS_RESET)
     if (auto done = modify(qp, IBV_QPS_INIT); !done) return done;
@@ -418,7 +418,7 @@ void CmId::limit_to_device() {
     if (value == as_device) value = static_cast<std::uint8_t>(known ? std::clamp<int>(most, 0, asked) : 0);
   };
   const bool answers = role == Role::passive;
-  // The peer's request determines the local limits. librdmacm has already swapped the two values.
+  // The values of the peer's request are upper limits. librdmacm has already swapped them for this side.
   limit(wanted.responder_resources, device.orig_attr.max_qp_rd_atom,
         answers ? asked_responder_resources : as_device - 1);
   limit(wanted.initiator_depth, device.orig_attr.max_qp_init_rd_atom, answers ? asked_initiator_depth : as_device - 1);
@@ -437,7 +437,7 @@ Result<void> CmId::connect() {
     if (auto done = make_ready(*qp); !done) return done;
   }
   limit_to_device();
-  // For iWARP, the kernel establishes TCP first, and waits if the peer does not respond.
+  // For iWARP, rdma_connect blocks until the kernel has established TCP or given up. So it is a slow call.
   const auto make = [id = id_, with = wanted] {
     auto parameters = with.parameters();
     errno = 0;
@@ -539,7 +539,7 @@ Result<CmId*> make_id(Session& session, CmId::Role role, std::uint64_t port_spac
   return &added;
 }
 
-/// Runs the step. Releases the id if it fails.
+/// Runs `step`, the librdmacm call with this name. Releases the id if it fails.
 template <class Step>
 Result<void> or_release(Session& session, CmId& id, std::string_view call, Step step) {
   errno = 0;
@@ -568,7 +568,7 @@ Result<PendingRequest> wanted_of(Session& session, const rpc::ConnectionParamete
   return wanted;
 }
 
-/// Options that must be set before address resolution.
+/// Sets the options that must be set before address resolution.
 Result<void> set_options(CmId& id, std::optional<std::uint8_t> tos, std::optional<std::uint8_t> ack_timeout) {
   if (tos && rdma_set_option(id.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &*tos, sizeof *tos) != 0)
     return cm_failed("rdma_set_option(tos)");
@@ -594,7 +594,7 @@ Result<rpc::CmListen::Result> listen(Session& session, const rpc::CmListen& requ
   return rpc::CmListen::Result{{(*id)->handle()}, ntohs(rdma_get_src_port((*id)->get()))};
 }
 
-/// Common first step of cm_connect and cm_join.
+/// Common arguments of cm_connect and cm_join.
 struct Start {
   CmId::Role role;
   std::string address;
@@ -669,7 +669,7 @@ Result<rpc::CmJoin::Result> join(Session& session, const rpc::CmJoin& request) {
   return rpc::CmJoin::Result{{(*id)->handle()}};
 }
 
-/// The id if it has one of the roles.
+/// Returns the id. Fails with the text `otherwise` if it has none of the roles.
 Result<CmId*> id_of(Session& session, rpc::CmHandle handle, std::initializer_list<CmId::Role> roles,
                     std::string_view otherwise) {
   CmId& id = session.objects().of<CmId>(handle);

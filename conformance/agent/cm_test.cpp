@@ -80,7 +80,7 @@ TEST_F(Connecting, IwarpConnectionsAreEstablishedByTheKernel) {
   EXPECT_EQ(here["cm_id"], caller);
   EXPECT_EQ(here["private_data"], "796f");
   told("established");
-  // The kernel would change the states with iWARP.
+  // The agent did not change the QP state. The kernel would, if this were a real iWARP device.
   EXPECT_EQ(state(asking), "init");
 }
 
@@ -209,7 +209,7 @@ TEST_F(Connecting, DestroyedQueuePairIsAnErrorEvent) {
   EXPECT_EQ(failed["name"], "ENOENT");
 }
 
-/// Runs a connection for `most` turns of the loop, then disconnects the controller.
+// Disconnects the controller after each possible number of turns of the loop.
 TEST_F(Connecting, LostControllerReleasesAllObjectsAtAnyTime) {
   for (int most = 0; most < 40; ++most) {
     begin();
@@ -234,7 +234,7 @@ TEST_F(Connecting, LostControllerReleasesAllObjectsAtAnyTime) {
   }
 }
 
-/// Each librdmacm call fails once.
+// Another librdmacm call fails in each pass.
 TEST_F(Connecting, FailedCallReleasesAllObjects) {
   unsigned calls = 0;
   for (unsigned nth = 0; nth <= calls; ++nth) {
@@ -260,7 +260,7 @@ TEST_F(Connecting, FailedCallReleasesAllObjects) {
           ask("cm_disconnect", {{"cm_id", event["cm_id"]}});
       }
     }
-    // No call fails in the first pass, which counts the calls.
+    // Pass 0 counts the calls, and none fails.
     if (nth < 2) {
       EXPECT_NE(said.find(nth == 0 ? "disconnected" : "ENOMEM"), std::string::npos) << said;
     }

@@ -20,11 +20,12 @@ const Handler* find_handler(std::string_view name) {
 
 namespace {
 
-/// True if the command uses an object that a slow call has reserved. Destroying an object ends the call instead.
+/// True if the command must wait because a slow call has reserved an object that it uses. `destroy` does not wait for
+/// the call, but interrupts it.
 bool must_wait(Session& session, const rpc::Command& command, const Received& request) {
   SlowCalls& calls = session.slow_calls();
   if (!calls.any()) return false;
-  // Objects must be destroyed after the objects that use them, whose destruction may be deferred.
+  // An object can only be destroyed after its users. If the destruction of a user is deferred, later ones must wait.
   if (command.name == "destroy" && session.releases_wait) return true;
   for (const rpc::Field& field : command.arguments) {
     if (field.type->form != rpc::Type::Form::handle) continue;

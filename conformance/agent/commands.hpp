@@ -19,7 +19,7 @@ struct Handler {
 
 namespace detail {
 
-/// Reads the request, whose handles must be those of objects of the session.
+/// Parses the request. Fails if a handle is not that of an object of the session.
 template <class Message>
 Result<Message> read_request(Session& session, const Received& request) {
   return rpc::read_request<Message>(
@@ -28,7 +28,7 @@ Result<Message> read_request(Session& session, const Received& request) {
 
 }  // namespace detail
 
-/// A handler that responds immediately.
+/// Returns a handler that responds immediately.
 template <class Message>
 Handler handler(Result<typename Message::Result> (*run)(Session&, const Message&)) {
   return {&Message::command(), [run](Session& session, const Received& request, const Answer& answer) {
@@ -40,7 +40,7 @@ Handler handler(Result<typename Message::Result> (*run)(Session&, const Message&
           }};
 }
 
-/// The response to a request of this type, sent now or later.
+/// Sends the response to a request of this type, immediately or later.
 template <class Message>
 class AnswerTo {
  public:
@@ -57,7 +57,7 @@ class AnswerTo {
   Answer answer_;
 };
 
-/// A handler that may respond later. Other commands continue in the meantime.
+/// Returns a handler that may respond later. Other commands run in the meantime.
 template <class Message>
 Handler handler(void (*run)(Session&, const Message&, const AnswerTo<Message>&)) {
   return {&Message::command(), [run](Session& session, const Received& request, const Answer& answer) {
@@ -77,9 +77,9 @@ std::vector<Handler> work_handlers();
 std::vector<Handler> connection_handlers();
 std::vector<Handler> process_handlers();
 
-/// nullptr if the command is unknown.
+/// Returns nullptr if there is no command with this name.
 const Handler* find_handler(std::string_view name);
-/// Executes a command. `request` is a JSON object. Its member `do` is the name of the command.
+/// Executes a command, or defers it while a slow call uses its objects. `request`: the JSON object with its arguments.
 void run_command(const std::shared_ptr<Session>& session, const Handler& handler, const Received& request,
                  std::string id);
 

@@ -18,7 +18,7 @@ TEST_F(Commands, EveryCommandHasHandlerAndRejectsUnknownArguments) {
   begin();
   for (const rpc::Family& family : rpc::families()) {
     for (const rpc::Command* command : family.commands) {
-      // Only reference devices have extensions.
+      // The agent has no handlers for extensions, which only reference devices support.
       ASSERT_EQ(find_handler(command->name) != nullptr, !command->extension) << command->name;
       if (command->name == "hello" || command->extension) continue;
       const std::string error = controller.error(std::string(command->name), {{"color", "red"}});
@@ -39,7 +39,7 @@ TEST_F(Commands, ExtensionsOfReferenceDevicesAreRejected) {
       "EINVAL");
 }
 
-/// Runs all commands in one session and continues after errors, which are returned.
+/// Runs all commands in one session and returns the errors. Continues after each error.
 std::vector<Json> story(Controller& controller) {
   std::vector<Json> errors;
   const auto ask = [&](const std::string& what, const Json& arguments) {
@@ -117,7 +117,7 @@ TEST_F(Commands, VerbsErrorsAreReportedAndObjectsReleased) {
     const bool told = std::any_of(errors.begin(), errors.end(), [&](const Json& error) {
       if (error["name"] != "EXFULL" || error["errno"] != EXFULL) return false;
       const std::string message = error["message"];
-      // Errors of destroy name the object instead.
+      // An error of `destroy` contains the name of the object, not of the call.
       return message.find(call) != std::string::npos || message.find("was not released") != std::string::npos ||
              message.find("ibv_wr_complete") != std::string::npos ||
              (call == "ibv_post_send" && message.find("ibv_bind_mw") != std::string::npos) || call == "ibv_post_recv";
@@ -194,7 +194,7 @@ TEST_F(Commands, MissingDeviceIsReportedWithReason) {
   fake_verbs::plug(false);
   EXPECT_EQ(controller.result("devices")["devices"].size(), 0U);
   EXPECT_GT(controller.result("devices")["reason"].get<std::string>().size(), 20U);
-  fake_verbs::fail_call(1, ENOSYS);  // errno of libibverbs for a kernel without verbs
+  fake_verbs::fail_call(1, ENOSYS);  // libibverbs sets it if the kernel has no verbs
   EXPECT_EQ(controller.result("devices")["devices"].size(), 0U);
   EXPECT_EQ(controller.error("open", {{"name", "fake0"}}).find("ENODEV: open: name: unknown device; "), 0U);
 }
@@ -451,7 +451,7 @@ TEST_F(Commands, MessagesAreDelivered) {
   post(one, {{"opcode", "send_inv"}, {"invalidate_rkey", 5}});
   completions = poll(2);
   EXPECT_EQ(completions[0]["invalidated_rkey"], 5);
-  // No receive request is left.
+  // The receiver has no posted receive request.
   post(one, {{"opcode", "send"}, {"wr_id", 13}});
   EXPECT_EQ(poll()[0].dump(),
             R"({"wr_id":13,"status":"rnr_retry_exc_err","status_number":13,"vendor_err":0,"qp_num":18})");
@@ -611,7 +611,7 @@ TEST_F(Commands, CompletionEventsAreReported) {
   controller.result("notify", {{"cq", cq}});
   post(qp, {{"opcode", "local_inv"}, {"invalidate_rkey", 1}});
   EXPECT_EQ(controller.event("completion"), (Json{{"event", "completion"}, {"cq", cq}}));
-  // Each notify causes one event. Only a solicited completion causes it with solicited_only.
+  // Each `notify` causes one event. If solicited_only is set, only a solicited completion causes it.
   controller.result("notify", {{"cq", cq}, {"solicited_only", true}});
   post(qp, {{"opcode", "local_inv"}, {"invalidate_rkey", 1}});
   for (int i = 0; i < 10; ++i) bench.step();

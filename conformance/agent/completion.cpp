@@ -19,13 +19,13 @@ rpc::Completion completion_of(const ibv_wc& wc) {
   report.status_number = wc.status;
   report.vendor_err = wc.vendor_err;
   report.qp_num = wc.qp_num;
-  // Other members are undefined for a failed completion.
+  // If the status is an error, verbs does not define the following members.
   if (wc.status != IBV_WC_SUCCESS) return report;
   report.opcode = rpc::Choice<names::wc_opcode>::of(wc.opcode);
   report.byte_len = wc.byte_len;
   report.flags = rpc::Flags<names::wc_flags>::of(wc.wc_flags);
   if ((wc.opcode & IBV_WC_RECV) == 0) return report;
-  // Some drivers set these flags on send completions, where they are meaningless.
+  // Read these flags only for receive completions: some drivers also set them for send completions.
   if ((wc.wc_flags & IBV_WC_WITH_IMM) != 0) report.imm = be32toh(wc.imm_data);
   if ((wc.wc_flags & IBV_WC_WITH_INV) != 0) report.invalidated_rkey = wc.invalidated_rkey;
   report.src_qp = wc.src_qp;

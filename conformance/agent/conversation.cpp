@@ -5,7 +5,7 @@
 namespace rdmawire::agent {
 namespace {
 
-/// Nesting depth of brackets outside of strings.
+/// Returns the maximum nesting depth of brackets outside of strings.
 std::size_t depth_of(std::string_view line) {
   std::size_t depth = 0, deepest = 0;
   bool text = false;

@@ -12,11 +12,11 @@ namespace rdmawire::agent {
 
 inline constexpr std::size_t most_line = 4U << 20U;
 
-/// Independent of sockets: receive() accepts bytes, and lines are sent with the given function.
+/// Independent of sockets: the caller passes received bytes to receive(), and provides a function that sends lines.
 class Conversation {
  public:
-  /// `say` may be called at any time during the lifetime of the object and must not call back. If `busy` returns true,
-  /// lines wait until resume().
+  /// `say` sends a line. It may be called at any time while the object exists, and must not call the object. While
+  /// `busy` returns true, received lines are not processed until resume() is called.
   Conversation(Loop& loop, const Settings& settings, Say say, std::function<bool()> busy = {});
   Conversation(const Conversation&) = delete;
   Conversation& operator=(const Conversation&) = delete;
@@ -45,9 +45,9 @@ class Conversation {
   Say say_;
   std::function<bool()> busy_;
   std::string input_;
-  std::size_t done_ = 0;      ///< number of processed bytes
-  std::size_t searched_ = 0;  ///< no line ends before this position
-  bool skipping_ = false;     ///< skips to the end of an overlong line
+  std::size_t done_ = 0;      ///< number of processed bytes of input_
+  std::size_t searched_ = 0;  ///< no line end between done_ and this position
+  bool skipping_ = false;     ///< true: discards input until the end of an overlong line
   std::shared_ptr<Session> session_;
   Loop::Watch heartbeat_;
 };

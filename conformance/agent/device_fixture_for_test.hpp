@@ -1,6 +1,7 @@
 #pragma once
-/// Agents with real devices: in lab guests, one per transport, shared by all tests of a program. If RDMAWIRE_TEST_AGENT
-/// is set ("unix:/run/agent"), it is the agent, and RDMAWIRE_TEST_IWARP_ADDRESS is the address of its iWARP device.
+/// Tests of agents with rxe or siw. One lab guest per transport runs an agent, for all tests of a program. If
+/// RDMAWIRE_TEST_AGENT is set, as in "unix:/run/agent", that agent is used instead. RDMAWIRE_TEST_IWARP_ADDRESS is then
+/// the address of its iWARP device.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +16,7 @@
 
 namespace rdmawire::peer::testing {
 
-/// The guest with rxe or siw, or the reason why there is none.
+/// Returns the guest with rxe or siw, or the error if there is none. Boots each guest once per program.
 inline lab::Result<lab::TestGuest>& test_guest(bool siw) {
   static std::map<bool, lab::Result<lab::TestGuest>> guests;
   auto found = guests.find(siw);
@@ -26,7 +27,7 @@ inline lab::Result<lab::TestGuest>& test_guest(bool siw) {
 /// A device with a protection domain, a completion queue and memory. Skips the test if there is none.
 class DeviceTest : public ::testing::Test {
  protected:
-  /// `transport` is "ib" or "iwarp". A nonempty `name` selects one of several devices.
+  /// `transport`: "ib" or "iwarp". `name`: name of the device ("": the first one).
   void begin(const std::string& transport, const std::string& name = "") {
     std::string agent;
     if (const char* named = std::getenv("RDMAWIRE_TEST_AGENT")) {

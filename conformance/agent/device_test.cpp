@@ -23,7 +23,7 @@ class OnADevice : public testing::DeviceTest, public ::testing::WithParamInterfa
  protected:
   void SetUp() override { begin(GetParam()); }
 };
-/// Tests that use QP numbers, PSNs and datagrams.
+/// Tests that require QP numbers, PSNs or datagrams, which iWARP does not have.
 class OnRoce : public testing::DeviceTest {
  protected:
   void SetUp() override { begin("ib"); }
@@ -92,7 +92,7 @@ TEST_P(OnADevice, ReleasedRequestIsRejected) {
   EXPECT_TRUE(caller.wait_for("rejected", 20s));
 }
 
-/// Object counts of the guest's kernel: "0: rxe0: pd 2 cq 1 qp 1 cm_id 0 mr 1 ctx 1".
+/// Returns the kernel's object counts: "0: rxe0: pd 2 cq 1 qp 1 cm_id 0 mr 1 ctx 1".
 std::string resources(lab::Guest& guest) { return guest.run({"rdma", "resource", "show"}).value().output; }
 
 TEST_P(OnADevice, LostControllerReleasesKernelObjects) {
@@ -120,7 +120,7 @@ TEST_P(OnADevice, LostControllerReleasesKernelObjects) {
                                   where + "\"}\n";
     ASSERT_EQ(::send(other.get(), questions.data(), questions.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(questions.size()));
-    // Disconnect during connection establishment: the request is pending.
+    // The controller disconnects while a connection request is pending.
     const timeval limit{20, 0};
     ::setsockopt(other.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     std::string said;

@@ -157,7 +157,7 @@ void identify(Report& report, ibv_device* device) {
 Result<rpc::Devices::Result> devices(Session&, const rpc::Devices&) {
   int count = 0;
   const auto list = list_devices(count);
-  // A host may have no devices.
+  // ENOSYS: the kernel has no verbs. The list is then empty.
   if (!list && list.error().number != ENOSYS) return tl::unexpected(list.error());
   rpc::Devices::Result all;
   for (int i = 0; list && i < count; ++i) {
@@ -271,7 +271,7 @@ Result<rpc::PortAttributes> port(Session& session, const rpc::QueryPort& request
   return query_port(context, request.port, gids_of(context));
 }
 
-/// The files of a directory that contain a number, by name.
+/// Returns the numbers in the files of a directory, by file name.
 std::map<std::string, std::uint64_t> read_counters(const fs::path& directory) {
   std::error_code wrong;
   std::vector<fs::path> files;
@@ -282,7 +282,7 @@ std::map<std::string, std::uint64_t> read_counters(const fs::path& directory) {
   std::map<std::string, std::uint64_t> counters;
   for (const fs::path& file : files) {
     std::uint64_t number = 0;
-    // A setting: how long the driver caches counters.
+    // Not a counter, but a setting: the time for which the driver caches counters.
     if (file.filename() == "lifespan") continue;
     if (std::ifstream(file) >> number) counters[file.filename().string()] = number;
   }

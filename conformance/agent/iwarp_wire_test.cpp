@@ -25,7 +25,7 @@ using ::testing::StartsWith;
 std::string text_of(const ByteVector& bytes) { return {bytes.begin(), bytes.end()}; }
 ByteVector bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
 
-/// The test's end of a TCP connection. Blocks for at most twenty seconds. Then returns fewer bytes.
+/// The test's end of a TCP connection. If no data arrives for 20 s, functions return fewer bytes than requested.
 class Stream {
  public:
   explicit Stream(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -82,7 +82,7 @@ class OverTcp : public testing::DeviceTest, public ::testing::WithParamInterface
     if (IsSkipped() || HasFatalFailure()) return;
     if (guest == nullptr) GTEST_SKIP() << "requires a lab guest with forwarded TCP ports";
   }
-  /// With "hello" as private data.
+  /// Returns an MPA request with the private data "hello".
   static ByteVector mpa_request() {
     HeaderValue request = Value<MpaFrame>()
                               .set<"crc">(GetParam().crc)

@@ -120,7 +120,7 @@ Mr::~Mr() { session_->memory -= length_; }
 Json Mr::about() const { return {{"length", length_}, {"lkey", mr_->lkey}, {"rkey", mr_->rkey}}; }
 
 int Mr::release() {
-  // The memory stays mapped while the device knows the region.
+  // The memory stays mapped if the region could not be deregistered, because the device may still access it.
   const int number = std::abs(ibv_dereg_mr(mr_));
   if (number == 0) unmap_memory(memory_, length_);
   return number;

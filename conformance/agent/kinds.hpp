@@ -16,7 +16,7 @@ namespace names = rpc::names;
 class Device : public Object {
  public:
   static constexpr Kind own_kind = Kind::device;
-  /// `owned`: release() closes the context.
+  /// `owned`: true if release() must close the context.
   Device(Session& session, ibv_context* context, bool owned);
   [[nodiscard]] Kind kind() const override { return own_kind; }
   [[nodiscard]] Json about() const override;
@@ -113,7 +113,7 @@ class Mr : public Object {
   [[nodiscard]] ibv_mr* verbs() const { return mr_; }
   [[nodiscard]] std::uint8_t* memory() const { return memory_; }
   [[nodiscard]] std::size_t length() const { return length_; }
-  /// Address of its first byte for local and remote keys.
+  /// Address of the region's first byte for accesses with its lkey or rkey.
   [[nodiscard]] std::uint64_t iova() const { return iova_; }
 
  private:
@@ -143,10 +143,11 @@ class Qp : public VerbsObject<ibv_qp, ibv_destroy_qp> {
   const std::uint64_t send_ops;
 };
 
-/// The address attributes of libibverbs in the protocol's form.
+/// Converts an address vector of libibverbs to that of the agent protocol.
 rpc::AddressVector address_of(const ibv_ah_attr& address);
 
-/// The range of a window. Its defaults are those of the region. nullptr: unbinds it.
+/// Returns the attributes for a bind of a window. Default address and length: those of the region. `mr` nullptr:
+/// unbind.
 ibv_mw_bind_info bind_info(const Mr* mr, std::optional<std::uint64_t> addr, std::optional<std::uint64_t> length,
                            std::uint64_t access);
 

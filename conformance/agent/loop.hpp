@@ -26,8 +26,8 @@ class Loop {
   };
 
  public:
-  /// Registration of a descriptor or a timer. Destruction removes it. May outlive the loop and may be destroyed by its
-  /// own callback.
+  /// Registration of a descriptor or a timer. The destructor removes it. It may outlive the loop, and its own callback
+  /// may destroy it.
   class Watch {
    public:
     Watch() = default;
@@ -72,8 +72,8 @@ class Loop {
     return add_timer(now() + interval, std::move(due));
   }
 
-  /// Waits for at most `most_wait` (negative: without limit) until a descriptor is ready or a timer is due, and runs
-  /// the callbacks. Returns their number.
+  /// Waits until a descriptor is ready or a timer is due, but at most `most_wait` nanoseconds (negative: no limit).
+  /// Runs the callbacks and returns their number.
   int turn(Time most_wait = -1);
   /// Runs until stop().
   void run();

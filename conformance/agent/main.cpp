@@ -25,7 +25,7 @@ using namespace rdmawire::agent;
 using namespace rdmawire::cli;
 namespace peer = rdmawire::peer;
 
-/// The eventfd that signals make readable.
+/// Eventfd that becomes readable when a signal stops the agent.
 int stop_event = -1;
 extern "C" void on_signal(int) {
   const std::uint64_t one = 1;
@@ -90,7 +90,7 @@ Exit serve(Options& options) {
   for (const std::string& endpoint : options.endpoints) {
     auto names = server.listen(endpoint);
     if (!names) return failed(names.error().message);
-    // An agent without standard output works, too.
+    // Ignore errors of standard output: the agent works without it.
     for (const std::string& name : *names) print(fmt::format("listening at {}\n", name));
   }
   loop.run();

@@ -12,7 +12,7 @@
 namespace rdmawire::agent {
 namespace {
 
-/// The error of a pattern's value. nullopt: none.
+/// Checks the value of a fill pattern. nullopt: it is valid.
 std::optional<Error> check_value(const rpc::Choice<names::pattern>& pattern, std::uint64_t value,
                                  std::string_view name) {
   if (pattern.name == "random" || value <= 0xff) return std::nullopt;
@@ -24,7 +24,7 @@ struct Part {
   std::uint64_t length = 0;
 };
 
-/// A range of a region.
+/// Returns a part of a region. Fails if it exceeds the region.
 Result<Part> part_of(const Mr& mr, std::uint64_t offset, std::optional<std::uint64_t> length) {
   const auto range = rpc::range_of(offset, length, mr.length());
   if (!range) return tl::unexpected(range.error());

@@ -22,7 +22,7 @@ tl::unexpected<Error> Objects::wrong_kind(const Object& object, Kind wanted) {
 }
 
 std::optional<Error> Objects::check(Kind kind, Handle handle) const {
-  // Commands for any kind report an unknown handle themselves.
+  // Commands that accept any kind check the handle themselves.
   if (kind == Kind::any) return std::nullopt;
   const Object* object = find(handle);
   if (object == nullptr) return missing(handle).value();
@@ -44,7 +44,7 @@ Object* Objects::find(Handle handle) const {
 }
 
 bool Objects::used(Handle handle) const {
-  // Objects are newer than the objects they use.
+  // An object is newer than the objects it uses, so only objects with larger handles can use this one.
   return std::any_of(objects_.upper_bound(handle), objects_.end(), [&](const auto& entry) {
     const auto& uses = entry.second->uses();
     return std::find(uses.begin(), uses.end(), handle) != uses.end();
@@ -66,7 +66,7 @@ Result<void> Objects::destroy(Handle handle) {
 }
 
 std::size_t Objects::release_all() {
-  // Further passes release objects whose users were released in the meantime.
+  // An object in use cannot be released. Repeat, because the previous pass may have released its users.
   for (bool progress = true; progress && !objects_.empty();) {
     progress = false;
     for (auto at = objects_.end(); at != objects_.begin();) {
@@ -78,7 +78,7 @@ std::size_t Objects::release_all() {
     }
   }
   const std::size_t left = objects_.size();
-  // The device may still access their memory, so it stays allocated.
+  // Drop the remaining objects. Their memory stays mapped, because the device may still access it.
   for (auto& [handle, object] : objects_) static_cast<void>(object.release());
   objects_.clear();
   return left;

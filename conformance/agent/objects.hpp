@@ -28,10 +28,11 @@ class Object {
   virtual ~Object() = default;
 
   [[nodiscard]] virtual Kind kind() const = 0;
-  /// Releases the object. Returns 0, or an errno if that failed. Then the object is unchanged and the call may be
-  /// repeated. Must not be called after it returned 0.
+  /// Releases the object. Returns 0 or an errno. After an error, the object is unchanged, and the call may be repeated.
+  /// Must not be called after it returned 0.
   virtual int release() = 0;
-  /// True if release() does not detect that other objects use this one. The table then refuses with EBUSY.
+  /// True if release() succeeds even if other objects use this one. Objects::destroy() then checks that, and fails with
+  /// EBUSY.
   [[nodiscard]] virtual bool needs_guard() const { return false; }
   /// Members for the `objects` command, in addition to handle and kind.
   [[nodiscard]] virtual Json about() const { return Json::object(); }
@@ -63,9 +64,9 @@ class Objects {
     return reference;
   }
 
-  /// nullptr if there is none.
+  /// Returns nullptr if no object has this handle.
   [[nodiscard]] Object* find(Handle handle) const;
-  /// The object of this kind. ENOENT: unknown handle. EINVAL: another kind.
+  /// Returns the object of kind T. ENOENT: unknown handle. EINVAL: the object has another kind.
   template <std::derived_from<Object> T>
   [[nodiscard]] Result<T*> get(Handle handle) const {
     Object* object = find(handle);
@@ -73,19 +74,19 @@ class Objects {
     if (object->kind() != T::own_kind) return wrong_kind(*object, T::own_kind);
     return static_cast<T*>(object);
   }
-  /// ENOENT: unknown handle. EINVAL: another kind.
+  /// Checks a handle. ENOENT: unknown handle. EINVAL: the object has another kind. nullopt: it is valid.
   [[nodiscard]] std::optional<Error> check(Kind kind, Handle handle) const;
-  /// The object of a checked handle in a request.
+  /// Returns the object of a handle in a request. The handle must have been checked.
   template <std::derived_from<Object> T>
   [[nodiscard]] T& of(rpc::Handle<T::own_kind> handle) const {
     return static_cast<T&>(*find(handle.number));
   }
-  /// nullptr if the request has no such handle.
+  /// The same for an optional handle. Returns nullptr if it is absent.
   template <std::derived_from<Object> T>
   [[nodiscard]] T* of(const std::optional<rpc::Handle<T::own_kind>>& handle) const {
     return handle ? &of<T>(*handle) : nullptr;
   }
-  /// The first object of a kind that satisfies the predicate. nullptr if there is none.
+  /// Returns the oldest object of kind T that satisfies the predicate. nullptr: there is none.
   template <std::derived_from<Object> T, class Question>
   [[nodiscard]] T* find_if(Question question) const {
     for (const auto& [handle, object] : objects_) {
@@ -98,8 +99,8 @@ class Objects {
 
   /// Releases one object. Errors: ENOENT, EBUSY, or the error of its release().
   Result<void> destroy(Handle handle);
-  /// Releases all objects, newest first, and repeats while that succeeds for any. Returns the number of objects that
-  /// could not be released. They are dropped.
+  /// Releases all objects, newest first. Repeats this as long as a pass releases an object. Then drops the objects that
+  /// could not be released, and returns their number.
   std::size_t release_all();
 
   [[nodiscard]] std::size_t size() const { return objects_.size(); }

@@ -59,7 +59,7 @@ class Program {
     posix_spawn_file_actions_destroy(&actions);
     ::close(out[1]);
     ::close(errors[1]);
-    // The program prints a line when it listens.
+    // The program prints its endpoint when it listens.
     std::array<char, 256> said{};
     EXPECT_GT(::read(out[0], said.data(), said.size() - 1), 0);
     ::close(out[0]);
@@ -77,7 +77,7 @@ class Program {
   /// The endpoint that the program printed.
   [[nodiscard]] const std::string& address() const { return address_; }
   peer::PeerResult<Peer> connect(Options options = {}) const { return Peer::connect(address_, options); }
-  /// The next text of standard error. Empty if none follows.
+  /// Returns the next text of standard error. Empty: none was printed in time.
   [[nodiscard]] std::string error_line() const {
     pollfd wait{errors_.get(), POLLIN, 0};
     std::array<char, 4096> bytes{};
@@ -85,7 +85,7 @@ class Program {
     const ssize_t got = ::read(errors_.get(), bytes.data(), bytes.size());
     return {bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
   }
-  /// Returns the exit status.
+  /// Stops the program and returns its exit status.
   int end() {
     if (pid_ == 0) return 0;
     ::kill(pid_, SIGTERM);
@@ -238,7 +238,7 @@ TEST(AgentProgram, EveryFailureIsOneSentenceOnBothSides) {
     bool agent_has_credentials;
     std::string key_file, controller_says, agent_says;
   };
-  // The ID is that of the agent's key, but the key differs.
+  // Forged credentials: the ID of the agent's key with another key.
   const std::string forged = credentials.copy_of_controller();
   std::string text;
   {
@@ -294,13 +294,13 @@ TEST(AgentProgram, AttemptsOfManyConnectionsAreDelayed) {
   for (int i = 0; i < 1000; ++i) {
     Raw attacker(program.address());
     attacker.send(greeting);
-    // A waiting connection receives no response.
+    // A connection that waits for its attempt receives no response.
     if (attacker.line(processed < 3 ? 10s : 1ms).value_or("").find("EACCES") != std::string::npos) ++processed;
   }
   const auto took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   EXPECT_GE(processed, 3);
   EXPECT_LE(processed, 6 + static_cast<int>(took / 4)) << took << " s";
-  // The controller waits as well, and is accepted.
+  // A controller with valid credentials also has to wait, but is then accepted.
   auto controller = program.connect(with_key(credentials.controller()));
   ASSERT_TRUE(controller) << controller.error().message;
 }
@@ -442,7 +442,7 @@ class Watched {
 };
 
 TEST_F(AgentRun, LostControllerKillsItsPrograms) {
-  // The shell's child is in its process group.
+  // The shell starts a child, which is in the shell's process group.
   const auto begun = peer().call("run", {{"argv", {"sh", "-c", "sleep 1000 & echo $!; wait"}}});
   ASSERT_TRUE(begun) << begun.error().message;
   const auto said = peer().next_event(10s);

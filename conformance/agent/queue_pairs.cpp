@@ -20,7 +20,7 @@ std::string gid_text(const ibv_gid& gid) {
   return text;
 }
 
-/// `path` precedes the names of members in error messages. `port`: if the request has none.
+/// Converts an address vector for libibverbs. `port`: default of its port. `path`: prefix of member names in errors.
 Result<ibv_ah_attr> address_vector(const rpc::AddressVector& request, std::uint8_t port, std::string_view path) {
   ibv_ah_attr address{};
   address.dlid = request.dlid;
@@ -103,7 +103,7 @@ void create_ah(Session& session, const rpc::CreateAh& request, const AnswerTo<rp
   const auto address = address_vector(request, 1, "");
   if (!address) return answer(tl::unexpected(address.error()));
   const auto made = std::make_shared<ibv_ah*>(nullptr);
-  // The kernel or the driver resolves the neighbor's MAC.
+  // A slow call, because the kernel or the driver resolves the neighbor's MAC address.
   const auto make = [made, verbs = pd.verbs(), to = *address]() mutable {
     errno = 0;
     *made = ibv_create_ah(verbs, &to);
@@ -168,7 +168,8 @@ Result<rpc::CreateQp::Result> create_qp(Session& session, const rpc::CreateQp& r
   return rpc::CreateQp::Result({added.handle()}, qp->qp_num, capacity_of(attributes.cap));
 }
 
-/// The attributes of a request and their mask. `attributes` also contains the port of addresses without one.
+/// Sets the attributes that the request contains, and returns their mask. `attributes` must contain the default port of
+/// address vectors.
 Result<int> attributes_of(const rpc::ModifyQp& request, ibv_qp_attr& attributes) {
   int mask = 0;
   const auto set = [&mask](auto& member, const auto& value, int bit) {
@@ -245,7 +246,7 @@ void modify_qp(Session& session, const rpc::ModifyQp& request, const AnswerTo<rp
     if (number != 0) return answer(tl::unexpected(verbs_failed("ibv_modify_qp", number)));
     answer(rpc::ModifyQp::Result{rpc::Choice<names::qp_state>::of(qp.verbs()->state)});
   };
-  // The kernel resolves the neighbor's MAC for an address vector.
+  // The call is slow if it has an address vector, because the kernel resolves the neighbor's MAC address.
   if ((*mask & (IBV_QP_AV | IBV_QP_ALT_PATH)) != 0) {
     session.make_slow_call({make, then, {qp.handle()}, qp.handle()});
   } else {

@@ -27,10 +27,10 @@ using replay::Descriptor;
 
 constexpr std::size_t most_processes = 32;
 constexpr std::size_t most_chunk = 16U << 10U;
-/// Maximum wait for a killed process. Only a process blocked in the kernel takes longer.
+/// Maximum wait for the exit of a killed process. Only a process that is blocked in the kernel needs more time.
 constexpr int farewell_ms = 100;
 
-/// Killed processes that did not exit in time. Checked again whenever a process is started or released.
+/// Killed processes that did not exit in time. They are reaped when a later process is started or released.
 std::vector<pid_t>& lingering() {
   static std::vector<pid_t> pids;
   return pids;
@@ -55,7 +55,7 @@ class Process final : public Object {
   [[nodiscard]] Json about() const override { return {{"pid", pid_}, {"program", program_}, {"running", !ended_}}; }
   int release() override;
 
-  /// Starts to monitor the process. The object must have its handle.
+  /// Starts to monitor the process. The object must be in the session, because events contain its handle.
   void watch(Descriptor in, Descriptor out, Descriptor err, std::uint64_t limit);
   Result<std::size_t> feed(const std::vector<std::uint8_t>& bytes, bool last);
   int send_signal(int number) { return kill(-pid_, number) == 0 ? 0 : errno; }
@@ -80,7 +80,7 @@ class Process final : public Object {
   Loop::Watch end_watch_;
   bool ended_ = false;
   std::array<Output, 2> outputs_{Output{"stdout", Descriptor(), {}}, Output{"stderr", Descriptor(), {}}};
-  std::uint64_t left_ = 0, dropped_ = 0;  // output bytes: remaining until the limit, and dropped
+  std::uint64_t left_ = 0, dropped_ = 0;  // output bytes: still permitted, and dropped
   Descriptor in_;
   Loop::Watch in_watch_;
   std::string input_;
@@ -169,7 +169,7 @@ void Process::note_end() {
   end_watch_.stop();
   ended_ = true;
   close_input();
-  // Output precedes the end of the process. Only the current content of the pipe is read. Other processes may still
+  // Send the remaining output before the exit event. Do not wait for the end of the pipe: other processes may still
   // have it open.
   for (Output& output : outputs_) {
     for (int chunks = 0; chunks < 64 && output.watch; ++chunks) {
@@ -193,7 +193,7 @@ void Process::note_end() {
   session_->push(report);
 }
 
-/// Both ends of a pipe. The child's end is blocking, as programs expect.
+/// Both ends of a pipe. The agent's end is nonblocking. The child's end is blocking, as programs expect.
 struct Pipe {
   Descriptor read_end, write_end;
 };

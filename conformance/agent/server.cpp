@@ -61,7 +61,7 @@ std::string site_of(const sockaddr_storage& address) {
   return "local";
 }
 
-/// Queue of outgoing bytes.
+/// Queue of bytes that wait to be sent.
 class Outbox {
  public:
   void add(std::string line) {
@@ -73,7 +73,7 @@ class Outbox {
     bytes_ += bytes.size();
     lines_.push_back(std::move(bytes));
   }
-  /// Writes as much as possible. Returns false if the descriptor fails. `went`: number of written bytes.
+  /// Writes as many bytes as the descriptor accepts, and adds their number to `went`. Returns false after an error.
   bool write_to(int descriptor, std::size_t& went) {
     while (!lines_.empty()) {
       const std::string& line = lines_.front();
@@ -99,7 +99,7 @@ class Outbox {
  private:
   std::deque<std::string> lines_;
   std::size_t bytes_ = 0;
-  std::size_t begun_ = 0;  ///< written bytes of the first line
+  std::size_t begun_ = 0;  ///< number of bytes of the first line that are already written
 };
 
 }  // namespace
@@ -107,11 +107,11 @@ class Outbox {
 /// A socket or an open serial channel with its protocol state.
 class Server::Connection {
  public:
-  /// Address of the peer, as a whole and for Admission.
+  /// The peer's complete address, and the part that Admission uses (site_of).
   struct From {
     std::string address, site;
   };
-  /// `tls`: nullptr for plain text. `gone` is called once, when the connection is unusable. It may destroy this object.
+  /// `tls`: nullptr for plain text. `gone` is called once, when the connection has ended. It may destroy this object.
   Connection(Server& server, int descriptor, From from, std::shared_ptr<const peer::TlsContext> tls,
              std::function<void()> gone)
       : server_(&server),
@@ -132,7 +132,7 @@ class Server::Connection {
   [[nodiscard]] const std::string& site() const { return from_.site; }
   /// Returns whether the peer is not authenticated. Without TLS: whether it has no session.
   [[nodiscard]] bool stranger() const { return tls_ ? !tls_->established() : conversation_.session() == nullptr; }
-  /// Returns whether nothing was read yet, because start() was not called.
+  /// Returns whether the connection waits for start(). Until then, it reads nothing.
   [[nodiscard]] bool held() const { return held_; }
   void start() {
     held_ = false;
@@ -173,7 +173,7 @@ class Server::Connection {
     }
     if (!text.empty()) conversation_.receive(text);
     if (!valid) {
-      // A controller without TLS reads lines.
+      // A controller that uses no TLS can read an error message in plain text.
       if (tls_->peer_sends_plain_text())
         out_.add(error_line("null", {EACCES, "the agent requires TLS; specify the credentials"}));
       if (!tls_->established()) server_->admission_.fail(from_.site, server_->loop_->now());
@@ -195,7 +195,7 @@ class Server::Connection {
       out_.add(std::move(line));
     }
     if (out_.bytes() > server_->bounds_.most_unread) return end();
-    // Runs at the end of this turn, because the caller may be in the middle of an operation.
+    // Deferred to a timer of this turn, because the caller may be in the middle of an operation.
     if (!flush_) flush_ = server_->loop_->add_timer_in(0, [this] { flush(); });
   }
 
@@ -227,13 +227,13 @@ class Server::Connection {
       if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return end();
       if (got > 0) receive({bytes.data(), static_cast<std::size_t>(got)});
       if (ending_) return;
-      // After a hangup, responses cannot be read.
+      // After a hangup, the peer cannot receive responses.
       if (got < 0 && (events & POLLHUP) != 0) return end();
     }
     flush();
   }
 
-  /// Deferred to the next turn, because the caller may be inside conversation_.
+  /// Ends the connection. The object is removed in the next turn, because a function of conversation_ may be running.
   void end() {
     if (ending_) return;
     ending_ = true;
@@ -255,10 +255,10 @@ class Server::Connection {
   std::size_t handshake_ = 0;  ///< bytes received before authentication
   Outbox out_;
   bool held_ = true;
-  bool closing_ = false;  ///< the connection ends after the pending output
+  bool closing_ = false;  ///< true: the connection ends when the pending output is sent
   bool ending_ = false;
   Loop::Watch watch_, flush_, stalled_, stranger_, end_;
-  Conversation conversation_;  // destroyed first, because it may still send
+  Conversation conversation_;  // last member: destroyed first, because its destructor may send
 };
 
 /// A serial channel: one controller at a time. There is no connection event. The channel reports POLLHUP or end of file
@@ -286,7 +286,8 @@ class Server::Serial {
       connection_->start();
     }
   }
-  /// Deferred: a closed channel may report end of file without POLLHUP, and look() would open it again immediately.
+  /// Closes the channel, and opens it again after a pause. Without the pause, a channel whose other end is closed would
+  /// be opened and closed continuously if it reports end of file without POLLHUP.
   void rest() {
     connection_.reset();
     pause_ = server_->loop_->add_timer_in(server_->bounds_.serial_pause, [this] { look(); });
@@ -356,7 +357,7 @@ Result<std::vector<std::string>> Server::listen_tcp(const std::string& endpoint,
     if (::bind(descriptor, at->ai_addr, at->ai_addrlen) != 0 || ::listen(descriptor, 16) != 0) {
       const auto error = system_failed("listen on", endpoint);
       ::close(descriptor);
-      // localhost also resolves to ::1 on hosts without IPv6.
+      // Ignore an unavailable address if there is another one: localhost resolves to ::1 even on hosts without IPv6.
       if (error.value().number == EADDRNOTAVAIL && (at->ai_next != nullptr || !taken.empty())) continue;
       return error;
     }
@@ -382,7 +383,7 @@ Result<std::vector<std::string>> Server::listen_unix(const std::string& path) {
   if (descriptor < 0) return system_failed("listen on", endpoint);
   int bound = ::bind(descriptor, name, sizeof address);
   if (bound != 0 && errno == EADDRINUSE) {
-    // A stale socket file of a killed process refuses connections.
+    // If the socket file refuses connections, it was left by a killed process. Replace it.
     struct stat what {};
     const int other = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const bool stale = ::lstat(path.c_str(), &what) == 0 && S_ISSOCK(what.st_mode) &&
@@ -428,13 +429,13 @@ void Server::accept_at(int listener, bool local) {
   const bool full = connections_.size() >= bounds_.most_connections || strangers >= bounds_.most_strangers;
   const std::string address = local ? "unix" : name_of(reinterpret_cast<const sockaddr&>(from), length);
   if (full && !drop_stranger()) {
-    // Plain text also with TLS, which is not negotiated yet.
+    // The message is plain text even if the agent uses TLS, because no TLS session is established yet.
     const std::string line = error_line("null", {EUSERS, "the connection limit of the agent is reached"}) + "\n";
     static_cast<void>(put(descriptor, line.data(), line.size()));
     ::close(descriptor);
     return log(address, "the connection limit is reached");
   }
-  // Fails on Unix sockets, which do not need these options.
+  // On Unix sockets, the first call fails. They do not need the option.
   const int yes = 1;
   ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
   ::setsockopt(descriptor, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);

@@ -17,17 +17,17 @@ class Server {
   /// Limits that protect the agent from controllers, and controllers from each other.
   struct Bounds {
     std::size_t most_connections = 64;
-    /// Limit of connections before authentication, or in plain text before the session. A new one replaces
-    /// the oldest of the address that has most of them.
+    /// Limit of connections that are not authenticated, or without TLS have no session. Beyond it, a new one replaces
+    /// the oldest one of the address with the most such connections.
     std::size_t most_strangers = 16;
     Loop::Time stranger_time = 30'000 * Loop::millisecond;  ///< time limit from connect to authentication
-    std::size_t most_handshake = 16U << 10U;                ///< received bytes before authentication
+    std::size_t most_handshake = 16U << 10U;                ///< limit of bytes received before authentication
     Admission::Bounds admission = {};
-    /// Unread response bytes. The first limit ends the processing of further lines, and the second one closes
-    /// the connection.
+    /// Limits of response bytes that the controller has not read. The agent stops processing its lines at the first
+    /// limit, and closes the connection at the second one.
     std::size_t enough_unread = 1U << 20U, most_unread = 32U << 20U;
     Loop::Time unread_time =
-        30'000 * Loop::millisecond;  ///< after this time without any byte read, the connection is closed
+        30'000 * Loop::millisecond;  ///< the connection is closed if the controller reads nothing for this time
     Loop::Time serial_pause = 50 * Loop::millisecond;  ///< interval of checks of a serial channel without controller
   };
 
@@ -59,12 +59,12 @@ class Server {
   Result<std::vector<std::string>> open_serial(const std::string& path);
   void listen_at(int descriptor, std::string path);
   void accept_at(int descriptor, bool local);
-  /// Logs a rejected connection. Limited to a line per second, with the number of omitted ones.
+  /// Logs a rejected connection. Prints at most one line per second, which contains the number of omitted ones.
   void log(const std::string& address, std::string_view why);
   void remove(Connection* connection);
   /// Closes an unauthenticated connection, so that another one can be accepted. Returns false if there is none.
   bool drop_stranger();
-  /// Starts the held connections whose address may try again, the newest first.
+  /// Starts the held connections whose address may authenticate now, newest first.
   void admit();
 
   Loop* loop_;

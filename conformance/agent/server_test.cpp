@@ -37,7 +37,7 @@ class Peer {
     tls.emplace(peer::TlsContext::make(peer::TlsContext::Side::controller, {key}).value());
     flush();
   }
-  /// Sends the next records of TLS.
+  /// Sends the pending TLS records.
   void flush() { static_cast<void>(put(tls->take_output())); }
   /// Returns the number of sent bytes. With TLS, requires an established connection.
   std::size_t send(const std::string& line) {
@@ -76,7 +76,7 @@ class Serving : public testing::Test {
  protected:
   void SetUp() override {
     fake_verbs::reset();
-    std::signal(SIGPIPE, SIG_IGN);  // as in the program
+    std::signal(SIGPIPE, SIG_IGN);  // the agent program does the same
     settings.log = [this](std::string line) { log.push_back(std::move(line)); };
     directory = testing::TempDir() + "agent_server_test." + std::to_string(::getpid());
     std::filesystem::create_directories(directory);
@@ -120,7 +120,7 @@ class Serving : public testing::Test {
     EXPECT_EQ(::connect(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
     return descriptor;
   }
-  /// Runs the loop until the condition is true. Returns false after a limit.
+  /// Runs the loop until the condition is true. Returns false if it is not true within 10 s.
   template <class Condition>
   bool until(Condition condition) {
     for (const Loop::Time end = Loop::monotonic() + 10'000 * Loop::millisecond; Loop::monotonic() < end;) {
@@ -440,10 +440,10 @@ TEST_F(Serving, AttemptsOfAnAddressWaitAfterFailures) {
   ASSERT_TRUE(until([&] { return server->connections() == 1; }));
   Peer late(connect_tcp(tcp->at(0)));
   early.secure(key("a", 2));
-  // Of the waiting connections, the newest one is accepted first.
+  // The newest waiting connection is accepted first.
   EXPECT_TRUE(secured(late, key("a", 1)));
   EXPECT_GE(loop.now() - begin, 1000 * Loop::millisecond);
-  // A successful authentication ends the delays.
+  // A successful authentication ends the delays, so the other connection continues immediately.
   const Loop::Time success = loop.now();
   EXPECT_TRUE(until([&] { return !early.receive() || !early.tls->error().empty(); }));
   EXPECT_LT(loop.now() - success, 2900 * Loop::millisecond);
@@ -468,7 +468,7 @@ TEST_F(SerialChannel, NewHelloReplacesSession) {
   peer.send(std::string(hello) + open);
   ASSERT_TRUE(says(peer, "\"device\":1"));
   EXPECT_EQ(fake_verbs::alive(), 1U);
-  // Another controller, after an incomplete line of the previous one.
+  // A new controller starts a session after an incomplete line of the previous one.
   peer.send("{\"id\":9,\"do\":\"pi");
   peer.text.clear();
   peer.send("\n{\"id\":\"again\",\"do\":\"hello\",\"protocol\":1}\n");

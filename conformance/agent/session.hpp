@@ -18,7 +18,7 @@ namespace rdmawire::agent {
 /// Settings of the agent.
 struct Settings {
   std::string version = "0";
-  /// TLS of connections over TCP. nullptr: they are in plain text, and only accepted from this host.
+  /// TLS context for TCP connections. nullptr: they use plain text, and are only accepted from this host.
   std::shared_ptr<const peer::TlsContext> tls;
   /// Receives one line for each rejected connection.
   std::function<void(std::string line)> log;
@@ -26,11 +26,11 @@ struct Settings {
   bool allow_run = false;
   /// Limit for the memory regions of one session, in bytes.
   std::uint64_t most_memory = 256U << 20U;
-  /// Make blocking kernel calls in threads. false: in the loop, which blocks.
+  /// true: slow kernel calls run in threads. false: they run in the loop and block it.
   bool threads = true;
 };
 
-/// A JSON value as a line, without line end.
+/// Returns a JSON value as one line, without line end.
 std::string line_of(const Json& value);
 
 /// Sends a line. Must not end the session.
@@ -38,7 +38,7 @@ using Say = std::function<void(std::string line)>;
 
 class Session;
 
-/// The response to one request, sent now or later. Responses after the end of the session are dropped.
+/// Sends the response to one request, immediately or later. After the end of the session, it is dropped.
 class Answer {
  public:
   Answer(std::weak_ptr<Session> session, std::string id, std::string command)
@@ -79,7 +79,7 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Makes a call that may block in the kernel. Without threads, `then` is called before this function returns.
   void make_slow_call(SlowCalls::Call call);
   [[nodiscard]] SlowCalls& slow_calls() { return slow_calls_; }
-  /// Runs `doing` when the next slow call is over. Returns false if too many are waiting.
+  /// Runs `doing` after the end of the next slow call. Returns false if too many functions are waiting.
   bool put_off(std::function<void()> doing);
 
   /// Releases all objects and pending operations. No more lines are sent. Slow calls are interrupted or, where the
@@ -89,12 +89,12 @@ class Session : public std::enable_shared_from_this<Session> {
   std::size_t reset();
   [[nodiscard]] bool ended() const { return ended_; }
 
-  /// A hello was accepted.
+  /// true: the command `hello` was accepted.
   bool begun = false;
-  /// A bye was accepted.
+  /// true: the command `bye` was accepted.
   bool said_bye = false;
-  bool releases_wait = false;  ///< a destroy is deferred. Later ones must not overtake it
-  /// Bytes in memory regions.
+  bool releases_wait = false;  ///< true: a `destroy` is deferred. Later ones must wait for it
+  /// Number of bytes in the session's memory regions.
   std::uint64_t memory = 0;
   /// The session ends after this time without a line. 0: never.
   Loop::Time heartbeat = 0;
@@ -117,10 +117,10 @@ class Session : public std::enable_shared_from_this<Session> {
   std::list<std::function<void()>> put_off_;
   std::list<Wait> waits_;
   bool ended_ = false;
-  bool quiet_ = false;  ///< true while the session ends
+  bool quiet_ = false;  ///< true: the session is ending, and sends nothing
 };
 
-/// {"id": …, "error": …} for a request id in JSON.
+/// Returns the line {"id": …, "error": …}. `id`: the request's id as JSON.
 std::string error_line(std::string_view id, const Error& error);
 
 }  // namespace rdmawire::agent

@@ -13,7 +13,7 @@
 namespace rdmawire::agent {
 namespace {
 
-/// Signal without effect that interrupts a blocked call with EINTR.
+/// Signal that interrupts a blocked call with EINTR, and has no other effect.
 constexpr int nudge = SIGUSR2;
 constexpr int nudge_again_ms = 5;
 
@@ -51,7 +51,7 @@ void SlowCalls::start_some() {
 
 void SlowCalls::start(Entry& entry) {
   take_nudges();
-  // The thread receives only this signal. Other signals are handled by the loop.
+  // Block all other signals in the thread: the loop's thread handles them.
   sigset_t all, before;
   sigfillset(&all);
   sigdelset(&all, nudge);
@@ -123,7 +123,8 @@ void SlowCalls::interrupt(Handle handle) {
   press();
 }
 
-/// Repeated, because a signal that arrives before the call blocks has no effect.
+/// Sends the signal to all interrupted calls, and repeats this by a timer: a signal before the call blocks has no
+/// effect.
 void SlowCalls::press() {
   bool more = false, idle = false;
   for (const auto& entry : calls_) {
@@ -138,7 +139,7 @@ void SlowCalls::press() {
 
 void SlowCalls::settle() {
   settling_ = true;
-  // A `then` may start another call.
+  // Repeat until no call is left: a `then` may start another one.
   while (!calls_.empty()) {
     for (const auto& entry : calls_) entry->unwanted = true;
     press();

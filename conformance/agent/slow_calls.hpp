@@ -39,11 +39,12 @@ class SlowCalls {
   [[nodiscard]] bool uses(Handle handle) const;
   [[nodiscard]] bool takes(Handle handle) const;
 
-  /// Interrupts calls that use the object as soon as the kernel allows it. Their `then` is called by a later turn.
+  /// Interrupts calls that use the object, as soon as the kernel allows it. Their `then` runs in a later turn of the
+  /// loop.
   void interrupt(Handle handle);
-  /// Ends all calls and waits for those that cannot be interrupted. Calls every `then` before it returns.
+  /// Interrupts all calls, and waits until they have ended. Runs every `then` before it returns.
   void settle();
-  /// Called after a `then`, when objects may be unused. Not called by settle().
+  /// Called after each `then`, except in settle(). The objects of the call may be unused now.
   std::function<void()> freed;
 
  private:

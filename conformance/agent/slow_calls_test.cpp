@@ -51,7 +51,7 @@ class Held : public AgentTest {
   bool held(unsigned count) {
     return until([&] { return fake_verbs::held_calls() == count; });
   }
-  /// A connection whose establishment blocks.
+  /// Starts a connection whose establishment blocks.
   Json hanging_connection(const Json& qp) {
     fake_verbs::act_as_iwarp(true);
     fake_verbs::block_calls("rdma_connect", true);
@@ -67,7 +67,7 @@ TEST_F(Held, OtherCommandsDoNotWait) {
   fake_verbs::block_calls("ibv_create_ah", false);
   send(900, "create_ah", address());
   ASSERT_TRUE(held(1));
-  region();  // of the same PD
+  region();  // a command on the same PD does not wait
   Controller other(bench);
   other.hello();
   const Json theirs = other.result("open", {{"name", "fake0"}})["device"];
@@ -151,7 +151,7 @@ TEST_F(Held, ResetEndsCallsWithoutResponse) {
   EXPECT_EQ(controller.result("reset")["released"], 6);
   EXPECT_TRUE(controller.lines.empty()) << controller.lines.front();
   EXPECT_EQ(fake_verbs::alive(), 0U);
-  // Afterwards the state is as before.
+  // A new session can make the same call again.
   fake_verbs::release_calls();
   begin();
   controller.result("create_ah", address());

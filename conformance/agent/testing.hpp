@@ -12,7 +12,7 @@
 
 namespace rdmawire::agent {
 
-/// Time and settings shared by the channels of a test.
+/// Event loop, time and settings, shared by the controllers of a test.
 struct Bench {
   Bench() { settings.threads = false; }
   Loop::Time time = 0;
@@ -32,10 +32,10 @@ class Controller {
       : bench_(&bench),
         conversation_(bench.loop, bench.settings, [this](std::string line) { lines.push_back(std::move(line)); }) {}
 
-  /// Sends a line unchanged.
+  /// Passes a line to the agent.
   void send(const std::string& line) { conversation_.receive(line + "\n"); }
 
-  /// Sends a request and returns the complete response.
+  /// Sends a request, waits for the response, and returns it with its `id`.
   Json ask(const std::string& what, const Json& arguments = Json::object()) {
     const int id = ++last_id_;
     Json line = {{"id", id}, {"do", what}};
@@ -48,13 +48,13 @@ class Controller {
     ADD_FAILURE() << what << " got no response";
     return {};
   }
-  /// Returns the result. An error fails the test.
+  /// Sends a request and returns the result. An error fails the test.
   Json result(const std::string& what, const Json& arguments = Json::object()) {
     Json answer = ask(what, arguments);
     EXPECT_TRUE(answer.contains("result")) << what << " " << arguments << ": " << answer;
     return answer.value("result", Json::object());
   }
-  /// Name and message of the error, separated by a colon.
+  /// Sends a request and returns name and message of its error, separated by a colon.
   std::string error(const std::string& what, const Json& arguments = Json::object()) {
     const Json answer = ask(what, arguments);
     if (!answer.contains("error")) return "no error: " + answer.dump();
@@ -97,7 +97,7 @@ class Controller {
   Conversation conversation_;
 };
 
-/// A test with its own device. Checks that all objects are released at the end.
+/// A test with a fake device. Checks that all objects are released at the end.
 class AgentTest : public testing::Test {
  protected:
   void SetUp() override { fake_verbs::reset(); }

@@ -14,7 +14,7 @@
 namespace rdmawire::agent {
 namespace {
 
-/// Converts requests of the controller, and keeps the first error.
+/// Converts work requests of the controller for libibverbs, and stores the first error.
 class Converter {
  public:
   explicit Converter(const Objects& objects) : objects_(&objects) {}
@@ -28,8 +28,8 @@ class Converter {
   }
   [[nodiscard]] const std::optional<Error>& error() const { return error_; }
 
-  /// Inline data is copied from this process without a key check. Therefore its address is computed here and cannot be
-  /// chosen by the controller.
+  /// libibverbs copies inline data from this process without a key check. Therefore the address is computed here, from
+  /// a region and an offset, and not chosen by the controller.
   std::vector<ibv_sge> sges(const std::vector<rpc::Sge>& given, bool is_inline);
   void limit_sges(std::size_t count, std::uint32_t most, std::string_view what) {
     if (count > most)
@@ -203,7 +203,7 @@ Result<rpc::PostSend::Result> post_send(Session& session, const rpc::PostSend& r
   }
   if (convert.error()) return tl::unexpected(*convert.error());
 
-  // Sequences of requests for ibv_post_send. Other requests are posted one by one.
+  // Post consecutive requests for ibv_post_send together, and the others one by one.
   for (std::size_t i = 0; i < requests.size();) {
     if (is_extended(requests[i])) {
       if (const int wrong = post_extended(qp, requests[i]); wrong != 0) {
@@ -256,7 +256,7 @@ Result<rpc::PostRecv::Result> post_recv(Session& session, const rpc::PostRecv& r
   }
   if (convert.error()) return tl::unexpected(*convert.error());
 
-  // A QP with an SRQ has no receive queue, and libraries report that differently.
+  // A QP with an SRQ has no receive queue. Check this here, because drivers return different errors for it.
   if (qp != nullptr && qp->verbs()->srq != nullptr)
     return fail(EINVAL, "qp: {} uses an srq; post to the srq", qp->handle());
   ibv_recv_wr* bad = nullptr;

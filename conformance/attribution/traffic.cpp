@@ -192,7 +192,7 @@ class Simulation {
     }
     action.request.sges = {{own.buffer + here, bytes, own.mr->key}};
     if (kind == WorkOpcode::send || kind == WorkOpcode::write_imm) {
-      // Receives that are posted late can be in another order than their messages, so all have the maximum length.
+      // Late receives can be out of order relative to their messages, so all have the maximum length.
       const std::uint32_t most = scenario_.most_bytes + 64;
       Action receive{
           1 - from, true, {}, {.id = i, .sges = {{peer.buffer + half + draw(half / 2), most, peer.mr->key}}}};

@@ -36,7 +36,7 @@ struct FakeVerbsState {
 
 std::recursive_mutex mutex;
 
-/// Blocks calls. Its descriptor is readable when they may continue.
+/// Blocks calls with a name. `opened` is a descriptor that is readable when they may continue.
 struct Gate {
   std::mutex mutex;
   std::string name;
@@ -133,7 +133,7 @@ std::set<ibv_ah*> ahs;
 std::set<Srq*> srqs;
 std::set<Qp*> qps;
 
-/// The fake object of a pointer to its first member.
+/// Returns the fake object whose first member `theirs` points to. Aborts if it does not exist.
 template <class Ours, class Theirs>
 Ours* ours(const std::set<Ours*>& all, Theirs* theirs) {
   auto* object = reinterpret_cast<Ours*>(theirs);
@@ -173,7 +173,7 @@ std::uint8_t* bytes_at(Mr* mr, std::uint64_t addr) {
   return static_cast<std::uint8_t*>(mr->mr.addr) + (addr - mr->iova);
 }
 
-/// The region with this key if it contains the range. Remote keys require access rights.
+/// Returns the region with this key if it contains the range and permits the access. Otherwise returns nullptr.
 Mr* region(std::uint32_t key, std::uint64_t addr, std::uint64_t length, unsigned access) {
   for (Mr* mr : mrs) {
     if (mr->mr.lkey != key) continue;
@@ -197,7 +197,7 @@ bool gather(const ibv_sge* sges, int count, bool is_inline, std::vector<std::uin
   return true;
 }
 
-/// Copies the bytes into the entries. Returns false if they do not fit.
+/// Copies the bytes to the memory of the entries. Returns false if they do not fit, or if a key is invalid.
 bool scatter(const ibv_sge* sges, std::size_t count, const std::vector<std::uint8_t>& bytes) {
   std::size_t done = 0;
   for (std::size_t i = 0; i < count && done < bytes.size(); ++i) {
@@ -339,7 +339,7 @@ ibv_wc_status execute(Qp* qp, const ibv_send_wr& wr, std::uint32_t& length) {
     return wr.opcode == IBV_WR_RDMA_WRITE ? IBV_WC_SUCCESS : arrive(peer, bytes, wr, true, own);
   }
   const ibv_wc_status status = arrive(peer, bytes, wr, false, own);
-  return is_ud ? IBV_WC_SUCCESS : status;  // datagrams are not acknowledged
+  return is_ud ? IBV_WC_SUCCESS : status;  // a datagram completes successfully even if it is dropped
 }
 
 int post_send(ibv_qp* theirs, ibv_send_wr* wr, ibv_send_wr** bad) {

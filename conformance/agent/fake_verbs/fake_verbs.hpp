@@ -16,18 +16,18 @@ inline constexpr const char* device_name = "fake0";
 /// Number of verbs objects, including open devices and device lists.
 std::size_t alive();
 
-/// The nth verbs call from now on (1: the next) fails with this errno. 0: no call fails.
+/// Makes the nth verbs call from now on fail with this errno. 1: the next call. 0: no call.
 void fail_call(unsigned nth, int number);
-/// Until reset(), release calls succeed and are not counted.
+/// Makes all release calls succeed until reset(). They are not counted for fail_call().
 void spare_releases();
 /// Number of calls since fail_call() that could fail.
 unsigned calls();
 /// Name of the failed call. Empty: none.
 std::string failed_call();
 
-/// Whether the device exists, effective for the next device list.
+/// Adds or removes the device. This takes effect for the next device list.
 void plug(bool present);
-/// The directory that replaces /sys/class/infiniband/fake0.
+/// Sets the directory that replaces /sys/class/infiniband/fake0.
 void set_sysfs(const std::string& path);
 
 /// Raises an event of port 1 on every open device.

@@ -38,7 +38,7 @@ struct Id {
   Id* peer = nullptr;
   bool listens = false, connected = false;
   std::size_t backlog = 0, pending = 0;
-  Id* listener = nullptr;  // for a request that is not answered
+  Id* listener = nullptr;  // for a request that was neither accepted nor rejected
   std::uint32_t qp_num = 0;
   unsigned unacknowledged = 0;
 };
@@ -114,7 +114,7 @@ Id* make(Channel* channel, void* context, rdma_port_space space) {
   return id;
 }
 
-/// Opens the device of the route. The id owns its context.
+/// Opens the device for the id, which then owns the device context.
 bool take_device(Id* id) {
   int count = 0;
   ibv_device** list = ibv_get_device_list(&count);
@@ -253,7 +253,7 @@ int rdma_resolve_addr(rdma_cm_id* theirs, sockaddr* source, sockaddr* destinatio
   if (source == nullptr) theirs->route.addr.src_addr.sa_family = destination->sa_family;
   copy(theirs->route.addr.dst_storage, destination);
   take_port(id);
-  // TEST-NET-1 has no route.
+  // 192.0.2.0/24 is unreachable.
   const auto to = ntohl(reinterpret_cast<const sockaddr_in*>(destination)->sin_addr.s_addr);
   if (destination->sa_family == AF_INET && to >> 8 == 0xc00002) {
     tell(id, RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH);
@@ -304,7 +304,7 @@ int rdma_connect(rdma_cm_id* theirs, rdma_conn_param* parameters) {
       tell(request, RDMA_CM_EVENT_CONNECT_REQUEST, 0, parameters->private_data, parameters->private_data_len);
   event->event.listen_id = &listener->id;
   if (theirs->qp_type == IBV_QPT_RC) {
-    // Swapped for the peer: the responder resources of one side limit the initiator depth of the other.
+    // Swap the values, as librdmacm does: one side's responder resources limit the initiator depth of the other.
     event->event.param.conn.responder_resources = parameters->initiator_depth;
     event->event.param.conn.initiator_depth = parameters->responder_resources;
     event->event.param.conn.retry_count = parameters->retry_count;

@@ -9,7 +9,7 @@ namespace rdmawire::agent::fake_verbs {
 
 /// Number of ids and channels.
 std::size_t cm_alive();
-/// The nth librdmacm call from now on (1: the next) fails with this errno. 0: no call fails.
+/// Makes the nth librdmacm call from now on fail with this errno. 1: the next call. 0: no call.
 void fail_cm_call(unsigned nth, int number);
 /// Number of calls since fail_cm_call() that could fail.
 unsigned cm_calls();

@@ -14,7 +14,8 @@ class Lock {
   ~Lock();
 };
 
-/// Waits while calls with this name are blocked, see block_calls(). Call without the lock. Returns 0 or EINTR.
+/// Waits while calls with this name are blocked, see block_calls(). The caller must not hold the lock. Returns 0, or
+/// EINTR if a signal ended the wait.
 int wait_at_gate(const char* call);
 
 }  // namespace rdmawire::agent::fake_verbs
