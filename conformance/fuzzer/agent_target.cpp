@@ -67,7 +67,7 @@ std::optional<std::string> AgentTarget::begin() {
   const auto poll = send_poll();
   received_ = 0;
   posted_ = 0;
-  // A key that the previous script invalidated stays invalid.
+  // If the previous script invalidated a key, register new regions.
   if (invalidates_) make_memory();
   if (!lost_) memory_->fill(lost_);
   (void)response_of("poll", poll);

@@ -1,6 +1,6 @@
 #pragma once
-/// A minimal communication manager for the tester: messages at QP 1, encoded from the header tables. KnownObjects has
-/// the state of both sides. The step contains the mutations.
+/// Encodes and decodes the tester's CM messages. Their identifiers come from KnownObjects, and their mutations from the
+/// step.
 
 #include <cstdint>
 #include <optional>
@@ -20,8 +20,8 @@ inline constexpr std::uint16_t cm_port = 7000;
 
 /// Identifiers of a connection.
 struct KnownConnection {
-  /// Timeout codes (4.096 us * 2^code) for the other side's next message. The long timeout prevents a device in real
-  /// time from giving up.
+  /// Timeout codes (4.096 us * 2^code) for the next message of the peer. The long timeout is for devices in real time,
+  /// which would otherwise give up.
   static constexpr std::uint8_t usual = 12, patient = 20;
 
   std::uint32_t tester_id = 0;  ///< Local Communication ID of the tester's last connection in this slot
@@ -32,7 +32,8 @@ struct KnownConnection {
   friend bool operator==(const KnownConnection&, const KnownConnection&) = default;
 };
 
-/// Return the tester's QP number of a slot, or of a connection if each connection has its own.
+/// Return the tester's QP number for the slot `at`. `id`: the tester's connection ID, if each connection has its own QP
+/// number, otherwise 0.
 std::uint32_t tester_queue_pair(std::uint32_t id, std::size_t at);
 
 /// Return the management datagram of a step of kind `cm`, sent by the tester to the device.
@@ -47,8 +48,9 @@ struct CmMessage {
 };
 /// Return the CM message of the frame, if it contains one.
 std::optional<CmMessage> cm_message_in(Bytes frame);
-/// Return the attributes of mandatory messages in these frames, in order. MRA is optional (IBTA vol 1, 12.6.6, clause
-/// number not verified). APR depends on the support of alternate paths, which Linux does not have for RoCE.
+/// Return the attributes of the mandatory CM messages in these frames, in order. MRA and APR are omitted: MRA is
+/// optional (IBTA vol 1, 12.6.6, clause number not verified), and APR requires alternate paths, which Linux lacks for
+/// RoCE.
 std::vector<std::uint16_t> messages_among(std::span<const std::vector<std::uint8_t>> frames);
 
 }  // namespace rdmawire::fuzzer

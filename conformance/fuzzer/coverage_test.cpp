@@ -1,4 +1,4 @@
-/// Tests of feedback from the device's code and from the monitors.
+/// Tests of the feedback: edges in the device's code, and state changes of the monitors.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -88,7 +88,7 @@ TEST_P(Coverage, SameSeedGivesSameEdgesInAnyThread) {
     return std::tuple(s.edges, s.code_edges, s.monitor_edges, s.corpus);
   };
   const auto here = run(3);
-  const std::vector<std::unique_ptr<int>> elsewhere(1000);  // changes the heap addresses
+  const std::vector<std::unique_ptr<int>> elsewhere(1000);  // so that the next run has other heap addresses
   auto there = here;
   std::thread([&] { there = run(3); }).join();
   EXPECT_EQ(here, there);
@@ -186,7 +186,7 @@ TEST(CoverageOfCode, FaultyDeviceHasOtherEdges) {
   EXPECT_NE(edges_of(script, *reference_target({})), edges_of(script, *reference_target(faults)));
 }
 
-/// A device that reports one code edge for each received opcode.
+/// A device that reports one code edge for each opcode that it receives.
 class ReportingTarget final : public Target {
  public:
   [[nodiscard]] std::string name() const override { return "telling"; }
@@ -216,7 +216,7 @@ TEST(CoverageOfCode, ExecutionWithNewCodeEdgeIsKept) {
   const std::uint64_t reported = static_cast<ReportingTarget&>(session.target()).reported;
   EXPECT_EQ(session.statistics().code_edges, reported);
   EXPECT_GT(reported, 10U);
-  // No more than one execution per edge is kept, and some are kept although responses are no feedback.
+  // The corpus contains scripts, although responses are not feedback, but at most one per code edge.
   EXPECT_GE(session.statistics().corpus, 2U);
   EXPECT_LE(session.statistics().corpus, reported);
 }
@@ -254,7 +254,7 @@ std::uint64_t monitor_edges_of(const std::string& steps, EdgeMap& map) {
   EXPECT_FALSE(replayed.alarm);
   const std::uint64_t before = map.count();
   MonitorView view;
-  for (int execution = 0; execution < 2; ++execution) {  // in the second script the judged endpoint is known
+  for (int execution = 0; execution < 2; ++execution) {  // the first script reveals the endpoint to check
     view.begin(map);
     view.add(replayed.frames);
     view.end();
@@ -266,9 +266,9 @@ TEST(CoverageOfMonitors, DifferentTrafficHasDifferentEdges) {
   EdgeMap map;
   EXPECT_GT(monitor_edges_of(send, map), 5U);
   EXPECT_EQ(monitor_edges_of(send, map), 0U);
-  // A gap in the PSNs, and its NAK.
+  // The second packet has a PSN gap, which causes a NAK.
   EXPECT_GT(monitor_edges_of(send + R"(,{"do":"request","opcode":4,"payload":8,"psn":3,"flags":1})", map), 2U);
-  // A message that is started.
+  // The second packet starts a message.
   EXPECT_GT(monitor_edges_of(send + R"(,{"do":"request","opcode":0,"payload":256,"flags":1})", map), 0U);
 }
 

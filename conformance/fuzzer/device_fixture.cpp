@@ -25,7 +25,7 @@ constexpr std::uint32_t all_rights = access::local_write | access::remote_write 
                                      access::remote_atomic | access::mw_bind | access::flush_global |
                                      access::flush_persistent;
 constexpr std::int64_t usual_pause = 20'000;
-constexpr std::uint32_t max_wakes = 4096;  // per step, because a queue pair may send without end
+constexpr std::uint32_t max_wakes = 4096;  // limit per step, because a faulty queue pair may send forever
 const Gid group = Gid::ipv4(0xe0000101);
 
 std::uint8_t byte(std::int64_t value) { return static_cast<std::uint8_t>(static_cast<std::uint64_t>(value)); }
@@ -223,7 +223,7 @@ void DeviceFixture::perform_cm_step(const Step& step, Outcome& outcome) {
   }
 }
 
-/// Assign an event to its slot. The tester's QP number identifies the slot of a request.
+/// Add a CM event to the outcome. A connection request belongs to the slot of the tester's QP number.
 void DeviceFixture::listen_to(const device::CmEvent& event) {
   if (event.type == device::CmEventType::connect_request) {
     const std::size_t at = event.peer.qpn & 1U;

@@ -1,5 +1,5 @@
 #pragma once
-/// The reference device in virtual time with all objects that scripts refer to. It performs steps and returns their
+/// The RoCE reference device in virtual time, with all objects that scripts refer to. Performs steps and returns their
 /// outcomes.
 
 #include <cstdint>
@@ -26,15 +26,15 @@ class DeviceFixture {
   DeviceFixture(const DeviceFixture&) = delete;
   DeviceFixture& operator=(const DeviceFixture&) = delete;
 
-  /// Perform a step. `frames`: frames of the step's packet, if it is one.
+  /// Perform a step. `frames`: the frames to send to the device, if the step sends a packet.
   void perform(const Step& step, std::span<const std::vector<std::uint8_t>> frames, Outcome& outcome);
 
-  /// Objects after the last step. Destroyed objects keep their last state.
+  /// Return keys and numbers after the last step. Those of destroyed objects keep their last value.
   [[nodiscard]] const KnownObjects& objects() const { return objects_; }
   [[nodiscard]] Bytes memory() { return device_->memory(memory_.buffer, layout::size); }
   /// Return nullptr if the slot is empty.
   [[nodiscard]] const device::QueuePair* queue_pair(std::int64_t at) const;
-  /// `number` as in a bind step.
+  /// Return whether a window is bound. `number`: Step::number of a bind step.
   [[nodiscard]] bool window_is_bound(std::int64_t number) const;
   [[nodiscard]] const device::Port& port() const { return device_->port(); }
   [[nodiscard]] std::int64_t now() const { return now_; }

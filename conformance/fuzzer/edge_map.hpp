@@ -6,7 +6,7 @@
 
 namespace rdmawire::fuzzer {
 
-/// Edge numbers are taken modulo `places`. With 20,000 edges, about one in a hundred collides.
+/// Edge numbers are reduced modulo `places`. If there are 20,000 edges, about one in a hundred is lost by a collision.
 class EdgeMap {
  public:
   static constexpr std::uint64_t places = 1U << 20;
@@ -20,7 +20,7 @@ class EdgeMap {
     ++count_;
     return true;
   }
-  /// For a look-up before add(): the bit of an edge is bit edge % 64 of word edge / 64.
+  /// Return the bit map, for a fast test before add(). Edge e is bit e % 64 of word e / 64.
   [[nodiscard]] const std::uint64_t* words() const { return words_.data(); }
   [[nodiscard]] std::uint64_t count() const { return count_; }
   /// Return the added edges as numbers below `places`, in ascending order.

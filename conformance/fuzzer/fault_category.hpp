@@ -1,6 +1,6 @@
 #pragma once
-/// Category of an injectable fault, derived from the violated rules. The fuzzer must find the faults of these
-/// categories.
+/// Category of an injectable fault, derived from the rules that it violates. The fuzzer must find each fault that has a
+/// category.
 
 #include <optional>
 #include <string_view>
@@ -13,14 +13,14 @@ namespace rdmawire::fuzzer {
 
 enum class FaultCategory : std::uint8_t {
   memory_safety,  ///< out-of-bounds, unauthorized or duplicate memory access
-  authorization,  ///< an access that keys, rights, partitions or addresses forbid
-  state,          ///< an effect that the state forbids, or a missing effect
+  authorization,  ///< access despite a wrong key, right, partition or address
+  state,          ///< an action that the state forbids, or a missing action
 };
 std::string_view to_string(FaultCategory concern);
 
-/// Category of the first violated rule that has one. Empty: none.
+/// Return the category of the first violated rule that has one. nullopt: none has one.
 std::optional<FaultCategory> concern_of(const device::FaultRow& fault);
-/// Category of the rule that the iWARP fault violates.
+/// Return the category of the rule that the iWARP fault violates.
 std::optional<FaultCategory> concern_of(const endpoint::FaultRow& fault);
 /// Faults that the fuzzer cannot reach, with the reason.
 struct OutOfReach {
@@ -28,9 +28,9 @@ struct OutOfReach {
 };
 std::span<const OutOfReach> out_of_reach();
 
-/// Return the reachable faults of these categories in the order of the table.
+/// Return the RoCE faults that have a category and are reachable, in the order of the table.
 std::vector<const device::FaultRow*> faults_of_concern();
-/// Return the iWARP faults of these categories. All are reachable.
+/// Return the iWARP faults that have a category. All are reachable.
 std::vector<const endpoint::FaultRow*> endpoint_faults_of_concern();
 
 }  // namespace rdmawire::fuzzer

@@ -1,5 +1,5 @@
 #pragma once
-/// Common part of the RoCE and iWARP fixtures: memory of scripts, and work requests that use it.
+/// Common part of the RoCE and iWARP fixtures: the memory that scripts use, and work requests that refer to it.
 
 #include <array>
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace rdmawire::fuzzer {
 /// Fill memory with the initial content of a script.
 void fill_memory(MutableBytes bytes);
 
-/// Return the low 32 bits of a step's number.
+/// Return the low 32 bits of a number in a step.
 constexpr std::uint32_t low(std::int64_t value) {
   return static_cast<std::uint32_t>(static_cast<std::uint64_t>(value));
 }
@@ -24,8 +24,8 @@ constexpr std::uint32_t low(std::int64_t value) {
 struct FixtureMemory {
   std::uint64_t buffer = 0;
   std::uint32_t receive_key = 0, local_key = 0;
-  std::array<std::uint32_t, 6> regions{};  ///< handles of the keys up to fast
-  std::array<std::uint32_t, 3> windows{};  ///< handles of the keys from window on
+  std::array<std::uint32_t, 6> regions{};  ///< handles of the regions, by Key from `everything` to `fast`
+  std::array<std::uint32_t, 3> windows{};  ///< handles of the windows, by Key from `window` to `window_1`
 
   /// Register the ranges of `buffer`, except the range for fast registration. `add(range, rights, foreign)` returns the
   /// region.
@@ -42,8 +42,8 @@ struct FixtureMemory {
     local_key = add(layout::local, access::local_write, false).key;
   }
 
-  /// Store keys and addresses in `objects`. `region` and `window` find objects by handle. Destroyed objects keep their
-  /// values.
+  /// Store keys and addresses in `objects`. `region` and `window` find objects by handle. The values of destroyed
+  /// objects are not changed.
   template <class FindRegion, class FindWindow>
   void tell(KnownObjects& objects, const FindRegion& region, const FindWindow& window) const {
     constexpr auto fast = static_cast<std::size_t>(Key::fast), first = static_cast<std::size_t>(Key::window);

@@ -159,7 +159,7 @@ bool apply(std::span<const Mutation> mutations, std::vector<std::uint8_t>& frame
         mutation.field->store(at, mutation.kind == Kind::set ? value : was + value);
         if (mutation.field->is_computed && mutation.field->display == Display::hexadecimal &&
             mutation.header == &info<Ipv4>)
-          updates_sum = false;  // the mutated field is the checksum
+          updates_sum = false;  // the mutation sets the checksum itself
         changed = true;
         break;
       }

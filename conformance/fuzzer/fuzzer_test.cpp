@@ -72,7 +72,7 @@ TEST(Fuzzer, FindingNamesViolatedRule) {
 }
 
 TEST(Fuzzer, FindingNamesRuleOfSimilarFault) {
-  // A write after the end of a region is not visible in frames.
+  // Frames do not show a write after the end of a region, so the rule is that of a fault with the same effect.
   Session session(reference_target(only("bounds-off-by-one")), {.seed = 1, .stop_at_first = true});
   ASSERT_EQ(session.run({.executions = 20'000}), std::nullopt);
   ASSERT_EQ(session.findings().size(), 1U);
@@ -81,7 +81,7 @@ TEST(Fuzzer, FindingNamesRuleOfSimilarFault) {
   EXPECT_THAT(to_text(session, "x"), testing::HasSubstr("the reference device with bounds-off-by-one\n"));
 }
 
-/// A conforming device that crashes on a WRITE of 0 bytes with payload, as rxe of Linux 6.1 does.
+/// A device that crashes after a WRITE with length 0 and payload, as rxe of Linux 6.1 does. Otherwise it conforms.
 class Mortal final : public Target {
  public:
   explicit Mortal(std::uint64_t restarts) : restarts_(restarts) {}
@@ -117,14 +117,14 @@ class Mortal final : public Target {
   std::uint64_t revived = 0;
   std::string why;
   bool warns = false;
-  bool dies_in_finish = false;  ///< at the end of a script in which the application posted
+  bool dies_in_finish = false;  ///< true: crashes at the end of a script with a work request
   static constexpr const char* message = "WARNING: CPU: 0 PID: 7 at drivers/x.c:75 complete+0x86c/0xd60";
 
  private:
   std::unique_ptr<Target> sound_ = reference_target({});
   std::uint64_t restarts_;
   bool posted_ = false, gone_ = false;
-  bool warned_ = false;  ///< a kernel reports a warning once
+  bool warned_ = false;  ///< the warning was reported. A kernel reports it only once
   std::vector<std::string> complaints_;
 };
 
@@ -208,7 +208,7 @@ TEST(Fuzzer, ReportShowsCostOfMinimization) {
   EXPECT_GT(finding.restarts, 0U);
   EXPECT_EQ(session.statistics().restarts, finding.restarts + 1);
   EXPECT_THAT(to_text(session, "x"), testing::HasSubstr(fmt::format("{} of which ended the device", finding.restarts)));
-  // The device is alive, and writing the capture does not restart it.
+  // Writing the capture of a finding that is stored does not run the script, which would restart the device.
   const fs::path directory = fs::path(testing::TempDir()) / "fuzzer_deadly_report";
   const auto before = static_cast<Mortal&>(session.target()).revived;
   ASSERT_TRUE(write_report(session, "mortal", session.target(), directory));
@@ -237,7 +237,7 @@ TEST(Fuzzer, ScriptConnectsThroughCommunicationManager) {
                                                        ? std::string(message->name)
                                                        : std::string(opcode(stack.get<Bth>()->get<"opcode">()).name)));
   }
-  // After the DREQ the queue pair is silent in the Error state.
+  // The DREQ moves the queue pair to the Error state, so the last SEND has no response.
   EXPECT_THAT(exchange, testing::ElementsAre("> REQ", "< REP", "> RTU", "> RC SEND Only", "< RC Acknowledge", "> DREQ",
                                              "< DREP", "> RC SEND Only"));
 }
@@ -266,7 +266,7 @@ TEST(Fuzzer, FaultOfDisconnectIsFound) {
 }
 
 TEST(Fuzzer, QueuePairsWithSamePeerAreDistinguished) {
-  // The UDP source ports of the queue pairs differ, which is allowed.
+  // Different queue pairs may have different UDP source ports. This is not a violation.
   Session session(reference_target(only("sends-after-error")), {.seed = 1, .stop_at_first = true});
   ASSERT_EQ(session.run({.executions = 20'000}), std::nullopt);
   ASSERT_EQ(session.findings().size(), 1U);
@@ -434,7 +434,7 @@ TEST(Fuzzer, ResumedSessionKeepsFindingsAndStatistics) {
   EXPECT_EQ(to_json(*second, "x")["findings"], to_json(*first, "x")["findings"]);
   EXPECT_EQ(to_json(second->findings()[0].script), to_json(first->findings()[0].script));
 
-  // The frames come from an execution of the script.
+  // A resumed session has no frames. Executing the script provides them.
   const fs::path report = corpus / "report";
   ASSERT_TRUE(write_report(*second, "x", second->target(), report));
   EXPECT_GT(fs::file_size(report / directory_of(second->findings()[0], 0) / "capture.pcapng"), 500U);

@@ -19,7 +19,7 @@ void add(FindingGroup& group, const Finding& finding, std::size_t index) {
   group.rules.assign(rules.begin(), rules.end());
 }
 
-/// Return the fault that explains most of the findings, and of several the one whose name is first.
+/// Return the fault that explains the most remaining findings. If there are several, return the first by name.
 std::string most_frequent_fault(std::span<const Finding> findings, const std::set<std::size_t>& remaining) {
   std::map<std::string, std::size_t> counts;
   for (const std::size_t index : remaining)

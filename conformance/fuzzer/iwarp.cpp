@@ -98,17 +98,18 @@ std::optional<Alarm> compare_exactly(const Outcome& expected, const Outcome& act
 
 std::optional<Alarm> compare_answers(const Outcome& expected, const Outcome& actual, const Tolerance& tolerance) {
   if (tolerance.exact) return compare_exactly(expected, actual);
-  // Segments and the end of TCP may differ. READ responses and the acceptance of MPA frames must be equal.
+  // Two conforming devices may differ in their segments and in the end of TCP, but not in READ responses and in the
+  // acceptance of MPA frames.
   const auto notable = [&](const Outcome& outcome) {
     std::vector<std::string> all;
     for (std::size_t i = 0; i < outcome.frames.size(); ++i) {
-      // Responses on a stream that ends are implementation-defined.
+      // Responses are implementation-defined on a stream that has ended.
       if (expected.states[outcome.streams[i]] != machines::QueuePairState::rts) continue;
       const SegmentSummary summary = summarize_segment(outcome.frames[i]);
       if (summary.setup) all.push_back(summary.rejects ? "MPA frame with rejection" : "MPA frame");
       if (summary.opcode == static_cast<int>(RdmapOperation::read_response)) all.push_back("RDMA Read Response");
     }
-    // A rejecting frame and no frame are equivalent.
+    // A device may reject with an MPA frame or without one.
     std::erase(all, "MPA frame with rejection");
     return all;
   };
@@ -211,7 +212,7 @@ std::optional<Alarm> IwarpReferenceModel::judge(const Step& step, const Outcome&
   auto alarm =
       fuzzer::judge(step, received(outcome_), fixture_.memory(), received(actual), memory, tolerance, compare_answers);
   if (!alarm) return alarm;
-  // The reason for the end of a stream distinguishes otherwise equal alarms.
+  // Add the reason for the end of the stream, which distinguishes otherwise equal alarms.
   const std::string due = terminate_in(outcome_.frames), came = terminate_in(actual.frames);
   if (!due.empty()) {
     alarm->expected += "; " + due;
@@ -238,7 +239,7 @@ void IwarpReferenceModel::exchanged(std::size_t step, const Outcome& actual, std
     frames_.segment(i < actual.streams.size() ? actual.streams[i] : at, false, actual.frames[i], false, false, step,
                     began_ + 1000, frames);
   };
-  // The initiator of a stream sends first.
+  // If the device is the initiator, its MPA request precedes the tester's frames.
   std::size_t next = 0;
   if (made.kind == StepKind::connect && initiates && !actual.frames.empty()) append_received(next++);
   for (const auto& segment : actual.sent_frames) append_sent(segment, false, false);

@@ -1,5 +1,5 @@
 #pragma once
-/// iWARP family of the fuzzer: streams and the reference endpoint.
+/// iWARP family of the fuzzer: tester, reference model and targets.
 
 #include <array>
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace rdmawire::fuzzer {
 
-/// The tester's side of two streams.
+/// The tester's sides of the two streams.
 class IwarpTester {
  public:
   /// Return the TCP segments of a step. They are valid until the next call.
@@ -31,7 +31,7 @@ class IwarpTester {
 
 class IwarpReferenceModel final : public ReferenceModel {
  public:
-  /// `chance` must outlive this.
+  /// `chance` must outlive the model.
   IwarpReferenceModel(std::uint64_t seed, Rng& chance, const IwarpGeneratorOptions& options)
       : fixture_(seed, {}, options.settings), generator_(chance, options) {}
 
@@ -67,10 +67,11 @@ std::string summary_of_stream(Bytes segment);
 
 /// Implements Target::broken() for iWARP.
 std::vector<FaultyReference> broken_endpoint(const Tolerance& tolerance);
-/// Return an in-process endpoint with these faults. `tolerance`: compare it like another device.
+/// Return an in-process endpoint with these faults. `tolerance`: differences from the reference that are not reported
+/// (default: none).
 std::unique_ptr<Target> reference_endpoint_target(const endpoint::Faults& faults, std::string name = "reference:iwarp",
                                                   const Tolerance& tolerance = {});
-/// Return an iWARP device behind an agent. `first` is used first, if given.
+/// Return an iWARP device behind an agent. `first`: an open connection to use first. nullptr: call `reopen`.
 tl::expected<std::unique_ptr<Target>, conformance::TargetError> iwarp_remote_target(
     Reopen reopen, std::string name, std::unique_ptr<conformance::Target> first = nullptr);
 

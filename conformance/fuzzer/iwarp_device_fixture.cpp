@@ -126,7 +126,7 @@ StreamBases IwarpDeviceFixture::bases(std::int64_t at) const {
 }
 
 void IwarpDeviceFixture::receive(std::int64_t at, std::int64_t bytes, Outcome& outcome) {
-  // Scripts for other devices use no receive requests without elements.
+  // Agents' devices get receive requests of at least one byte, so use the same length here.
   if (settings_) bytes = std::max<std::int64_t>(bytes, 1);
   const device::Sge place = memory_.receive(received_++, bytes);
   auto& endpoint = endpoints_[static_cast<std::size_t>(at)];
@@ -188,7 +188,7 @@ void IwarpDeviceFixture::post_work(const Step& step, Outcome& outcome) {
   tell(outcome, endpoint->post_send(std::move(request)));
 }
 
-/// Collect the data of a stream, or about `most` bytes.
+/// Collect all data that the endpoint sends on a stream, or about `most` bytes of it.
 void IwarpDeviceFixture::settle(std::size_t at, Outcome& outcome, std::size_t most) {
   Endpoint* endpoint = endpoints_[at].get();
   if (!endpoint) return;
@@ -287,7 +287,7 @@ void IwarpDeviceFixture::perform(const Step& step, std::span<const std::vector<s
       break;
     default: refused(); break;
   }
-  // Without a pause, the next step finds pending data.
+  // Without a pause after this step, the endpoint's data is still pending at the next one.
   if (step.kind == StepKind::wait && step.length > 0)
     settle(at, outcome, static_cast<std::size_t>(step.length));
   else if (step.kind != StepKind::wait && step.nanoseconds == 1)

@@ -1,6 +1,6 @@
 #pragma once
-/// The reference iWARP endpoint in virtual time with all objects that scripts refer to: two streams and an
-/// application's memory, queues and keys as in DeviceFixture. TCP is emulated by calls: each segment arrives unchanged.
+/// The iWARP reference device in virtual time, with all objects that scripts refer to: two streams, and memory, queues
+/// and keys as in DeviceFixture. Calls replace TCP: each segment arrives unchanged.
 
 #include <array>
 #include <cstdint>

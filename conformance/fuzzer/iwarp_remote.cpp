@@ -19,11 +19,11 @@ using nlohmann::json;
 namespace access = device::access;
 namespace names = device::names;
 
-constexpr std::int64_t iwarp_answer_time = 40'000'000;  // for segments that the reference endpoint has sent
-constexpr std::int64_t iwarp_settle_time = 3'000'000;   // for other segments in flight
+constexpr std::int64_t iwarp_answer_time = 40'000'000;  // wait for segments that the reference device has sent
+constexpr std::int64_t iwarp_settle_time = 3'000'000;   // wait for other segments
 constexpr std::int64_t connect_time = 2'000'000'000;
-constexpr auto event_wait = std::chrono::milliseconds(1'000);  // for an expected connection request event
-constexpr int max_failures = 3;  // consecutive unsuccessful connections before the device counts as lost
+constexpr auto event_wait = std::chrono::milliseconds(1'000);  // wait for an expected connection request event
+constexpr int max_failures = 3;  // consecutive failed connections after which the device counts as lost
 
 class IwarpRemoteTarget final : public AgentTarget {
  public:
@@ -83,7 +83,7 @@ class IwarpRemoteTarget final : public AgentTarget {
         if (place.cm != 0) run_command("cm_disconnect", {{"cm_id", place.cm}});
         break;
       case StepKind::receive: {
-        const json request = receive(step);  // counted even without a queue pair
+        const json request = receive(step);  // also counts requests without a queue pair
         if (place.qp != 0) post_command("post_recv", {{"qp", place.qp}, {"requests", json::array({request})}});
         break;
       }
@@ -105,8 +105,8 @@ class IwarpRemoteTarget final : public AgentTarget {
     bool markers = false;
   };
 
-  /// Observe the device as soon as it has processed the segments of the step. Returns false if the outcome differs from
-  /// the expected one: the device may need more time.
+  /// Observe the device once, without waiting. Returns false if the outcome is not as expected: the device may need
+  /// more time.
   bool observe_at_once(const Step& step, IwarpReferenceModel& made, Outcome& outcome) {
     const Outcome& expected = made.outcome();
     const auto at = static_cast<std::size_t>(step.at);
@@ -125,7 +125,7 @@ class IwarpRemoteTarget final : public AgentTarget {
     return !lost_ && !made.judge(step, outcome, memory(), tolerance());
   }
 
-  /// Observe the device, with time for everything that is expected.
+  /// Observe the device, and wait for each expected part of the outcome.
   void observe(const Step& step, IwarpReferenceModel& made, Outcome& outcome) {
     const Outcome& expected = made.outcome();
     wait_for_posted();
@@ -153,7 +153,7 @@ class IwarpRemoteTarget final : public AgentTarget {
     place = {};
   }
 
-  /// Return the next receive request, of at least one byte, as in the reference model.
+  /// Return the next receive request. Its length is at least one byte, as in the reference model.
   json receive(const Step& step) { return memory_->receive(++received_, std::max<std::int64_t>(step.length, 1)); }
 
   /// Return the next event that `filter` accepts.
@@ -201,7 +201,7 @@ class IwarpRemoteTarget final : public AgentTarget {
       auto accepted = host.accept(*port, host.now() + connect_time);
       host.stop_listening(*port);
       if (accepted && *accepted) place.tcp = std::move(*accepted);
-      // The device's request precedes the tester's reply.
+      // The device is the initiator: receive its MPA request before the tester replies.
       if (place.tcp) first_ = place.tcp->receive(host.now() + connect_time).value_or(std::nullopt);
       send(at, segments);
       return;
@@ -251,7 +251,7 @@ class IwarpRemoteTarget final : public AgentTarget {
     post_command("post_send", {{"qp", place.qp}, {"requests", json::array({*request})}});
   }
 
-  /// Receive missing expected segments within a time, and then wait briefly for others.
+  /// Wait up to `within` for the expected segments, and then `settle` for others. Nanoseconds.
   void receive_segments(std::size_t at, const Outcome& expected, std::int64_t within, std::int64_t settle,
                         Outcome& outcome) {
     replay::TcpHost& host = *device_->device().tcp;
@@ -305,8 +305,8 @@ class IwarpRemoteTarget final : public AgentTarget {
   }
 
   static bool is_end(QueuePairState state) { return state == QueuePairState::err || state == QueuePairState::sqe; }
-  /// Only whether a queue pair still operates is compared. Other states are implementation-defined and may be reported
-  /// late.
+  /// Return whether to compare the state, which is only done to detect whether the queue pair still operates. Other
+  /// states are implementation-defined and may be reported late.
   [[nodiscard]] bool is_compared(std::size_t at, const Outcome& expected) const {
     return places_[at].qp != 0 && (expected.states[at] == QueuePairState::rts || is_end(expected.states[at]));
   }
@@ -327,7 +327,7 @@ class IwarpRemoteTarget final : public AgentTarget {
       if (!is_compared(at, expected)) continue;
       const auto ended = [&] { return has_ended(at, run_command("query_qp", {{"qp", places_[at].qp}})); };
       bool over = ended();
-      // A separate thread of the device processes the end of a stream.
+      // Wait up to 100 ms, because another thread of the device processes the end of a stream.
       for (int tries = 0; is_end(expected.states[at]) && !over && tries < 20 && !lost_; ++tries) {
         (void)device_->device().tcp->pass(device_->device().tcp->now() + 5'000'000);
         over = ended();
@@ -350,7 +350,7 @@ class IwarpRemoteTarget final : public AgentTarget {
   std::uint16_t port_ = 0;
   std::array<Place, 2> places_;
   std::array<std::int64_t, 2> depth_{};
-  std::optional<replay::TcpArrival> first_;  ///< received before the tester's first segment
+  std::optional<replay::TcpArrival> first_;  ///< segment received before the tester's first one
   IwarpTester tester_;
   int unanswered_ = 0;
 };

@@ -15,7 +15,7 @@ namespace access = device::access;
 namespace {
 
 constexpr std::int64_t iwarp_walk_rights = access::remote_write | access::remote_read | access::remote_atomic;
-constexpr std::int64_t long_message = 3000;  ///< more than one FPDU
+constexpr std::int64_t long_message = 3000;  ///< bytes, more than one FPDU
 
 std::int64_t code(RdmapOperation operation) { return static_cast<std::int64_t>(operation); }
 RdmapOperation operation_of(const Step& step) { return static_cast<RdmapOperation>(step.opcode & 15); }
@@ -38,7 +38,7 @@ void IwarpStepGenerator::add_to_history(const Step& step) {
   history_.back().mutations.clear();
 }
 
-/// Fill in the tester's MPA frame.
+/// Set the members of a step that describe the tester's MPA frame.
 void IwarpStepGenerator::set_up(Step& step, bool device_initiates, bool peer_to_peer) {
   using namespace setup_flags;
   step.flags &= silent;
@@ -47,7 +47,7 @@ void IwarpStepGenerator::set_up(Step& step, bool device_initiates, bool peer_to_
   const bool enhances = device_initiates ? !plain_reply : chance_.one_in(2);
   if (chance_.one_in(5)) step.flags |= no_crc;
   if (!options_.settings && chance_.one_in(5)) step.flags |= markers;
-  // siw crashes its kernel with much more private data. Only mutations test that.
+  // Avoid long private data, which crashes kernels with siw. Only mutations test it.
   step.payload = chance_.percent(70) ? 0 : chance_.of(std::array<std::int64_t, 4>{1, 4, 17, 200});
   if (!options_.settings && chance_.one_in(12))
     step.payload = chance_.of(std::array<std::int64_t, 4>{255, 256, 400, 508});
@@ -287,7 +287,7 @@ Step IwarpStepGenerator::legal(const IwarpDeviceFixture& fixture, const StreamTe
   if (!of) return connect(at);
   if (of->ended()) {
     if (!chance_.one_in(5)) return connect(at);
-    return segment(at);  // after the end of the stream
+    return segment(at);  // sent after the end of the stream
   }
   if (machines::is_timed(of->phase())) {
     Step step{.kind = StepKind::setup, .at = at};
@@ -409,7 +409,7 @@ void IwarpStepGenerator::mutate(Step& step) {
       step.offset =
           chance_.of(std::array<std::int64_t, 10>{bytes_of_key - bytes, bytes_of_key - bytes + 1, bytes_of_key - 1,
                                                   bytes_of_key, -1, -8, 4, step.offset + 4, step.offset + 1, -bytes});
-      // The end wraps around 2^64.
+      // The end address of the access wraps around 2^64.
       if (chance_.one_in(4))
         step.offset =
             -static_cast<std::int64_t>(0x7f0000000000) - 0x10000 - static_cast<std::int64_t>(chance_.below(64));
@@ -482,7 +482,7 @@ Step IwarpStepGenerator::next(const IwarpDeviceFixture& fixture, const std::arra
   Step step = legal(fixture, tester, at);
   const endpoint::Endpoint* of = fixture.endpoint(at);
   if (!is_sent_by_tester(step.kind)) {
-    // Verbs calls in a state that does not allow them count as mutations.
+    // A verbs call in a state that does not allow it counts as a mutation.
     step.mutated = of && (of->ended() || of->stream() != StreamState::operating) && step.kind != StepKind::wait;
     return step;
   }

@@ -1,6 +1,6 @@
 #pragma once
-/// Step generator for iWARP streams: valid steps of MPA, DDP and RDMAP in the current state, and steps with one
-/// mutation. The state comes from a conforming endpoint that receives the same segments.
+/// Generates steps for iWARP streams: steps of MPA, DDP and RDMAP that are valid in the current state, and steps with
+/// one mutation. The state is that of a reference endpoint that receives the same segments.
 
 #include <array>
 #include <cstdint>
@@ -16,9 +16,9 @@ namespace rdmawire::fuzzer {
 /// Steps that the generator may use.
 struct IwarpGeneratorOptions {
   std::optional<std::int64_t> settings{};  ///< stream_settings of the device. nullopt: all settings are supported
-  bool extensions = true;                  ///< RFC 7306
+  bool extensions = true;                  ///< atomics and immediate data of RFC 7306
   bool verbs = true;                       ///< windows, fast registration, misuse of verbs, notifications
-  bool timing = true;                      ///< wait for timers, and send steps before the device has responded
+  bool timing = true;  ///< waiting for timers, and steps that are sent before the device has responded
 };
 
 class IwarpStepGenerator {
@@ -52,7 +52,7 @@ class IwarpStepGenerator {
   Rng& chance_;
   IwarpGeneratorOptions options_;
   std::deque<Step> history_;                 ///< segments, newest last
-  std::array<std::optional<Step>, 2> open_;  ///< last segment of an unfinished Send
+  std::array<std::optional<Step>, 2> open_;  ///< last segment of an unfinished Send, by stream
 };
 
 }  // namespace rdmawire::fuzzer

@@ -18,7 +18,7 @@ std::vector<std::string> broken_rules(std::span<const Exchanged> frames) {
     dissector.dissect(packet, one.frame, static_cast<std::uint32_t>(one.frame.size()));
     if (const auto ports = tracking::ports_of(packet.stack)) options.assumptions.checked.push_back(ports->from);
   }
-  // The monitors would check all endpoints if the list were empty.
+  // If the list is empty, the device sent nothing. The monitors would then check all endpoints.
   if (options.assumptions.checked.empty()) return {};
   tracking::TrackerOptions tracker_options;
   tracker_options.transport = true;
@@ -51,7 +51,7 @@ std::vector<FaultyReference> broken_likewise(const Finding& finding, const std::
     return replayed.alarm && replayed.step + 1 == script.steps.size() &&
            replayed.alarm->signature == finding.alarm.signature;
   };
-  // Without this check, an undecodable frame would be equivalent to no frame.
+  // Also compare the frames of the last step: equal alarms do not exclude a difference in undecodable frames.
   const auto last_frames = [&](std::span<const Exchanged> frames) {
     std::vector<std::string> all;
     if (target.family() != Family::roce) return all;

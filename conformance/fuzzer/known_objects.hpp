@@ -1,5 +1,5 @@
 #pragma once
-/// Objects of a device as known to the tester.
+/// The tester's knowledge of a device's objects.
 
 #include <array>
 #include <cstdint>
@@ -18,7 +18,7 @@ struct KnownObjects {
     friend bool operator==(const Memory&, const Memory&) = default;
   };
   std::array<Memory, keys> memory{};
-  std::array<std::uint32_t, 3> srqs{};  ///< XRC SRQ numbers: valid, of another domain, unknown
+  std::array<std::uint32_t, 3> srqs{};  ///< XRC SRQ numbers: a valid one, one of another domain, an unknown one
   std::array<KnownConnection, 2> connections{};
 
   friend bool operator==(const KnownObjects&, const KnownObjects&) = default;

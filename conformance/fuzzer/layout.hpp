@@ -15,7 +15,7 @@ struct Range {
 inline constexpr Range everything{1 * page, page}, read_only{3 * page, 1000}, write_only{5 * page, page},
     closed{7 * page, page}, foreign{8 * page, page}, fast{10 * page, page}, receives{12 * page, 2 * page},
     local{15 * page, 3 * page};
-/// Bytes that a type 2 window covers, from the start of `everything`.
+/// Length in bytes of a type 2 window, which starts at the start of `everything`.
 inline constexpr std::uint64_t window_bytes = 512;
 /// Ranges that may change: by remote writes and atomics, by receives, or by READs of the device.
 inline constexpr Range writable[] = {everything, write_only, fast, receives, local};

@@ -12,8 +12,8 @@ namespace rdmawire::fuzzer {
 using tracking::Connection;
 using tracking::Side;
 
-/// Source ports of the device's frames in all scripts. Only the device is judged because the tester sends mutations.
-/// The first entry is a placeholder, because with an empty list all endpoints would be judged.
+/// Source ports of the device's frames in all scripts. The monitors check only these endpoints, because the tester
+/// sends mutations. The first entry is a placeholder: if the list were empty, they would check all endpoints.
 struct MonitorView::Known {
   std::vector<tracking::PortAddress> ports{tracking::PortAddress{}};
 };
@@ -23,7 +23,7 @@ namespace {
 tracking::TrackerOptions tracker_options() {
   tracking::TrackerOptions options;
   options.transport = true;
-  // A script has few connections. Large tables would dominate its cost.
+  // Use small tables, because a script has few connections. Large ones would take most of the time.
   options.connections = 64;
   options.waiting_packets = 4096;
   options.notes_addresses = false;
@@ -104,7 +104,7 @@ class MonitorView::Execution final : public tracking::Sink {
   tracking::Tracker tracker_;
   tracking::Packet packet_;
   std::vector<std::uint64_t> states_;
-  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> before_;  // by connection. 0: CM
+  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> before_;  // previous states, by connection. 0: CM
 };
 
 MonitorView::MonitorView() : known_(std::make_unique<Known>()) {}

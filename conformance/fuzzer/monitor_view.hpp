@@ -1,6 +1,6 @@
 #pragma once
-/// Runs the monitors of `rdmawire check` on the frames of a script. Their states are feedback that every device
-/// provides, because only frames are needed.
+/// Runs the monitors of `rdmawire check` on the frames of a script. Their state changes are feedback that is available
+/// for every device, because it requires only frames.
 
 #include <memory>
 #include <span>
@@ -18,12 +18,12 @@ class MonitorView {
   MonitorView& operator=(const MonitorView&) = delete;
   ~MonitorView();
 
-  /// Start a script. Edges are added to `map`, which must outlive this.
+  /// Start a script. Its edges are added to `map`, which must exist until end().
   void begin(EdgeMap& map);
-  /// Process the frames of a step. Edges are state changes of monitors, with the opcode that caused them, and events of
-  /// the tracker.
+  /// Process the frames of a step. Adds an edge for each state change of a monitor, with the opcode that caused it, and
+  /// for each event of the tracker.
   void add(std::span<const Exchanged> frames);
-  /// Finish the script. Edges are the evaluated rules and their results.
+  /// Finish the script. Adds an edge for each evaluated rule and its result.
   void end();
 
  private:

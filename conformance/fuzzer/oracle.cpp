@@ -41,7 +41,7 @@ std::string bytes_at(Bytes memory, std::size_t offset) {
   return text;
 }
 
-/// Report the first difference, preferably in write-protected memory.
+/// Report the first difference in write-protected memory. If there is none, report the first one in other memory.
 std::optional<Alarm> compare_memory(Bytes expected, Bytes actual) {
   if (actual.size() != expected.size() || std::memcmp(actual.data(), expected.data(), actual.size()) == 0)
     return std::nullopt;
@@ -83,7 +83,8 @@ FrameSummary summarize(Bytes frame) {
 
 std::string_view result_name(int result) { return result == 0 ? "done" : "refused"; }
 
-/// RoCE only. Computed fields outside the BTH are ignored because they depend on others.
+/// Return the names of the fields in which two RoCE frames differ. Computed fields outside the BTH are ignored, because
+/// they depend on other fields.
 std::string difference(Bytes expected, Bytes actual) {
   const std::string names = fields_that_differ(
       decode(expected), decode(actual),
@@ -107,8 +108,8 @@ std::optional<Alarm> compare_frames_exactly(const Outcome& expected, const Outco
   return alarm;
 }
 
-/// ACKs may be coalesced, credits are optional, and times differ. NAKs and responses of READs and atomics must be
-/// equal.
+/// Compare NAKs and responses to READs and atomics, which must be equal. ACKs are not compared, because they may be
+/// coalesced.
 std::optional<Alarm> compare_frames(const Outcome& expected, const Outcome& actual) {
   struct Notable {
     FrameSummary summary;
@@ -142,7 +143,7 @@ std::optional<Alarm> compare_frames(const Outcome& expected, const Outcome& actu
   return std::nullopt;
 }
 
-/// Mandatory messages of the communication manager must be present. Others may be retransmissions.
+/// Compare CM messages: all mandatory ones must be present. Additional ones may be retransmissions.
 std::optional<Alarm> compare_messages(const Outcome& expected, const Outcome& actual) {
   const auto due = messages_among(expected.frames);
   if (due.empty()) return std::nullopt;
@@ -161,7 +162,7 @@ std::optional<Alarm> compare_messages(const Outcome& expected, const Outcome& ac
   return std::nullopt;
 }
 
-/// The time of flushed completions is implementation-defined.
+/// Return the outcome without flushed completions, whose time is implementation-defined.
 Outcome without_flushed(const Outcome& outcome) {
   Outcome left = outcome;
   std::erase_if(left.completions, [](const device::Completion& c) { return c.status == device::Status::flushed; });
@@ -180,7 +181,7 @@ std::optional<Alarm> compare_completions(const Outcome& expected, const Outcome&
       const device::Completion &a = expected.completions[i], &b = actual.completions[i];
       const bool good = a.status == device::Status::success;
       const bool received = a.opcode >= device::CompletionOpcode::receive;
-      // The byte count of send completions is undefined.
+      // The byte count of send completions, except READs, is undefined.
       const bool counted = received || a.opcode == device::CompletionOpcode::read;
       const bool same_bytes = !counted || a.bytes == b.bytes;
       const bool same_immediate =

@@ -1,5 +1,5 @@
 #pragma once
-/// Outcome of a step, as observed by the tester and the device's application.
+/// Outcome of a step: the device's frames, completions, events and states.
 
 #include <array>
 #include <cstdint>
@@ -19,18 +19,19 @@ struct Outcome {
   std::vector<device::AsyncEvent> events;
   std::vector<std::string> connection_events;          ///< CM events. iWARP: stream events
   std::vector<std::string> ends;                       ///< iWARP: FINs and resets of TCP
-  std::vector<std::vector<std::uint8_t>> sent_frames;  ///< frames sent to the device if they differ from those of the
-                                                       ///< reference model. iWARP: always the TCP segments
+  std::vector<std::vector<std::uint8_t>> sent_frames;  ///< frames sent to the device. Empty: those of the reference
+                                                       ///< model were sent. iWARP: always the TCP segments
   std::vector<std::uint8_t> streams;                   ///< iWARP: stream index of each of `frames`
-  std::uint32_t notified = 0;                          ///< events of the completion channel
+  std::uint32_t notified = 0;                          ///< number of events of the completion channel
   std::array<machines::QueuePairState, 2> states{};
-  std::array<std::uint32_t, 2> receives{};  ///< posted receives
-  /// PSN offset of responses to a tester's QP: difference between the PSNs of device and reference model.
+  std::array<std::uint32_t, 2> receives{};  ///< number of posted receives, by slot
+  /// Packets to the tester's QP `qpn` have PSNs that are `beyond` larger than those of the reference model, because the
+  /// device's CM chose another starting PSN.
   struct Drawn {
     std::uint32_t qpn = 0, beyond = 0;
   };
   std::vector<Drawn> drawn;
-  bool unjudged = false;  ///< compare only memory: the device's behavior is implementation-defined
+  bool unjudged = false;  ///< true: compare only memory, because the other behavior is implementation-defined
 
   void clear() {
     frames.clear();

@@ -1,7 +1,6 @@
 #pragma once
-/// Interface to a family-specific reference model. Sessions, corpus, minimizer and reports are family-independent: they
-/// use steps, outcomes and alarms. The model generates steps, predicts a conforming device's outcome, and knows the
-/// permitted differences.
+/// Interface to the reference model of a family. The model generates steps, predicts a conforming device's outcome, and
+/// determines the permitted differences. Sessions, corpus, minimizer and reports are independent of the family.
 
 #include <cstdint>
 #include <optional>
@@ -16,7 +15,7 @@ namespace rdmawire::fuzzer {
 
 /// A frame between tester and device.
 struct Exchanged {
-  bool sent = false;  ///< sent to the device
+  bool sent = false;  ///< true: from the tester to the device
   std::size_t step = 0;
   std::int64_t time = 0;
   std::vector<std::uint8_t> frame;
@@ -24,8 +23,8 @@ struct Exchanged {
   friend bool operator==(const Exchanged&, const Exchanged&) = default;
 };
 
-/// One script: new objects, and the steps performed on them. The target performs each step after the model, and may
-/// use data of the model.
+/// Reference device with new objects, on which one script is performed. The target performs each step after the model,
+/// and may read the model's data.
 class ReferenceModel {
  public:
   ReferenceModel() = default;
@@ -45,16 +44,17 @@ class ReferenceModel {
   [[nodiscard]] virtual Bytes memory() = 0;
   [[nodiscard]] virtual std::int64_t now() const = 0;
 
-  /// Return a number that identifies state, step and response.
+  /// Return the edge of a step: a number that identifies the state, the step and the response.
   [[nodiscard]] virtual std::uint64_t edge(const Step& step, const Outcome& actual) const = 0;
-  /// Return the first alarm for the last step at a device, or nothing. `memory` is empty if it was not read.
+  /// Compare a device's outcome of the last step with the model's. Returns the first alarm, or nothing. `memory` is
+  /// empty if it was not read.
   [[nodiscard]] virtual std::optional<Alarm> judge(const Step& step, const Outcome& actual, Bytes memory,
                                                    const Tolerance& tolerance) = 0;
-  /// Append the frames of the last step in order.
+  /// Append the frames that tester and device exchanged in the last step, in order.
   virtual void exchanged(std::size_t step, const Outcome& actual, std::vector<Exchanged>& frames) = 0;
 };
 
-/// Hash two numbers.
+/// Return a hash of two numbers.
 inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   return device::Random(a * 0x9e3779b97f4a7c15ULL + b).next();
 }

@@ -32,13 +32,13 @@ using nlohmann::json;
 namespace access = device::access;
 namespace names = device::names;
 
-constexpr std::int64_t answer_time = 40'000'000;    // for frames that the reference device has sent
-constexpr std::int64_t message_time = 400'000'000;  // for CM messages, which kernel threads send
-constexpr std::int64_t settle_time = 1'000'000;     // for other frames in flight after the agent's response
+constexpr std::int64_t answer_time = 40'000'000;    // wait for frames that the reference device has sent
+constexpr std::int64_t message_time = 400'000'000;  // wait for CM messages, which kernel threads send
+constexpr std::int64_t settle_time = 1'000'000;     // wait for other frames after the agent's response
 
 constexpr auto completion_time = std::chrono::milliseconds(40);  // for expected completions
 constexpr std::size_t most_recent = 8;
-constexpr std::size_t type_1 = 2;  // index of the type 1 window. The others have type 2
+constexpr std::size_t type_1 = 2;  // index of the type 1 window. The others are type 2 windows
 
 Gid gid_of(const std::array<std::uint8_t, 16>& bytes) { return {bytes}; }
 
@@ -95,14 +95,14 @@ class RemoteTarget final : public AgentTarget {
     outcome.clear();
     outcome.states = states_;
     if (lost_) return;
-    if (is_of_connections(step.kind) && !connections_->offered()) diverged_ = true;  // script of another device
+    if (is_of_connections(step.kind) && !connections_->offered()) diverged_ = true;  // for a device with a CM
     if (diverged_) {  // performs no more steps and reports no alarm
       unread_ = true;
       outcome = expected;
       return;
     }
     const auto at = static_cast<std::size_t>(step.at);
-    // The events of a connection whose queue pair is destroyed are implementation-defined.
+    // CM events of a connection whose queue pair is destroyed are implementation-defined.
     const bool replaces_connection = step.kind == StepKind::connect && connections_ && connections_->has(at);
     frames_.clear();
     switch (step.kind) {
@@ -157,7 +157,7 @@ class RemoteTarget final : public AgentTarget {
     } else if (has_credits(step) || !sent_same_psns(expected, outcome) || replaces_connection) {
       diverged_ = true;
     }
-    // All expected frames are missing: check that the device still operates.
+    // If all expected frames are missing, check now and then that the device still operates.
     if (!expected.frames.empty() && outcome.frames.empty() && ++unanswered_ % 50 == 0 && !lost_) {
       const auto judged = conformance::sanity(device_->device(), 1);
       if (judged.verdict != conformance::Verdict::pass) lost_ = "the device no longer acknowledges a SEND";
@@ -169,8 +169,8 @@ class RemoteTarget final : public AgentTarget {
   }
 
  private:
-  /// Observe the device as soon as it has processed the frames of the step. Returns false if the outcome differs from
-  /// the expected one or lacks a request: the device may need more time.
+  /// Observe the device once, without waiting. Returns false if the outcome is not as expected or lacks a request: the
+  /// device may need more time.
   bool observe_at_once(const Step& step, RoceReferenceModel& made, Outcome& outcome) {
     const Outcome& expected = made.outcome();
     const auto at = static_cast<std::size_t>(step.at);
@@ -195,7 +195,7 @@ class RemoteTarget final : public AgentTarget {
            !fuzzer::judge(step, expected, made.memory(), outcome, memory(), tolerance());
   }
 
-  /// Observe the device, with time for everything that is expected.
+  /// Observe the device, and wait for each expected part of the outcome.
   void observe(const Step& step, RoceReferenceModel& made, Outcome& outcome) {
     const Outcome& expected = made.outcome();
     const auto at = static_cast<std::size_t>(step.at);
@@ -204,7 +204,7 @@ class RemoteTarget final : public AgentTarget {
     drain(0, settle_time);
     if (is_of_connections(step.kind)) process_messages(step, expected);
     query_state(at);
-    if (frames_.size() > 1) query_state(1 - at);  // a delayed frame may belong to the other queue pair
+    if (frames_.size() > 1) query_state(1 - at);  // one of several frames may be a delayed one to the other queue pair
     if (managed_) wait_for_states(expected);
     outcome.states = states_;
     const std::size_t due = loose_ ? 0 : due_completions(expected), done = due_completions(outcome);
@@ -260,7 +260,8 @@ class RemoteTarget final : public AgentTarget {
     }
   }
 
-  /// Replace the reference device's QP number by the device's in a DREQ or LAP, because Linux checks that field.
+  /// Return the step with the device's QP number instead of the reference device's. DREQ and LAP contain it, and Linux
+  /// checks it.
   [[nodiscard]] Step own_names(Step step, const RoceReferenceModel& made) const {
     const auto at = static_cast<std::size_t>(step.at);
     const bool names_it = step.opcode == device::cm_attribute::dreq || step.opcode == device::cm_attribute::lap;
@@ -291,11 +292,11 @@ class RemoteTarget final : public AgentTarget {
     const auto at = static_cast<std::size_t>(step.at);
     drawn_[at] = {tester_queue_pair(objects_.connections[at].tester_id, at),
                   (own->starting_psn - reference->starting_psn) & 0xffffffU};
-    // First, Middle and Last packets have other lengths than in the reference device if the path MTU differs.
+    // If the path MTU differs from the reference device's, so do the lengths of First, Middle and Last packets.
     loose_ = loose_ || own->path_mtu != reference->path_mtu;
   }
 
-  /// A kernel moves connected queue pairs asynchronously, and to RTS where the reference device stays in RTR.
+  /// Wait for the expected states, because a kernel changes states asynchronously. RTS is accepted instead of RTR.
   void wait_for_states(const Outcome& expected) {
     const auto works = [](QpState state) {
       return state == QpState::init || state == QpState::rtr || state == QpState::rts;
@@ -309,8 +310,8 @@ class RemoteTarget final : public AgentTarget {
     }
   }
 
-  /// Replaces writable memory by the expected bytes before the comparison: connections that the reference device does
-  /// not have may have changed it.
+  /// Replace writable memory by the expected bytes before the comparison. Connections that only the device has may have
+  /// changed it.
   void shield(Bytes expected) {
     const Bytes bytes = AgentTarget::memory();
     shielded_.assign(bytes.begin(), bytes.end());
@@ -328,7 +329,7 @@ class RemoteTarget final : public AgentTarget {
             {"hop_limit", 64}};
   }
 
-  /// A window and its key. A type 2 window prevents the destruction of the queue pair that bound it.
+  /// A memory window. While a type 2 window exists, the queue pair that bound it cannot be destroyed.
   struct Window {
     std::uint32_t handle = 0, key = 0;
     std::uint64_t request = 0;   ///< pending bind request
@@ -385,7 +386,7 @@ class RemoteTarget final : public AgentTarget {
       return;
     }
     window.next_key = (window.key & ~0xffU) | (static_cast<std::uint32_t>(step.immediate) & 0xffU);
-    if (window.next_key == window.key) window.next_key ^= 1;  // the key must change
+    if (window.next_key == window.key) window.next_key ^= 1;  // the key must differ from the previous one
     what["opcode"] = "bind_mw";
     what["new_rkey"] = window.next_key;
     post_command("post_send", {{"qp", qp}, {"requests", json::array({what})}});
@@ -410,14 +411,14 @@ class RemoteTarget final : public AgentTarget {
       });
       if (done == outcome.completions.end()) continue;
       window.request = 0;
-      window.bound = true;  // unknown if flushed: rxe binds before earlier requests have completed
+      window.bound = true;  // assumed even if flushed: rxe may have executed the bind
       if (done->status == device::Status::success) window.key = window.next_key;
     }
     name_windows();
   }
 
   void destroy(std::size_t at) {
-    // A bound window refers to its QP, so it is released first.
+    // Replace windows that this QP has bound, because they prevent its destruction.
     for (std::size_t number = 0; number < windows_.size(); ++number)
       if (!windows_[number].is_unused() && windows_[number].by == at && number != type_1) make_window(number);
     if (qps_[at] != 0) post_command("destroy", {{"object", qps_[at]}});
@@ -497,7 +498,7 @@ class RemoteTarget final : public AgentTarget {
            one.status == device::Status::success && one.opcode == device::CompletionOpcode::receive;
   }
 
-  /// The agent's response implies that the device has processed the earlier frames.
+  /// Query the state. The agent's response implies that the device has processed the earlier frames.
   void query_state(std::size_t at) {
     if (qps_[at] == 0) return;
     note_state(at, run_command("query_qp", {{"qp", qps_[at]}}));
@@ -508,7 +509,7 @@ class RemoteTarget final : public AgentTarget {
       if (one.name == state) states_[at] = static_cast<QpState>(one.value);
   }
 
-  /// Flushed completions have no defined time.
+  /// Return the number of expected completions, except flushed ones, whose time is implementation-defined.
   static std::size_t due_completions(const Outcome& expected) {
     return static_cast<std::size_t>(std::ranges::count_if(
         expected.completions, [](const auto& one) { return one.status != device::Status::flushed; }));
@@ -534,15 +535,15 @@ class RemoteTarget final : public AgentTarget {
   std::array<QpState, 2> states_{};
   std::array<QpType, 2> services_{};
   std::array<Window, 3> windows_{};
-  std::uint32_t ah_ = 0;  ///< path to the tester
+  std::uint32_t ah_ = 0;  ///< address handle of the tester
   std::optional<FrameMaker> maker_;
   std::vector<std::vector<std::uint8_t>> frames_, arrived_;
   std::vector<std::vector<std::uint8_t>> recent_;  ///< frames sent last
   std::uint64_t unanswered_ = 0;
   bool diverged_ = false;  ///< the device made a permitted choice that differs from the reference device's
-  bool unread_ = false;    ///< memory is no longer compared
+  bool unread_ = false;    ///< true: memory is no longer read and compared
   std::optional<RemoteConnections> connections_;
-  std::array<Outcome::Drawn, 2> drawn_{};  ///< from its communication manager
+  std::array<Outcome::Drawn, 2> drawn_{};  ///< differences of starting PSNs that the device's CM chose
   bool managed_ = false;                   ///< the communication manager was used in this script
   bool loose_ = false;  ///< after a mutated CM message: check only that the device responds and that protected memory
                         ///< is unchanged

@@ -35,7 +35,7 @@ RemoteConnections::RemoteConnections(Reach reach, KnownObjects& objects) : reach
     objects.connections[i] = {.tester_id = base | static_cast<std::uint32_t>(i << 30),
                               .fresh_queue_pairs = true,
                               .timeout = KnownConnection::patient};
-  probe_id_ = (base ^ 1U << 21) | 3U << 30;  // its QP numbers differ, too
+  probe_id_ = (base ^ 1U << 21) | 3U << 30;  // differs from all others, like the QP numbers derived from it
 }
 
 void RemoteConnections::end(std::uint32_t& handle) {
@@ -83,7 +83,7 @@ bool RemoteConnections::process_events(std::chrono::milliseconds within, const s
 
 std::uint32_t RemoteConnections::request_of(std::size_t at) {
   reach_.run_command("ping", json::object());
-  process_events(0ms, [] { return false; });  // use the newest request
+  process_events(0ms, [] { return false; });  // get pending events, so that the newest request is used
   process_events(event_time, [&] { return handles_[at] != 0; });
   return handles_[at];
 }
@@ -146,7 +146,7 @@ bool RemoteConnections::answers(const KnownObjects& objects, std::vector<std::ve
       const auto received = reach_.wire.receive(reach_.wire.now() + glance);
       if (!received) break;
       if (*received) frames.emplace_back((*received)->frame.begin(), (*received)->frame.end());
-      reach_.run_command("ping", json::object());  // pending events precede the response
+      reach_.run_command("ping", json::object());  // pending events arrive before its response
       requested = process_events(0ms, [&] { return probe_ != 0; });
     }
     if (!requested) continue;

@@ -1,7 +1,6 @@
 #pragma once
-/// Communication manager of a device behind an agent: application calls by agent commands and events, messages of the
-/// tester from received messages. IDs, QP numbers and times come from the kernel. KnownConnection has the values that
-/// the tester's messages use.
+/// Connections through the communication manager of a device behind an agent. Agent commands replace application calls.
+/// IDs and QP numbers are read from the device's messages, and stored in KnownConnection for the tester's messages.
 
 #include <array>
 #include <functional>
@@ -21,7 +20,7 @@ namespace rdmawire::fuzzer {
 class RemoteConnections {
  public:
   using RunCommand = std::function<nlohmann::json(const char* command, const nlohmann::json& arguments)>;
-  /// Access to the device. All members must outlive this.
+  /// Access to the device. All members must outlive the object that uses them.
   struct Reach {
     peer::Peer& peer;
     replay::Wire& wire;
@@ -45,7 +44,8 @@ class RemoteConnections {
   void perform(const Step& step, std::uint32_t qp, KnownConnection& known);
   /// Learn the device's connection IDs from its messages.
   void receive_frames(std::span<const std::vector<std::uint8_t>> frames, KnownObjects& objects) const;
-  /// True if a valid REQ still causes a connection request event. Frames received in the meantime are added.
+  /// Send a valid REQ. Returns true if it causes a connection request event. Frames that arrive during the wait are
+  /// added to `frames`.
   [[nodiscard]] bool answers(const KnownObjects& objects, std::vector<std::vector<std::uint8_t>>& frames);
 
  private:
@@ -56,8 +56,8 @@ class RemoteConnections {
 
   Reach reach_;
   std::uint32_t listener_ = 0;
-  std::array<std::uint32_t, 2> handles_{};  ///< last connection in each slot
-  std::vector<std::uint32_t> older_;        ///< replaced by others
+  std::array<std::uint32_t, 2> handles_{};  ///< handle of the newest connection in each slot
+  std::vector<std::uint32_t> older_;        ///< handles of earlier connections
   std::uint32_t probe_id_ = 0;              ///< tester ID of the next probe in answers()
   std::uint32_t probe_ = 0;                 ///< handle of the probe's connection request
 };

@@ -1,4 +1,4 @@
-/// Tests of the fuzzer with a device behind an agent. The device is the reference device.
+/// Tests of the fuzzer with a device behind an agent, which is simulated by the reference device.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ TEST(RemoteFuzzer, NoFindingsForConformingDevice) {
                   << finding.alarm.expected << "\n"
                   << finding.alarm.actual << "\n"
                   << to_json(finding.minimal).dump(1);
-  // All services of rxe, as requester and responder.
+  // The run tested the device as responder (requests) and as requester (posts and responses).
   const Statistics& made = session.statistics();
   for (const StepKind kind : {StepKind::connect, StepKind::request, StepKind::answer, StepKind::post})
     EXPECT_GT(made.by_kind[static_cast<std::size_t>(kind)], 50U) << to_string(kind);
@@ -146,7 +146,7 @@ TEST(RemoteFuzzer, DeviceWithoutListenerCausesNoAlarm) {
   const auto opened = remote_target(
       [] {
         auto device = conformance::Target::open({});
-        // The port is in use by a listener at the address in another VLAN.
+        // The CM port is in use by another listener, at an address in a VLAN.
         EXPECT_TRUE(device &&
                     (*device)->device().peer->call("cm_listen", {{"address", "10.0.7.1"}, {"port", cm_port}}));
         return device;
@@ -198,7 +198,7 @@ TEST(RemoteFuzzer, UnreachableCommunicationManagerIsDetected) {
   }
 }
 
-/// Execution stops where behavior is implementation-defined, so that later differences are not reported.
+// A device may fail or retry the request. The script stops there, because later outcomes cannot be compared.
 TEST(RemoteFuzzer, InvalidResponseMayFailOrRetryRequest) {
   const Step wrong{.kind = StepKind::answer, .opcode = 15, .payload = 8, .syndrome = 31, .mutated = true};
   Outcome fails, asks, succeeds;

@@ -23,10 +23,10 @@ namespace names = device::names;
 constexpr auto agent_time = std::chrono::milliseconds(10'000);
 
 struct Place {
-  Key key;  ///< unknown: no key of scripts
+  Key key;  ///< unknown: a range that steps cannot refer to
   layout::Range range;
   std::uint32_t rights;    ///< 0: all rights
-  bool elsewhere = false;  ///< in the other protection domain
+  bool elsewhere = false;  ///< true: in the other protection domain
 };
 constexpr Place places[] = {
     {Key::everything, layout::everything, 0},
@@ -38,7 +38,7 @@ constexpr Place places[] = {
     {Key::unknown, layout::local, access::local_write},
 };
 constexpr std::size_t receives_at = 5, local_at = 6;
-constexpr std::uint64_t first_receive = 500;  // base of receive identifiers
+constexpr std::uint64_t first_receive = 500;  // wr_id of the first receive request
 
 std::vector<std::uint8_t> bytes_of(const std::string& hex) {
   std::vector<std::uint8_t> bytes(hex.size() / 2);
@@ -192,7 +192,7 @@ void RemoteMemory::look(Bytes expected, std::optional<std::string>& lost) {
       std::ranges::copy(here, header.bytes.begin());
       header.there = true;
     }
-    // Later messages may overwrite a part of the header.
+    // Compare byte by byte, because later messages may have overwritten a part of the header.
     for (std::size_t i = 0; header.there && i < network_bytes; ++i)
       if (here[i] == header.bytes[i]) here[i] = was[i];
   }

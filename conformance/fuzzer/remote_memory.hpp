@@ -1,6 +1,6 @@
 #pragma once
-/// Script memory at a device behind an agent: each region has separate memory. It is compared by checksums and read
-/// only if they differ from the reference.
+/// The memory of scripts at a device behind an agent. Each region has separate memory, which is read only if its
+/// checksum differs from that of the expected content.
 
 #include <array>
 #include <nlohmann/json.hpp>
@@ -32,17 +32,17 @@ class RemoteMemory {
             std::optional<std::string>& lost);
   /// Fill the memory with the initial content of a script. Writes only different bytes.
   void fill(std::optional<std::string>& lost);
-  /// Request the checksums for the next look(). look() requests missing ones.
+  /// Request the checksums for the next look() early, to save time. Otherwise look() requests them.
   void request_checksums(std::optional<std::string>& lost);
   /// Read the memory of the device if it differs from the expected memory.
   void look(Bytes expected, std::optional<std::string>& lost);
   [[nodiscard]] Bytes bytes() const { return arena_; }
 
-  /// Return receive request `number` with the buffer and identifier of the reference fixture.
+  /// Return receive request `number`, with the same buffer and identifier as in the reference fixture.
   nlohmann::json receive(std::uint32_t number, std::int64_t bytes);
-  /// Expect a datagram's IPv4 header in the second half of the 40 bytes of the receive request with this identifier.
-  /// The header is one of these frames' headers, whose addresses differ from the reference's. The first half is
-  /// undefined (A17.4.5.2). If the header is correct, bytes() contains the reference's header.
+  /// Expect an IPv4 header, that of one of these frames, before the datagram in the buffer of this receive request. It
+  /// is the second half of 40 bytes, whose first half is undefined (A17.4.5.2). Its addresses differ from the reference
+  /// device's. If it is correct, bytes() contains the reference device's header instead.
   void expect_network_header(std::uint64_t id, std::span<const std::vector<std::uint8_t>> frames);
   /// Return the handle of the region of a key. 0: none.
   [[nodiscard]] std::uint32_t handle(Key key) const;
@@ -56,7 +56,7 @@ class RemoteMemory {
   struct NetworkHeader {
     std::size_t offset;
     std::array<std::uint8_t, network_bytes> bytes;
-    bool there = false;  ///< the header was found. Until then its first half is unknown
+    bool there = false;  ///< true: the header was found in the memory
   };
   /// Return the response of a sent command, or nothing after an error, which is stored in `lost`.
   std::optional<nlohmann::json> collect(const char* command, std::uint64_t number, std::optional<std::string>& lost);
@@ -72,7 +72,7 @@ class RemoteMemory {
   peer::Peer* peer_;
   std::vector<Posted> posted_;
   std::vector<std::optional<std::uint64_t>> checksums_;  ///< requests, by region
-  std::vector<std::uint8_t> known_;                      ///< last known content. Empty: unknown
+  std::vector<std::uint8_t> known_;                      ///< content when it was read or filled last. Empty: unknown
   std::array<std::uint32_t, regions> handles_{};
   std::vector<std::uint8_t> arena_;
   std::vector<std::size_t> placed_;  ///< offsets of receive requests, by number

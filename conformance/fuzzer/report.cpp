@@ -111,7 +111,7 @@ tl::expected<void, std::string> write_capture(const Finding& finding, Target& de
   if (!writer) return failed(writer.error());
   const auto interface = writer->add_interface({});
   if (!interface) return failed(interface.error());
-  std::size_t described = 0;  // number of steps that comments describe already
+  std::size_t described = 0;  // number of steps that already have a comment
   for (std::size_t i = 0; i < frames.size(); ++i) {
     const Exchanged& one = frames[i];
     std::vector<std::string> comments;

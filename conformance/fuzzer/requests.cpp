@@ -40,7 +40,7 @@ std::string difference(const HeaderStack& expected, const HeaderStack& actual) {
   return std::ranges::equal(expected.bytes_of(expected.payload), actual.bytes_of(actual.payload)) ? "" : "payload";
 }
 
-/// True if `actual` repeats a READ from one of its packets on.
+/// True if `actual` requests the rest of a READ, from one of its response packets to the end.
 bool is_rest_of(const HeaderStack& read, const HeaderStack& actual) {
   const auto a = read.get<Reth>(), b = actual.get<Reth>();
   if (!a || !b) return false;

@@ -54,7 +54,7 @@ Step RoceReferenceModel::plain() {
             .depth = 4,
             .count = 4,
             .retries = 2};
-  // A packet that would be valid at the start of the connection, with modified bytes after the Ethernet header.
+  // Send a packet that is valid at the start of the connection, with random changes after the Ethernet header.
   static const std::vector<std::int64_t> known = [] {
     std::vector<std::int64_t> all;
     for (const Opcode& op : opcodes)

@@ -1,5 +1,5 @@
 #pragma once
-/// RoCE family of the fuzzer: the reference device and frames.
+/// RoCE family of the fuzzer: the reference model.
 
 #include <memory>
 
@@ -30,7 +30,7 @@ class RoceReferenceModel final : public ReferenceModel {
   // Values of the last step, for targets.
   [[nodiscard]] const Bases& bases() const { return bases_; }
   [[nodiscard]] std::span<const std::vector<std::uint8_t>> frames() const { return frames_; }
-  /// Objects as known before the step.
+  /// Return the tester's knowledge of the objects before the step.
   [[nodiscard]] const KnownObjects& objects() const { return objects_; }
 
  private:

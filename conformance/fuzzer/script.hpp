@@ -1,6 +1,6 @@
 #pragma once
-/// Fuzzer scripts: steps performed on a device and the mutations of their frames. A script reproduces a finding. It
-/// refers to queue pairs, keys and addresses by role, so that it runs against every device.
+/// Fuzzer scripts: steps to perform on a device, and the mutations of their frames. A script reproduces a finding. It
+/// refers to queue pairs, keys and addresses by role, so that it can run on every device.
 
 #include <array>
 #include <cstdint>
@@ -53,11 +53,11 @@ enum class StepKind : std::uint8_t {
 inline constexpr std::size_t step_kinds = static_cast<std::size_t>(StepKind::disconnect) + 1;
 std::string_view to_string(StepKind kind);
 bool belongs_to(StepKind kind, Family family);
-/// True if the step sends frames to the device. iWARP steps send bytes instead.
+/// True if the step sends RoCE frames to the device.
 constexpr bool is_packet(StepKind kind) {
   return kind == StepKind::request || kind == StepKind::answer || kind == StepKind::cm;
 }
-/// True for steps of connections by the communication manager.
+/// True if the step uses the communication manager.
 constexpr bool is_of_connections(StepKind kind) { return kind >= StepKind::cm && kind <= StepKind::cm_disconnect; }
 
 /// Keys of the device's memory. layout.hpp defines the memory ranges.
@@ -81,7 +81,7 @@ struct Mutation {
   enum class Kind : std::uint8_t {
     set,         ///< set a field to `value`
     add,         ///< add `value` to a field, modulo its width
-    bad_icrc,    ///< XOR the ICRC with `value`
+    bad_icrc,    ///< replace the ICRC by ICRC XOR `value`
     bad_sum,     ///< do not recompute the IPv4 checksum
     stale_icrc,  ///< do not recompute the ICRC
     truncate,    ///< remove the last `value` bytes before the ICRC
@@ -90,14 +90,14 @@ struct Mutation {
     duplicate,   ///< send the frame twice
     drop,        ///< do not send the frame
     hold,        ///< send the frame after the next step's frame
-    splice,      ///< replace the end by the last `value` bytes of the previous frame
-    // iWARP. The end is the end of the ULPDU, and the CRC is recomputed for the mutated FPDU.
-    bad_crc,    ///< XOR the CRC with `value`
+    splice,      ///< replace the end of the frame by the last `value` bytes of the previous one
+    // iWARP. Mutations at the end of a frame change the end of the ULPDU. The CRC is that of the mutated FPDU.
+    bad_crc,    ///< replace the CRC by CRC XOR `value`
     stale_crc,  ///< do not recompute the CRC
     pad,        ///< fill the pad with `value`
     marker,     ///< add `value` to the FPDUPTR of the last marker
     split,      ///< split the TCP segment after `value` bytes
-    join,       ///< put the next segment into the same TCP segment
+    join,       ///< send the bytes in the same TCP segment as those of the next step
   };
   static constexpr std::size_t kinds = static_cast<std::size_t>(Kind::join) + 1;
   Kind kind = Kind::set;
@@ -109,7 +109,7 @@ struct Mutation {
 };
 std::string_view to_string(Mutation::Kind kind);
 
-/// One action on the device. The kind determines the members in use. Other members keep their defaults.
+/// One action on the device. The kind determines which members are used. The others have their default values.
 struct Step {
   StepKind kind = StepKind::wait;
   std::int64_t at = 0;      ///< slot: index of the device's queue pair
@@ -117,8 +117,8 @@ struct Step {
   std::int64_t psn =
       0;  ///< request: relative to the expected PSN. answer: to the oldest outstanding PSN. connect: first expected PSN
   std::int64_t own_psn = 0;  ///< connect: first PSN of the device
-  std::int64_t payload = 0;  ///< bytes
-  std::int64_t length = 0;   ///< RETH or work request. connect and receive: each receive request. MRA: timeout code
+  std::int64_t payload = 0;  ///< number of bytes
+  std::int64_t length = 0;   ///< bytes of the RETH, of the work request or of each receive request. MRA: timeout code
   std::int64_t key = 0;      ///< a Key
   std::int64_t offset = 0;   ///< bytes from the start of the key's memory
   std::int64_t flags = 0;    ///< packets: step_flags. post: bit 0 solicited, bit 1 fence, bit 2 unsignaled
@@ -142,16 +142,19 @@ struct Step {
   std::int64_t retries = 0;      ///< connect
   std::int64_t queues = 0;       ///< connect: 1 a small completion queue, 2 an SRQ
   std::int64_t mask = 0;         ///< modify: attributes to set. iWARP atomics: mask
-  // iWARP: `opcode` of segments is that of RDMAP. `msn` and `mo` are relative to the expected values of the queue,
-  // `offset` of responses to the expected offset. `number` of atomics is the operation, of connect 1 if the device is
-  // the initiator. `payload` of an MPA frame is private data, of header-only messages the trailing bytes.
+  // iWARP:
+  // - opcode: segments: RDMAP opcode
+  // - msn, mo: difference from the expected value of the queue
+  // - offset: responses: difference from the expected offset
+  // - number: atomics: operation. connect: 1 if the device is the initiator
+  // - payload: MPA frames: bytes of private data. Messages without payload: bytes after the header
   std::int64_t mo = 0;
-  std::int64_t queue = 0;         ///< relative to the queue of the opcode
-  std::int64_t ird = 0, ord = 0;  ///< enhanced MPA frame
+  std::int64_t queue = 0;         ///< difference from the queue number of the opcode
+  std::int64_t ird = 0, ord = 0;  ///< values in the enhanced MPA frame
   std::int64_t own_depth = 0;     ///< connect: READs and atomics that the device may have outstanding
   std::int64_t compare_mask = 0;
   std::vector<Mutation> mutations{};
-  bool mutated = false;  ///< the step is intentionally invalid
+  bool mutated = false;  ///< true: the step is intentionally invalid
 
   friend bool operator==(const Step&, const Step&) = default;
 };
@@ -165,7 +168,7 @@ inline constexpr std::int64_t ack_request = 1, solicited = 2, not_migrated = 4, 
 
 /// Addressing variant of a packet.
 enum class Way : std::uint8_t {
-  usual,           ///< path of the queue pair
+  usual,           ///< from the tester to the device, as configured in the queue pair
   foreign_source,  ///< from an address that is not the tester's
   foreign_target,  ///< to an address that is not the device's
   other_version,   ///< as RoCEv1
@@ -175,7 +178,7 @@ enum class Way : std::uint8_t {
 inline constexpr std::size_t ways = static_cast<std::size_t>(Way::group) + 1;
 std::string_view to_string(Way way);
 
-/// A numeric member of a step, by name.
+/// A numeric member of a step and its name.
 struct StepMember {
   std::string_view name;
   std::int64_t Step::*member;
@@ -210,15 +213,15 @@ inline constexpr std::int64_t revision_1 = 1, markers = 2, no_crc = 4, peer_to_p
                               rtr_write_only = 32, rtr_send_only = 64, rdmac = 128, no_extensions = 256;
 }
 
-/// {"seed": 1, "steps": [{"do": "connect", "service": 0, …}, …]}: members with value 0 are omitted. iWARP scripts have
-/// "family": "iwarp".
+/// Return {"seed": 1, "steps": [{"do": "connect", "service": 0, …}, …]}. Members with value 0 are omitted. iWARP
+/// scripts have the member "family": "iwarp".
 nlohmann::ordered_json to_json(const Script& script);
 nlohmann::ordered_json to_json(const Step& step);
-/// The error names the step and the reason.
+/// Parse a script. Errors contain the step and the reason.
 tl::expected<Script, std::string> parse_script(const std::string& text);
 /// Parse one step of a family.
 tl::expected<Step, std::string> parse_step(const std::string& text, Family family);
-/// Return one line: "request RC RDMA WRITE Only psn +0 key everything offset 4089 payload 8; bth.pad = 3"
+/// Describe a step in one line: "request RC RDMA WRITE Only psn +0 key everything offset 4089 payload 8; bth.pad = 3"
 std::string text_of(const Step& step);
 
 }  // namespace rdmawire::fuzzer

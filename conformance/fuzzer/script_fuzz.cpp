@@ -1,4 +1,4 @@
-/// Fuzz target: parsed scripts run on the reference device of their family and survive a JSON round trip.
+/// Fuzz target: a parsed script can be written and parsed again without changes, and runs on its reference device.
 
 #include "conformance/fuzzer/iwarp.hpp"
 #include "conformance/fuzzer/open.hpp"
@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!script) return 0;
   const auto again = parse_script(to_json(*script).dump());
   if (!again || again->family != script->family || !(again->steps == script->steps)) __builtin_trap();
-  // Enough for every kind of step.
+  // Limits the time.
   if (script->steps.size() > 16) return 0;
   const auto device = script->family == Family::iwarp ? reference_endpoint_target({}) : reference_target({});
   // Also convert the exchange to frames.

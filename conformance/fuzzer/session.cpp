@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t max_clean_scripts = 24;
 constexpr std::uint64_t most_for_a_warning = 4;  // restarts for minimization
 constexpr std::string_view warning = "WARNING", device_gone = "device gone", kernel_message = "kernel message";
-constexpr std::uint64_t watched_scripts = 4;  // the monitors watch one of this many scripts
+constexpr std::uint64_t watched_scripts = 4;  // the monitors check one out of this number of scripts
 constexpr std::chrono::seconds save_interval{1};
 
 std::string random_id() {
@@ -36,7 +36,7 @@ std::optional<Alarm> custom(const Step& step, const Outcome& outcome,
   return Alarm{.oracle = Oracle::custom, .expected = "no alarm", .actual = *text, .signature = "custom: " + *text};
 }
 
-/// Return the constant part of a kernel message: "WARNING at drivers/x.c:75 complete",
+/// Return the part of a kernel message that is equal in all runs: "WARNING at drivers/x.c:75 complete",
 /// "BUG: kernel NULL pointer dereference, address: 0000000000000010".
 std::string constant_part(std::string_view message) {
   const std::size_t at = message.find(" at ");
@@ -76,14 +76,14 @@ bool same_end(std::string_view a, std::string_view b) {
 }
 
 bool ends_the_device(const Alarm& alarm) { return alarm.oracle == Oracle::gone || alarm.oracle == Oracle::kernel; }
-/// Returns whether the device continues: a kernel continues after a warning, and reports many warnings only once.
+/// True if the device needs no restart after the alarm, because a kernel continues to run after a warning.
 bool continues(const Alarm& alarm) {
   return alarm.oracle == Oracle::kernel && alarm.signature.find(warning) != std::string::npos;
 }
 
-/// Return the frames since the alarm's queue pair was last connected, because an earlier queue pair may have had the
-/// same number. Empty if both queue pairs were connected, because monitors cannot distinguish their requests to the
-/// same tester queue pair.
+/// Return the frames since the last connect step of the alarm's queue pair: an earlier queue pair may have had the same
+/// number. Empty if both queue pairs were connected: monitors cannot distinguish their requests to the same tester
+/// queue pair.
 std::span<const Exchanged> since_connected(const Finding& finding) {
   const std::vector<Step>& steps = finding.minimal.steps;
   std::size_t from = 0;
@@ -203,10 +203,10 @@ void Session::save_state() {
   json["code"] = target_->code();
   json["code_edges"] = code_.all();
   json["monitor_edges"] = states_.all();
-  json["signatures"] = signatures_;  // also of findings that were only counted
+  json["signatures"] = signatures_;  // includes those of findings that were only counted
   json["found"] = nlohmann::ordered_json::array();
   for (const Finding& finding : findings_) json["found"].push_back(saved(finding));
-  // The file is replaced as a whole, so that a killed process leaves the last saved state.
+  // Replace the file in one operation, so that it is complete even if the process is killed.
   const std::string text = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   if (auto written = captures::write_file((options_.corpus / "session.json").string(), text); !written)
     trouble_ = written.error();
@@ -261,7 +261,8 @@ std::optional<std::string> Session::start_script() {
     std::ranges::reverse(planned_);
   }
   model_ = target_->create_model(script_.seed, chance_);
-  // Monitors double the time of a script with an in-process device. For other devices the cost is negligible.
+  // The monitors double the time of a script at an in-process device, so they check only some. Their time is
+  // negligible at other devices.
   watched_ = is_counted(&Feedback::monitors) && (!target_->tolerance().exact || number % watched_scripts == 0);
   if (watched_) view_.begin(states_);
   target_->trace(is_counted(&Feedback::code) ? &code_ : nullptr);
@@ -361,7 +362,8 @@ std::optional<std::string> Session::one_step() {
   return std::nullopt;
 }
 
-/// Restart a device that the alarm ended, and record the finding. Returns an error if the device is lost permanently.
+/// Restart the device if the alarm ended it, and record the finding. Returns the error if the device cannot be
+/// restarted.
 std::optional<std::string> Session::revive_and_record(Alarm alarm) {
   if (ends_the_device(alarm) && !continues(alarm)) {
     ++statistics_.restarts;
@@ -492,7 +494,7 @@ class Cutting {
   }
 
   Minimized run() {
-    if (warns_) {  // the kernel may report the warning only once
+    if (warns_) {  // the kernel may report the warning only once, so restart it
       ++result_.restarts;
       lost_ = target_.revive().has_value();
     }
@@ -513,13 +515,14 @@ class Cutting {
 
   [[nodiscard]] bool spent() const {
     const double most = result_.restarts > 0 ? allowance_.restart_seconds : allowance_.seconds;
-    // A warning that is reported once requires a restart for each trial.
+    // The kernel may report a warning only once, so each trial requires a restart.
     const std::uint64_t restarts = warns_ ? std::min(allowance_.restarts, most_for_a_warning) : allowance_.restarts;
     return lost_ || result_.trials >= allowance_.trials || result_.restarts >= restarts ||
            std::chrono::duration<double>(Clock::now() - began_).count() >= std::min(most, seconds_);
   }
 
-  /// True if a candidate causes the same alarm. It then replaces the script, without the steps after the alarm.
+  /// Try a candidate. If it causes the same alarm, it replaces the script, without the steps after the alarm. Returns
+  /// whether it did.
   bool accept(Script candidate) {
     if (spent()) {
       result_.whole = false;
@@ -542,7 +545,7 @@ class Cutting {
     return true;
   }
 
-  /// Try the last connection of the last step's queue pair, followed by the last 1, 2, 4, ... steps.
+  /// Try the last connect step of the queue pair that the last step uses, followed by only the last 1, 2, 4, ... steps.
   void begin_with_the_end() {
     const std::vector<Step> steps = result_.script.steps;
     const auto connection = std::find_if(steps.rbegin(), steps.rend(), [&](const Step& step) {

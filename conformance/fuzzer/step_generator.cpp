@@ -68,7 +68,8 @@ Mutation change_of_field(Rng& chance, Bytes frame) {
   decode(stack, frame, LinkType::ethernet, static_cast<std::uint32_t>(frame.size()));
   const auto layers = stack.layers();
   if (layers.empty()) return {};
-  // Prefer headers of the transport, because lower headers are checked first.
+  // Prefer transport headers. A device drops a packet with an invalid lower header before it reads the transport
+  // headers.
   const std::size_t from = stack.transport != HeaderStack::none && !chance.one_in(5)
                                ? std::min<std::size_t>(stack.transport, layers.size() - 1)
                                : 0;
@@ -86,12 +87,13 @@ Mutation change_of_field(Rng& chance, Bytes frame, std::span<const Layer> layers
     mutation.field = &field;
     const std::uint64_t was = field.load(at);
     std::uint64_t value = boundary(chance, field.width, was);
-    // Enumerated field: use a defined or an undefined value.
+    // If the field has named values, use a named or an unnamed one.
     if (field.names && chance.one_in(2)) value = chance.of(field.names->entries).value;
     for (int attempt = 0; field.names && attempt < 4 && field.names->find(value) && chance.one_in(2); ++attempt)
       value = boundary(chance, field.width, was);
     if (field.is_reserved() && value == was) value = was ^ 1;
-    // Values that differ between devices are changed relatively.
+    // Change fields of at least 24 bits by a difference, because their values, such as PSNs and keys, depend on the
+    // device.
     mutation.kind = field.width >= 24 && !field.names ? Mutation::Kind::add : Mutation::Kind::set;
     mutation.value = static_cast<std::int64_t>(mutation.kind == Mutation::Kind::add ? value - was : value);
     return mutation;
@@ -154,7 +156,7 @@ Step StepGenerator::connect(std::int64_t at) {
   return step;
 }
 
-/// Return a bound window if fast registration is not available.
+/// Return the key that a step can invalidate: that of a bound window if fast registration is not available.
 std::int64_t StepGenerator::key_to_invalidate(std::int64_t at) const {
   const bool window = !options_.verbs && options_.windows && bound_[static_cast<std::size_t>(at)];
   return window ? key_of(Key::window) + at : key_of(Key::fast);
@@ -167,7 +169,7 @@ Step StepGenerator::first_request(const QueuePair& qp, std::int64_t at) {
   if (chance_.one_in(8)) step.flags |= step_flags::solicited;
   step.payload = static_cast<std::int64_t>(chance_.percent(50) ? 8 : chance_.below(mtu + 1));
   step.immediate = static_cast<std::int64_t>(chance_.any() & 0xffff);
-  if (chance_.one_in(6)) step.nanoseconds = 1;  // the next step follows immediately
+  if (chance_.one_in(6)) step.nanoseconds = 1;  // no pause before the next step
   if (transport == Transport::ud) {
     step.opcode = code(transport, Operation::send, Position::only, chance_.one_in(3));
     return step;
@@ -340,7 +342,7 @@ Step StepGenerator::post(const QueuePair& qp, std::int64_t at) {
   if (chance_.one_in(12)) step.flags |= 8;
   step.immediate = 0x99;
   if (options_.verbs) return step;
-  // Use only operations that service and device support. A fence may cause longer waits than necessary.
+  // Use only operations that the service and the device support. No fence: a device may wait longer than required.
   step.flags &= ~std::int64_t{2};
   const auto operation = static_cast<WorkOpcode>(step.opcode);
   const bool sends = operation == WorkOpcode::send || operation == WorkOpcode::send_imm;
@@ -393,7 +395,7 @@ Step StepGenerator::verbs(std::int64_t at) {
   return step;
 }
 
-/// Bind a window by its queue pair (type 2), or invalidate a bound type 2 window.
+/// Return a step that binds the queue pair's type 2 window, or invalidates it if it is bound.
 std::optional<Step> StepGenerator::window(const DeviceFixture& fixture, std::int64_t at) {
   const QueuePair* qp = fixture.queue_pair(at);
   if (!qp || qp->options.type != QpType::rc || qp->state != QpState::rts) return std::nullopt;
@@ -419,7 +421,7 @@ Step StepGenerator::misuse(std::int64_t at) {
     case 2:
     case 3: {
       step.state = static_cast<std::int64_t>(chance_.below(7));
-      // Prefer the attributes of RESET to INIT, INIT to RTR or RTR to RTS, possibly with changes.
+      // Prefer the masks of the transitions RESET to INIT, INIT to RTR and RTR to RTS, possibly with changes.
       step.mask = chance_.of(std::array<std::int64_t, 6>{0x1, 0xf, 0x17, 0x19e1, 0x2601, 0x4001});
       if (chance_.one_in(3)) step.mask ^= one << chance_.below(16);
       if (chance_.one_in(4)) step.mask = static_cast<std::int64_t>(chance_.any() & 0xffff);
@@ -501,7 +503,7 @@ Step StepGenerator::message(std::int64_t attribute, const DeviceFixture& fixture
   return step;
 }
 
-/// Return the next valid action of either endpoint of the connection.
+/// Return a valid next CM action of the tester or of the device.
 Step StepGenerator::connection(const DeviceFixture& fixture, std::int64_t at) {
   using machines::CmState;
   using namespace device::cm_attribute;
@@ -541,7 +543,7 @@ Step StepGenerator::connection(const DeviceFixture& fixture, std::int64_t at) {
   return request_step;
 }
 
-/// Mutate a CM message: unexpected in the state, of an older connection, or with a wrong field.
+/// Make a CM message invalid: unexpected in the state, from an older connection, or with a wrong field.
 void StepGenerator::mutate_cm_message(Step& step, const DeviceFixture& fixture, const FrameMaker& maker) {
   const std::uint64_t how = chance_.below(10);
   if (how < 3) {
@@ -589,7 +591,7 @@ Step StepGenerator::legal(DeviceFixture& fixture, std::int64_t at) {
   return request(*qp, at);
 }
 
-/// Repeat an earlier packet with its PSN, or a part of it.
+/// Replace the step by an earlier packet with its PSN, or by a part of it.
 bool StepGenerator::repeat_packet(Step& step, const Bases& bases) {
   if (history_.empty()) return false;
   const SentStep& old = chance_.one_in(2) ? history_.back() : chance_.of(history_);
@@ -666,7 +668,7 @@ void StepGenerator::mutate_once(Step& step, const QueuePair* qp) {
       }
       const Opcode& op = opcode(static_cast<std::uint8_t>(step.opcode));
       if (op.known && !op.payload) step.payload = 0;
-      // Make the packet valid for another state.
+      // Make the packet valid for another state of the queue pair.
       if (op.known && chance_.one_in(2) && op.payload) {
         if (op.position == Position::first || op.position == Position::middle) step.payload = mtu;
         if (op.operation == Operation::rdma_write && op.begins_message())
@@ -722,7 +724,7 @@ void StepGenerator::mutate(Step& step, const QueuePair* qp) {
   if (chance_.one_in(5)) mutate_once(step, qp);
 }
 
-/// Invalidate the key of a READ in progress.
+/// Return a step that invalidates the key of a READ in progress.
 Step StepGenerator::revoke(std::int64_t at) {
   Step step{.kind = StepKind::invalidate, .at = at, .mutated = true};
   const auto read = std::ranges::find_if(history_.rbegin(), history_.rend(), [&](const SentStep& sent) {
@@ -734,7 +736,7 @@ Step StepGenerator::revoke(std::int64_t at) {
   return step;
 }
 
-/// Return the next step without operations that the target does not support.
+/// Return a random step. Operations that the target does not support are replaced.
 Step StepGenerator::next(DeviceFixture& fixture, const FrameMaker& maker) {
   Step step = anything(fixture, maker);
   const Opcode& op = opcode(static_cast<std::uint8_t>(step.opcode));

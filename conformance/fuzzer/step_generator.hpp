@@ -1,6 +1,6 @@
 #pragma once
-/// Step generator for RoCE: valid steps in the current state, and steps with one mutation. The state comes from a
-/// conforming reference device that receives the same frames.
+/// Generates steps for RoCE: steps that are valid in the current state, and steps with one mutation. The state is that
+/// of a reference device that receives the same frames.
 
 #include <array>
 #include <cstdint>
@@ -19,26 +19,26 @@ namespace rdmawire::fuzzer {
 struct GeneratorOptions {
   bool verbs = true;        ///< fast registration and misuse of verbs
   bool windows = true;      ///< memory windows
-  bool xrc = true;          ///< XRC, and QP 1 in application use
+  bool xrc = true;          ///< XRC, and QP 1 used by the application
   bool other_ways = true;   ///< IPv6, RoCEv1 and multicast
-  bool wait = true;         ///< wait for timers, and send steps without delay
+  bool wait = true;         ///< waiting for timers, and steps without a pause
   bool extensions = true;   ///< FLUSH and ATOMIC WRITE
-  bool connections = true;  ///< use the communication manager in some scripts
-  bool mixed = true;        ///< in these scripts, also connect queue pairs by verbs
+  bool connections = true;  ///< scripts that use the communication manager
+  bool mixed = true;        ///< scripts with the communication manager also connect queue pairs by verbs
 };
 
-/// Return a mutation of one header field of a frame, based on the field's table.
+/// Return a mutation of a random header field of a frame.
 Mutation change_of_field(Rng& chance, Bytes frame);
-/// Return a mutation of one field of these layers.
+/// Return a mutation of a random field of these layers.
 Mutation change_of_field(Rng& chance, Bytes frame, std::span<const Layer> layers);
 /// Return a boundary value for a field of `bits` bits, or a value close to `was`.
 std::uint64_t boundary(Rng& chance, unsigned bits, std::uint64_t was);
 
 std::int64_t key_of(Key key);
-/// Return the length of the memory that a key of a step grants.
+/// Return the length in bytes of the memory that a key of a step gives access to.
 std::int64_t bytes_of(std::int64_t key);
 
-/// Return the base values of requests and responses in the queue pair's state.
+/// Return the base values of packets to this queue pair in its current state.
 Bases bases_of(const device::QueuePair* qp);
 
 class StepGenerator {
@@ -47,7 +47,7 @@ class StepGenerator {
   StepGenerator(Rng& chance, GeneratorOptions options)
       : chance_(chance), options_(options), by_cm_(options.connections && chance.one_in(8)) {}
 
-  /// Return the next step. Step::mutated is set for mutations.
+  /// Return the next step. Step::mutated is true if the step is intentionally invalid.
   Step next(DeviceFixture& fixture, const FrameMaker& maker);
   /// Update the history after a step.
   void add_to_history(const Step& step, const Bases& bases);
@@ -79,7 +79,7 @@ class StepGenerator {
   };
   Rng& chance_;
   GeneratorOptions options_;
-  std::array<bool, 2> bound_{};   ///< type 2 windows by queue pair
+  std::array<bool, 2> bound_{};   ///< true: the queue pair's type 2 window is bound
   bool by_cm_;                    ///< this script uses the communication manager
   std::deque<SentStep> history_;  ///< requests and responses, newest last
 };

@@ -7,7 +7,7 @@ namespace rdmawire::fuzzer {
 namespace {
 
 constexpr replay::MacAddress tester_mac = 0x020000000c01, device_mac = 0x020000000001;
-constexpr std::uint32_t tester_ipv4 = 0x0a0000c8, device_ipv4 = 0x0a000001;  // same as in VirtualTcp
+constexpr std::uint32_t tester_ipv4 = 0x0a0000c8, device_ipv4 = 0x0a000001;  // as in VirtualTcp
 constexpr std::uint16_t listening_port = 7471, first_port = 40'000;
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-/// Ethernet, IPv4 and TCP frames for streams that are emulated by calls.
+/// Creates Ethernet, IPv4 and TCP frames for streams whose TCP is replaced by calls.
 
 #include <array>
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace rdmawire::fuzzer {
 
 class StreamFrames {
  public:
-  /// Append the three-way handshake of a new TCP connection, which replaces the slot's previous connection.
+  /// Append the three-way handshake of a new TCP connection in the slot `at`. It replaces the previous connection.
   void connect(std::size_t at, bool device_initiates, std::size_t step, std::int64_t time,
                std::vector<Exchanged>& frames);
   /// Append a segment. `bytes` may be empty with a FIN or a reset.

@@ -16,7 +16,7 @@ namespace {
 using ByteVector = std::vector<std::uint8_t>;
 using Kind = Mutation::Kind;
 
-/// Destination of the tester's READs, which is never read.
+/// Sink address of the tester's READs. The tester does not store the data.
 constexpr std::uint32_t sink_stag = 0x5157;
 constexpr std::uint64_t sink_to = 0x1000;
 constexpr std::size_t most_pending = 128 << 10, most_requests = 64;
@@ -46,7 +46,7 @@ void change_fields(std::span<const Mutation> mutations, ByteVector& bytes) {
   }
 }
 
-/// Return an FPDU from length to pad, with a CRC of zeros.
+/// Return an FPDU without markers: length, ULPDU, pad, and a CRC of zeros.
 ByteVector fpdu_of(Bytes ulpdu) {
   ByteVector fpdu;
   MpaSender({.markers = false, .crc = false}).send(fpdu, ulpdu);

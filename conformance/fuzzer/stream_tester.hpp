@@ -1,6 +1,6 @@
 #pragma once
-/// The tester's side of an iWARP stream: bytes of steps with their mutations, with valid CRCs unless they are mutated,
-/// and the state derived from received bytes.
+/// The tester's side of an iWARP stream. Creates the bytes of steps with their mutations, and derives the state from
+/// received bytes. CRCs are valid unless they are mutated.
 
 #include <array>
 #include <cstdint>
@@ -13,20 +13,20 @@
 
 namespace rdmawire::fuzzer {
 
-/// State of a stream and base values of segments.
+/// State of a stream, and values of the device's state that relative fields of a segment are added to.
 struct StreamBases {
-  bool operating = false;              ///< the device accepts FPDUs. false: MPA negotiation
-  bool device_initiated = false;       ///< the device is the initiator
+  bool operating = false;              ///< true: the device accepts FPDUs. false: MPA negotiation
+  bool device_initiated = false;       ///< true: the device is the initiator
   std::array<std::uint32_t, 4> msn{};  ///< expected MSN of each queue
   std::array<std::uint32_t, 4> mo{};   ///< expected MO of each queue
-  std::uint8_t version = 1;            ///< of DDP and RDMAP
-  bool markers = false, crc = true;    ///< in the tester's direction
-  bool device_markers = false;         ///< in the device's direction
+  std::uint8_t version = 1;            ///< version of DDP and RDMAP
+  bool markers = false, crc = true;    ///< of the FPDUs that the tester sends
+  bool device_markers = false;         ///< of the FPDUs that the device sends
 };
 
 class StreamTester {
  public:
-  /// A READ or an atomic of the device without a complete response.
+  /// A READ or an atomic of the device that the tester has not completely responded to.
   struct Request {
     bool atomic = false;
     std::uint32_t stag = 0, id = 0;
@@ -53,14 +53,14 @@ class StreamTester {
   void receive_ulpdu(Bytes ulpdu);
   void answered(const Step& step);
 
-  std::uint64_t position_ = 0;         ///< of the next byte in Full Operation Phase
+  std::uint64_t position_ = 0;         ///< position of the next byte in Full Operation Phase
   std::vector<std::uint8_t> before_;   ///< previous ULPDU
-  std::vector<std::uint8_t> delayed_;  ///< sent after the next segment
-  std::vector<std::uint8_t> joined_;   ///< sent before the next segment, in the same TCP segment
+  std::vector<std::uint8_t> delayed_;  ///< to send after the next segment
+  std::vector<std::uint8_t> joined_;   ///< to send before the next segment, in the same TCP segment
   std::deque<Request> requests_;
   std::vector<std::uint8_t> pending_;  ///< received bytes that are not processed
   std::uint64_t stream_start_ = 0;     ///< position of the first byte in Full Operation Phase
-  bool operating_ = false;             ///< the device's MPA frame was received
+  bool operating_ = false;             ///< true: the device's MPA frame was received
 };
 
 /// True if a tester creates the step's bytes.

@@ -1,5 +1,5 @@
-/// Fuzz target: random TCP segments of an iWARP device must not harm the tester or exhaust its memory, and responses to
-/// them can be created.
+/// Fuzz target: random TCP segments of an iWARP device must not crash the tester or exhaust its memory. Afterwards, the
+/// tester can still create responses.
 
 #include <cstdlib>
 

@@ -1,4 +1,4 @@
-/// Compiled twice, with RDMAWIRE_TRACED_COPY for the instrumented copy.
+/// This file is compiled twice. RDMAWIRE_TRACED_COPY is defined for the instrumented copy.
 
 #include "conformance/fuzzer/subject.hpp"
 
@@ -15,7 +15,7 @@ namespace rdmawire::fuzzer {
 
 #ifndef RDMAWIRE_TRACED_COPY
 namespace {
-/// Does nothing in the copy without instrumentation.
+/// Replaces Tracing in the normal copy. Does nothing.
 struct Tracing {
   explicit Tracing(EdgeMap* /*map*/) {}
 };

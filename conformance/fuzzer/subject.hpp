@@ -1,6 +1,6 @@
 #pragma once
-/// Fuzzed device fixtures, from one of two copies of their code: the normal copy, or a copy that reports executed edges
-/// (cmake/traced.cmake). The reference model uses the normal copy, so that its code is not counted.
+/// Creates device fixtures from one of two copies of their code: the normal copy, or an instrumented copy that reports
+/// executed edges (cmake/traced.cmake). The reference model uses the normal copy, so that its edges are not counted.
 
 #include <memory>
 #include <span>
@@ -44,8 +44,8 @@ class IwarpSubject {
   [[nodiscard]] virtual StreamBases bases(std::int64_t at) const = 0;
 };
 
-/// One copy of the code. Edges executed in perform() are added to `map` if the copy is instrumented and `map` is not
-/// nullptr. The map must outlive the subjects.
+/// Functions that create fixtures of one copy. If the copy is instrumented, edges that perform() executes are added to
+/// `map`, unless it is nullptr. The map must outlive the fixtures.
 struct Subjects {
   std::unique_ptr<RoceSubject> (*roce)(std::uint64_t seed, const device::Faults& faults, EdgeMap* map);
   std::unique_ptr<IwarpSubject> (*iwarp)(std::uint64_t seed, const endpoint::Faults& faults, EdgeMap* map);
@@ -55,7 +55,7 @@ struct Subjects {
 const Subjects& plain_subjects();
 /// Return the instrumented copy, or nullptr if this build has none.
 const Subjects* traced_subjects();
-/// Return a number that identifies the code of that copy and its edges. 0: no copy.
+/// Return a number that identifies the code of the instrumented copy and its edges. 0: there is no such copy.
 std::uint64_t traced_build_number();
 
 }  // namespace rdmawire::fuzzer

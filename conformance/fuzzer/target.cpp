@@ -32,8 +32,8 @@ class ReferenceTarget final : public Target {
   [[nodiscard]] std::uint64_t code() const override { return traced_build_number(); }
   void perform(const Step& step, ReferenceModel& model, Outcome& outcome) override {
     auto& made = static_cast<RoceReferenceModel&>(model);
-    // Unless a fault changes the random numbers, the object numbers equal those of the model, and its frames can be
-    // reused.
+    // Object numbers equal those of the model, unless a fault changes the random numbers. The model's frames can then
+    // be reused.
     if (is_packet(step.kind) && fixture_->objects() != made.objects()) {
       maker_->make(step, fixture_->objects(), made.bases(), own_);
       fixture_->perform(step, own_, outcome);

@@ -19,10 +19,10 @@ namespace rdmawire::fuzzer {
 
 /// Limits for the minimization of one finding.
 struct MinimizeLimits {
-  std::uint64_t trials = 4000;  ///< executed scripts
-  double seconds = 60;          ///< if no trial ends the device
-  std::uint64_t restarts = 12;  ///< restarts of a device that a trial ended
-  double restart_seconds = 60;  ///< replaces `seconds` after a restart
+  std::uint64_t trials = 4000;  ///< scripts to execute
+  double seconds = 60;          ///< time, until a restart
+  std::uint64_t restarts = 12;  ///< restarts of the device after a trial that ended it
+  double restart_seconds = 60;  ///< time, after a restart
 };
 
 class Target;
@@ -31,7 +31,7 @@ class Target;
 struct FaultyReference {
   std::string_view name{};                            ///< name of the fault
   std::span<const std::string_view> rules{};          ///< ids of the violated rules
-  std::function<std::unique_ptr<Target>()> device{};  ///< the device, compared with the target's tolerance
+  std::function<std::unique_ptr<Target>()> device{};  ///< creates the device, with the tolerance of the target
 };
 
 class Target {
@@ -46,22 +46,21 @@ class Target {
   [[nodiscard]] virtual Family family() const { return Family::roce; }
   /// Create new objects. Returns the error, if any.
   virtual std::optional<std::string> start(std::uint64_t seed) = 0;
-  /// Return a reference model for the script that starts with start(). It generates only steps that the target
-  /// supports.
+  /// Return the reference model for a new script. It generates only steps that the target supports.
   [[nodiscard]] virtual std::unique_ptr<ReferenceModel> create_model(std::uint64_t seed, Rng& chance) const = 0;
-  /// Perform a step that a reference model created by create_model() has performed.
+  /// Perform a step at the device. `model`, from create_model(), has already performed it.
   virtual void perform(const Step& step, ReferenceModel& model, Outcome& outcome) = 0;
-  /// Add executed code edges, from the next start() on, to `map`, which must outlive the use. nullptr: disable.
+  /// Add the executed code edges of the following scripts to `map`, which must outlive them. nullptr: stop this.
   /// Returns false if the target reports no coverage.
   virtual bool trace(EdgeMap* /*map*/) { return false; }
   /// Return a number that identifies the code that trace() observes.
   [[nodiscard]] virtual std::uint64_t code() const { return 0; }
-  /// Finish a script: destroy queue pairs and connections, which can crash a device, too.
+  /// Finish a script: destroy queue pairs and connections. This can also crash a device.
   virtual void finish() {}
-  /// See ReferenceModel::memory(). Empty if it was not read.
+  /// Return the device's memory. Empty: it was not read.
   virtual Bytes memory() = 0;
   [[nodiscard]] virtual Tolerance tolerance() const { return {}; }
-  /// Return all faulty variants of the conforming device, for comparison with a finding.
+  /// Return the reference devices with one fault each, for comparison with a finding.
   [[nodiscard]] virtual std::vector<FaultyReference> broken() const { return {}; }
   /// Return why the device can no longer be used, or nothing.
   virtual std::optional<std::string> gone() { return std::nullopt; }
@@ -76,14 +75,15 @@ class Target {
   [[nodiscard]] virtual bool diverged() const { return false; }
 };
 
-/// Opens a device, also after it was lost.
+/// Opens the device, or reopens it after it was lost.
 using Reopen = std::function<tl::expected<std::unique_ptr<conformance::Target>, conformance::TargetError>()>;
-/// Return a device behind an agent: RoCE by verbs and a wire, iWARP by verbs, CM and TCP.
+/// Return a device behind an agent. RoCE steps use verbs and a wire, iWARP steps use verbs, the CM and TCP.
 tl::expected<std::unique_ptr<Target>, conformance::TargetError> remote_target(Reopen reopen, std::string name);
 
 /// Implements Target::broken() for RoCE.
 std::vector<FaultyReference> broken_reference(const Tolerance& tolerance);
-/// Return an in-process reference device with these faults. `tolerance`: compare it like another device.
+/// Return an in-process reference device with these faults. `tolerance`: differences from the reference that are not
+/// reported (default: none).
 std::unique_ptr<Target> reference_target(const device::Faults& faults, std::string name = "reference",
                                          const Tolerance& tolerance = {});
 

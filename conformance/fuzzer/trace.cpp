@@ -8,14 +8,14 @@ namespace rdmawire::fuzzer {
 
 namespace {
 
-/// State of a traced thread. Look-up by the thread pointer costs one load. A thread_local of a library that is loaded
-/// late would cost a call per block.
+/// State of a traced thread. It is found by the thread pointer with one load. A thread_local variable would require a
+/// call for each block, because the library may be loaded late.
 struct alignas(64) Traced {
   std::atomic<const void*> thread{};
-  const std::uint64_t* words = nullptr;  ///< of the map
+  const std::uint64_t* words = nullptr;  ///< words of the map
   EdgeMap* map = nullptr;
   std::uint32_t before = 0;  ///< number of the previous block
-  std::mutex used;           ///< one thread at a time. Threads with the same slot wait
+  std::mutex used;           ///< held while a thread uses the slot. Other threads with the same slot wait
 };
 constinit std::array<Traced, 64> all;
 
@@ -60,7 +60,7 @@ extern "C" void __sanitizer_cov_trace_pc() {  // NOLINT(bugprone-reserved-identi
   const void* thread = this_thread();
   Traced& traced = of(thread);
   if (traced.thread.load(std::memory_order_relaxed) != thread) return;
-  // Load addresses differ between runs, but distances within the library do not.
+  // Subtract the library's address, which differs between runs.
   const auto distance = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0)) -
                         reinterpret_cast<std::uintptr_t>(&__sanitizer_cov_trace_pc);
   const std::uint32_t block = static_cast<std::uint32_t>(distance) * 0x9e3779b1U;
