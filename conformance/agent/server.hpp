@@ -17,7 +17,7 @@ class Server {
   /// Limits that protect the agent from controllers, and controllers from each other.
   struct Bounds {
     std::size_t most_connections = 64;
-    /// Limit of connections that are not authenticated, or without TLS have no session. Beyond it, a new one replaces
+    /// Limit of connections before authentication, or without TLS before the session. Beyond it, a new one replaces
     /// the oldest one of the address with the most such connections.
     std::size_t most_strangers = 16;
     Loop::Time stranger_time = 30'000 * Loop::millisecond;  ///< time limit from connect to authentication

@@ -72,7 +72,7 @@ struct Transmission {
   bool transport = false;  ///< true: a packet of the QPs. false: of the connection manager
   bool response = false;
   bool retransmitted = false;               ///< a request whose PSN was sent before
-  Trigger trigger = Trigger::none;          ///< not none: a retransmission for this reason starts here
+  Trigger trigger = Trigger::none;          ///< reason of the retransmission that starts here
   std::size_t trigger_response = SIZE_MAX;  ///< index of the NAK, or of the response that implied it
   std::int64_t captured = -1;               ///< time at which it first passed the capture point intact. -1: never
   std::int64_t arrived = -1;                ///< time at which it first arrived intact. -1: never

@@ -40,7 +40,7 @@ void CmMonitor::report(const Message& m, RuleId rule, RuleResult result, const D
   place.flow = flow_of(m.packet).value_or(m.ports);
   place.frame = m.packet.number;
   place.time = m.packet.time_ns;
-  // The sender of the REQ is endpoint a.
+  // Endpoint a is the sender of the REQ.
   place.end = m.cm.local_id == m.exchange.active_id ? Side::a : Side::b;
   Violation* violation = evaluator_.record(rule, result.unless(m.damaged, Reason::damaged), place, describe);
   if (violation) violation->sequence = m.exchange.entries;
@@ -126,7 +126,7 @@ void CmMonitor::request(const Message& m) {
   });
 }
 
-// Checks for RoCEv2 over IPv4 or IPv6 according to the GIDs of the connection's path.
+// Checks that the message uses IPv4 or IPv6, as the GIDs in the REQ's path do. Only for RoCEv2.
 void CmMonitor::check_network(const Message& m) {
   const HeaderStack& stack = m.packet.stack;
   if (stack.wire != Wire::roce_v2 || stack.network >= stack.layers().size()) return;
@@ -178,7 +178,8 @@ void CmMonitor::ready(const Message& m) {
   });
 }
 
-// A REJ with the timeout reason contains the peer's communication ID if an MRA of the peer was received.
+// Checks a REJ. If its reason is a timeout, and its sender has received an MRA, it must contain the peer's
+// communication ID.
 void CmMonitor::reject(const Message& m) {
   const std::uint32_t reason = m.cm.as<CmRej>().get<"reason">();
   if (m.packet.stack.wire == Wire::roce_v2)

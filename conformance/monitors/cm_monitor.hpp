@@ -14,7 +14,7 @@ namespace rdmawire::conformance {
 
 struct CaptureAssumptions;
 
-/// Bounded: stores a limited number of exchanges. When the limit is exceeded, all are dropped.
+/// Memory is bounded: when the number of stored exchanges exceeds the limit, all are dropped.
 class CmMonitor {
  public:
   static constexpr std::size_t default_exchanges = 1U << 16;
@@ -25,7 +25,7 @@ class CmMonitor {
   void add(const tracking::Packet& packet);
   /// Monitors::management_state.
   [[nodiscard]] std::uint64_t state() const { return state_; }
-  /// How full the tables were.
+  /// Returns the highest number of stored exchanges, and its limit.
   [[nodiscard]] tracking::Level level() const { return {highest_, most_}; }
   /// Returns whether a REQ or LAP between these two ports requested an alternate path, in either direction. Ignores
   /// `ports.number`.
@@ -54,7 +54,7 @@ class CmMonitor {
 
   Evaluator& evaluator_;
   const CaptureAssumptions& trust_;
-  std::unordered_map<std::uint64_t, Exchange> exchanges_;  // by ports and transaction
+  std::unordered_map<std::uint64_t, Exchange> exchanges_;  // by hash of ports and transaction
   std::unordered_set<std::uint64_t> alternate_paths_;
   std::uint64_t state_ = 0;
   std::size_t most_, highest_ = 0;

@@ -1,4 +1,4 @@
-// REQ, REP and RTU of a real capture, with changed bytes.
+// Tests with the REQ, REP and RTU of a real capture. Some bytes are changed.
 
 #include "conformance/monitors/cm_monitor.hpp"
 
@@ -31,7 +31,7 @@ class Cm : public ::testing::Test {
     });
     ASSERT_EQ(frames.size(), 3U);
   }
-  /// 0 REQ, 1 REP, 2 RTU. `now` is in milliseconds.
+  /// Passes a message to the monitor. `which`: 0 REQ, 1 REP, 2 RTU. `now`: time in milliseconds.
   void give(std::size_t which, std::int64_t now, const Change& change = nullptr) {
     ByteVector bytes = frames[which];
     if (change) change(bytes.data() + mad_at, bytes.data() + mad_at + Mad::size);
@@ -39,7 +39,7 @@ class Cm : public ::testing::Test {
     packet.time_ns = now * 1'000'000;
     packet.link = link;
     dissector.dissect(packet, bytes, static_cast<std::uint32_t>(bytes.size()));
-    packet.icrc.status = CrcCheck::Status::good;  // the change is not damage
+    packet.icrc.status = CrcCheck::Status::good;  // so that the monitor does not treat the change as damage
     packet.icrc.value = static_cast<std::uint32_t>(packet.number);
     monitor.add(packet);
   }

@@ -20,7 +20,8 @@ void CongestionMonitor::packet(const MonitoredPacket& watch, std::array<Congesti
   ++notifications_;
   const CongestionMonitor& marks = ends[static_cast<std::size_t>(tracking::other(watch.from))];
   if (marks.marked_ == 0) {
-    // A mark may have been set downstream of the capture, or the device may have sent the CNP for a loss.
+    // A switch downstream of the capture point may have set an ECN mark, or the device may have sent the CNP after a
+    // loss.
     watch.inconclusive("congestion.notification-point.cnp.answers-mark", Reason::maybe_lost_downstream);
     watch.pass("congestion.notification-point.cnp.on-loss");
     return;

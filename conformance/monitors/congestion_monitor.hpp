@@ -1,5 +1,5 @@
 #pragma once
-/// Checks of ECN marks and the CNPs for them. IBTA vol 1, A17.9.
+/// Checks of ECN-marked packets and of the CNPs that they cause. IBTA vol 1, A17.9.
 
 #include <array>
 #include <cstdint>
@@ -17,10 +17,10 @@ class CongestionMonitor {
   void packet(const MonitoredPacket& watch, std::array<CongestionMonitor, 2>& ends);
 
  private:
-  std::uint64_t marked_ = 0;  ///< packets of this endpoint with ECN 11 (CE)
+  std::uint64_t marked_ = 0;  ///< number of packets that this endpoint sent and that have ECN 11 (CE)
   std::uint64_t marked_frame_ = 0;
   std::uint16_t marked_pkey_ = 0;
-  std::uint64_t notifications_ = 0;  ///< CNPs that this endpoint sent
+  std::uint64_t notifications_ = 0;  ///< number of CNPs that this endpoint sent
 };
 
 }  // namespace rdmawire::conformance

@@ -52,7 +52,7 @@ std::size_t slot_of(std::uint32_t icrc, std::size_t slots) { return (icrc ^ icrc
 
 }  // namespace
 
-// Returns a captured packet with the same contents, or nullptr.
+// Returns an earlier packet with the same contents, or nullptr.
 const TransportPacketTrace* ConnectionMonitor::find_identical(Side from, const TransportPacket& t) const {
   if (t.icrc == 0) return nullptr;
   const TransportPacketTrace& l = last_[slot_of(t.icrc, last_.size())];
@@ -91,8 +91,8 @@ void ConnectionMonitor::packet(Evaluator& evaluator, const CaptureAssumptions& a
   const bool sure = connection.confidence == tracking::Confidence::certain ||
                     (connection.confidence == tracking::Confidence::high && connection.contradicting == 0 &&
                      connection.agreeing >= 8);
-  // A complete capture contains no duplicates. A sender that numbers its packets sends a retransmission with a new IP
-  // identification.
+  // Find an identical packet, unless the capture is complete and so contains no duplicates. If the sender numbers its
+  // packets, equal IP identifications distinguish a duplicate from a retransmission.
   tracking::SendOrder& order = orders_[static_cast<std::size_t>(from)][t.is_response() ? 1 : 0];
   const TransportPacketTrace* earlier =
       assumptions.covers(connection.at(from).address) ? nullptr : find_identical(from, t);
@@ -121,8 +121,9 @@ void ConnectionMonitor::packet(Evaluator& evaluator, const CaptureAssumptions& a
     attach_sequence(violation);
   }
   if (connection.service == Service::vendor || connection.service == Service::rd) return;
-  // A packet with a damaged QP number seems to start a connection that does not exist. The first packet of a sender may
-  // have a damaged PSN or opcode. If later ones are bad too, the sender's CRCs are not comparable.
+  // Skip damaged packets at the start of a connection: the QP number may be damaged, so that there is no such
+  // connection, or the PSN or opcode. If later packets have invalid CRCs, too, the sender's CRCs do not indicate
+  // damage.
   constexpr std::uint8_t first_packets = 3;
   std::uint8_t& packets = packets_[static_cast<std::size_t>(from)][t.is_response() ? 1 : 0];
   if (packets <= first_packets) ++packets;
@@ -136,7 +137,7 @@ void ConnectionMonitor::packet(Evaluator& evaluator, const CaptureAssumptions& a
   const bool notification = t.op->operation == Operation::congestion_notification;
   if (t.traffic_class != 0 || notification) congestion_[static_cast<std::size_t>(from)].packet(watch, congestion_);
   if (notification) return;
-  // The receiver drops truncated packets and packets of another service.
+  // Skip packets that the receiver drops: truncated ones and those of another service.
   if (t.truncated || (!t.is_response() && tracking::service_of(t.op->transport) != connection.service)) return;
   switch (connection.service) {
     case Service::rc:
@@ -159,7 +160,7 @@ void ConnectionMonitor::packet(Evaluator& evaluator, const CaptureAssumptions& a
   }
 }
 
-// Evaluates MigReq for the first packet of each direction and for each change.
+// Checks MigReq of the first packet of each direction, and of each packet in which it changes.
 void ConnectionMonitor::check_migration(const MonitoredPacket& watch, bool alternate_path) {
   const auto& t = watch.t;
   if (t.op->operation == Operation::congestion_notification || t.damaged) return;
@@ -177,8 +178,8 @@ void ConnectionMonitor::check_migration(const MonitoredPacket& watch, bool alter
       });
 }
 
-// Evaluated for the first packet and for each change. A device with congestion management may set ECN. The capture does
-// not show whether it has congestion management.
+// Checks the ECN field of the first packet, and of each packet in which it changes. Only a device with congestion
+// management may set ECN, but the capture does not show whether a device has it.
 void ConnectionMonitor::check_ecn(const MonitoredPacket& watch) {
   const auto& t = watch.t;
   if (t.wire != Wire::roce_v2) return;
@@ -187,7 +188,7 @@ void ConnectionMonitor::check_ecn(const MonitoredPacket& watch) {
   auto& marked = marked_[static_cast<std::size_t>(watch.from)];
   if (marked != (ecn == congestion_experienced)) {
     marked = ecn == congestion_experienced;
-    // A switch between the sender and the capture may have set the mark.
+    // A switch between the sender and the capture point may have set the mark.
     watch.report("roce.sender.ip.ecn-never-marked",
                  RuleResult::of(!*marked).unless(!watch.sees_all_of(watch.from), Reason::modified_in_transit),
                  watch.from, [&] {
@@ -221,7 +222,7 @@ void ConnectionMonitor::check_source_port(const MonitoredPacket& watch) {
   port_frame_[side] = t.frame;
 }
 
-// Packets from a QP in the Error state or after the connection was closed.
+// Checks that a QP is silent in the Error state, and after the connection was closed.
 void ConnectionMonitor::check_state_after_error(const MonitoredPacket& watch) {
   const auto& t = watch.t;
   if (t.damaged || watch.duplicate) return;
@@ -255,7 +256,7 @@ void ConnectionMonitor::check_state_after_error(const MonitoredPacket& watch) {
                  });
   }
   if (closed_ && !notification) {
-    // The sender of the DREP knows that the connection is closed. The DREP may be lost on its way to the peer.
+    // Only the sender of the DREP certainly knows that the connection is closed, because the DREP may be lost.
     const Side answered = tracking::other(closed_->by);
     const bool later = t.time - closed_->time >= limits::reorder_ns || watch.sees_all_of(watch.from);
     const bool sure = later && watch.from == answered;

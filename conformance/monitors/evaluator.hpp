@@ -1,5 +1,5 @@
 #pragma once
-/// Collects all results: counters by rule, and violations grouped by rule, connection and endpoint.
+/// Collects the results of all monitors: counters by rule, and violations grouped by rule, connection and endpoint.
 
 #include <array>
 #include <cstddef>
@@ -25,41 +25,41 @@ using tracking::Side;
 struct SequenceEntry {
   std::uint64_t frame = 0;
   std::int64_t time = 0;
-  std::uint32_t psn = 0;  ///< relative to the first request of its connection's requester
+  std::uint32_t psn = 0;  ///< relative to the PSN of the requester's first request
   std::uint32_t payload = 0;
   std::uint32_t msn = 0;
   std::uint8_t opcode = 0;
   std::uint8_t syndrome = 0;
   Side from = Side::a;
   bool has_aeth = false, ack_request = false, repeated = false;
-  std::string_view label{};  ///< replaces the opcode's name for packets without opcode, e.g. a CM message
+  std::string_view label{};  ///< shown instead of the opcode's name, for packets without opcode such as CM messages
 };
 
 /// The evaluated packet and the endpoint that the result is attributed to.
 struct Place {
-  std::uint64_t connection = 0;  ///< Connection::id. 0 if unknown (see `flow`) or none
+  std::uint64_t connection = 0;  ///< Connection::id. 0: unknown (see `flow`), or there is none
   Side end = Side::a;            ///< the evaluated endpoint
-  bool by_flow = false;          ///< group violations by `flow` instead of by connection
+  bool by_flow = false;          ///< true: group violations by `flow` instead of by connection
   tracking::FlowKey flow;        ///< flow of the packet. Set if `by_flow`
   std::uint64_t frame = 0;
   std::int64_t time = 0;
-  std::uint32_t psn = 0;  ///< relative to the first request
+  std::uint32_t psn = 0;  ///< relative to the PSN of the requester's first request
 };
 
 /// Human-readable description of a violation.
 struct Statement {
-  std::string expected, actual;        ///< refer to frames as "frame N"
+  std::string expected, actual;        ///< texts for users, in which frames are named "frame N"
   std::vector<std::uint64_t> related;  ///< other frames as evidence
 };
 
 /// Violations of one rule by one endpoint of one connection.
 struct Violation {
   std::size_t rule = 0;  ///< index of `rules`
-  Place place;           ///< the first occurrence
+  Place place;           ///< packet and endpoint of the first occurrence
   Statement statement;   ///< description of the first occurrence
   std::uint64_t last_frame = 0;
   std::uint64_t count = 0;
-  std::vector<SequenceEntry> sequence;  ///< frames of the connection around the first occurrence
+  std::vector<SequenceEntry> sequence;  ///< the connection's frames around the first occurrence
 
   [[nodiscard]] const Rule& of() const { return rules[rule]; }
 };
@@ -70,7 +70,7 @@ class RuleSet {
   [[nodiscard]] bool has(RuleId rule) const { return chosen_[rule.index()]; }
   [[nodiscard]] bool has(std::size_t index) const { return chosen_[index]; }
   /// Selects rules by the patterns of select_rules(). A pattern that starts with ! removes rules. If the first pattern
-  /// starts with !, all rules are selected first. Returns the first pattern without match, or an empty text.
+  /// starts with !, all rules are selected first. Returns the first pattern that matches no rule, or an empty text.
   std::string choose(const std::vector<std::string>& patterns);
   /// Removes rules with a weaker level than `level`.
   void at_least(Level level);
@@ -90,8 +90,8 @@ struct EvaluatedPacket {
   Side from = Side::a;                      ///< the packet's sender
   bool response = false;
 
-  /// Returns whether the actor of the rule is checked. The actor of requester and responder rules follows from the
-  /// packet's direction. The actor of other rules is the packet's sender.
+  /// Returns whether the endpoint that the rule is about is checked. That endpoint is the requester or the responder
+  /// for rules of these actors, and otherwise the packet's sender.
   [[nodiscard]] bool concerns(RuleId rule) const;
 };
 
@@ -103,7 +103,7 @@ class Evaluator {
   explicit Evaluator(const RuleSet& chosen = {}, std::size_t violations = default_violations)
       : chosen_(chosen), most_violations_(violations) {}
 
-  /// Sets the packet of the following results. Before the first call, both endpoints are checked.
+  /// Sets the packet that the following results belong to. Before the first call, both endpoints are checked.
   void set_packet(const EvaluatedPacket& packet) {
     packet_ = packet;
     checks_all_ = packet.checked[0] && packet.checked[1];
@@ -116,8 +116,8 @@ class Evaluator {
   void record(RuleId rule, RuleResult result, Side checked) {
     if (checks_all_ || packet_.checked[static_cast<std::size_t>(checked)]) count(rule, result);
   }
-  /// Counts a result. For the first violation of its group, calls `describe` (returns a Statement) and returns the
-  /// violation, so that the caller can attach a sequence. Otherwise returns nullptr.
+  /// Counts a result. If it is the first violation of its group, stores the Statement that `describe` returns, and
+  /// returns the violation, so that the caller can attach a sequence. Otherwise returns nullptr.
   template <class Describe>
   Violation* record(RuleId rule, RuleResult result, const Place& place, const Describe& describe) {
     if (!checks_all_ && !packet_.checked[static_cast<std::size_t>(place.end)]) return nullptr;
@@ -143,13 +143,13 @@ class Evaluator {
     return violations;
   }
 
-  /// Moves the violations of connection `id` to `now`. `swapped` exchanges endpoints a and b.
+  /// Moves the violations of connection `id` to connection `now`. `swapped`: also exchanges endpoints a and b.
   void renamed(std::uint64_t id, std::uint64_t now, bool swapped);
 
   [[nodiscard]] const std::array<ResultCounters, rules.size()>& counters() const { return counters_; }
   [[nodiscard]] std::deque<Violation>& violations() { return violations_; }
   [[nodiscard]] const std::deque<Violation>& violations() const { return violations_; }
-  /// Number of violations beyond the maximum.
+  /// Returns the number of violations that were only counted, because the maximum was reached.
   [[nodiscard]] std::uint64_t omitted() const { return omitted_; }
   [[nodiscard]] tracking::Level level() const { return {violations_.size() + (omitted_ != 0), most_violations_}; }
   /// Assigns a violation to a connection.
@@ -157,7 +157,7 @@ class Evaluator {
     violation.place.connection = connection;
     connections_.insert(connection);
   }
-  /// Whether a stored violation may belong to this connection.
+  /// Returns whether a stored violation may belong to this connection.
   [[nodiscard]] bool concerns(std::uint64_t connection) const { return connections_.contains(connection); }
 
  private:

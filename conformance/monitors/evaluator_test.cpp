@@ -86,7 +86,7 @@ TEST(RuleSet, ChoosesAndExcludesByPattern) {
   EXPECT_EQ(RuleSet().choose({"RSP-999"}), "RSP-999");
 }
 
-/// The concatenated sources of the monitors.
+/// Returns the concatenated sources of the monitors.
 std::string sources() {
   std::string text;
   for (const auto& entry : std::filesystem::directory_iterator(RDMAWIRE_SOURCE_DIR "/conformance/monitors")) {
@@ -116,7 +116,7 @@ TEST(Monitored, ListMatchesSources) {
   EXPECT_EQ(std::set<std::string>(all.begin(), all.end()), listed);
 }
 
-// Rules that the monitors only record as pass or inconclusive.
+// The list contains exactly the rules that the sources record only as pass or inconclusive.
 TEST(Monitored, PassOnlyListMatchesSources) {
   const std::string text = sources();
   const auto all = matches_of(text, an_id);

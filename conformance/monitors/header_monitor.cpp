@@ -50,7 +50,7 @@ struct HeaderMonitor::HeaderPacketContext {
   const Opcode& op;
   Evaluator& evaluator;
   bool damaged = false;   // the ICRC is invalid, so fields may have been changed
-  std::uint32_t end = 0;  // offset after the ICRC, according to the length fields
+  std::uint32_t end = 0;  // offset of the packet's end, after the ICRC, according to the length fields
 
   /// Records a pass or a violation. A violation in a damaged packet is inconclusive.
   template <class Describe>
@@ -69,7 +69,7 @@ struct HeaderMonitor::HeaderPacketContext {
     place.time = packet.time_ns;
     attach_sequence(evaluator.record(rule, result, place, describe));
   }
-  /// Attaches this packet as the sequence, until its connection is known.
+  /// Sets this packet as the violation's sequence. It is replaced when the connection is known.
   void attach_sequence(Violation* violation) const {
     if (!violation) return;
     SequenceEntry entry;
@@ -108,18 +108,19 @@ void HeaderMonitor::add(const tracking::Packet& packet) {
     check_udp(here);
     check_icrc(here);
   }
-  // IBTA leaves these opcodes to manufacturers, who can use the reserved bits. MRC: see MrcMonitor.
+  // Skip opcodes for manufacturers, who may use reserved bits, and MRC, which MrcMonitor checks.
   constexpr std::uint8_t manufacturer_opcodes = 0xc0;
   if (is_mrc || op.value >= manufacturer_opcodes) return;
   check_bth(here);
-  if (!op.known || op.transport == Transport::rd) return;  // unknown or vendor-specific headers follow
+  if (!op.known || op.transport == Transport::rd) return;  // the headers after the BTH are unknown
   check_extensions(here);
   check_length(here);
   check_service(here);
   if (op.operation == Operation::congestion_notification) check_cnp(here);
 }
 
-// The determination of a bad ICRC's cause depends on the number of earlier ones.
+// Skips packets with a bad ICRC: whether its cause is determined depends on the number of earlier ones, and so on the
+// order.
 bool HeaderTally::add(const tracking::Packet& packet) {
   if (packet.icrc.status == CrcCheck::Status::bad) return false;
   const std::uint64_t violations = counted_.omitted();
@@ -153,7 +154,7 @@ void HeaderMonitor::check_total(const HeaderPacketContext& here, RuleId rule, co
   }
   const std::uint32_t by_udp = udp->offset - here.network.offset - counted_from +
                                static_cast<std::uint32_t>(View<Udp>(here.at(*udp)).get<"length">());
-  // If they differ, the end of the frame decides which is right.
+  // If the lengths differ, the one that matches the end of the frame is right.
   here.check(rule, length == by_udp || by_udp != on_wire, [&] {
     return Statement{fmt::format("{} {}, up to the end of the UDP datagram and of the frame", name, by_udp),
                      fmt::format("{} {}", name, length),
@@ -181,7 +182,8 @@ void HeaderMonitor::check_ipv4(const HeaderPacketContext& here) {
               internet_checksum(header) == 0);
 }
 
-// A capturing host sees packets before its adapter writes checksums, so only an untouched packet proves a violation.
+// Checks a checksum. A capture on the sending host contains packets before the adapter writes checksums. Therefore a
+// wrong one is a violation only if the capture shows packets as sent (`untouched_`).
 void HeaderMonitor::check_sum(const HeaderPacketContext& here, RuleId rule, std::string_view name, std::uint32_t value,
                               bool right) {
   const RuleResult wrong =
@@ -217,7 +219,7 @@ void HeaderMonitor::check_udp(const HeaderPacketContext& here) {
   here.check("roce.sender.udp.checksum-zero", checksum == 0, [&] {
     return Statement{"UDP checksum 0", fmt::format("{:#06x}", checksum), {}};
   });
-  // The checksum covers the bytes that the length counts.
+  // The checksum can only be checked if the length is right and all bytes that it counts are captured.
   const RuleId right = "roce.sender.udp.checksum-right-if-set";
   if (checksum == 0) return void(evaluator_.record(right, RuleResult::pass()));
   if (length < Udp::size || length != wanted || layer->offset + length > here.stack.bytes.size())
@@ -240,7 +242,7 @@ void HeaderMonitor::check_icrc(const HeaderPacketContext& here) {
     case CrcCheck::Status::good: evaluator_.record(rule, RuleResult::pass()); return;
     case CrcCheck::Status::bad: break;
     case CrcCheck::Status::unverifiable:
-      // This rule is about rdmawire: it must not report the ICRC rule as passed.
+      // The rule is about rdmawire itself: it must not report the ICRC rule as passed for a truncated packet.
       evaluator_.record("roce.tester.icrc.cut-off-inconclusive", RuleResult::pass());
       evaluator_.record(rule, RuleResult::inconclusive(Reason::truncated));
       return;
@@ -249,8 +251,8 @@ void HeaderMonitor::check_icrc(const HeaderPacketContext& here) {
   if (!evaluator_.wants(rule)) return;
   const IcrcCause cause = explanations_ < explained ? explain_icrc(here.stack) : IcrcCause{};
   ++explanations_;
-  // Errors that only a sender can make. A hop or the capturing host, which sees packets before its adapter writes the
-  // ICRC, may cause all others.
+  // Only a sender can make these two errors. Others may be caused by a hop, or by a capture on the sending host, which
+  // contains packets before the adapter writes the ICRC.
   const bool senders =
       untouched_ || cause.kind == IcrcCause::Kind::not_masked || cause.kind == IcrcCause::Kind::byte_order;
   here.report_sender(rule, RuleResult::violation().unless(!senders, Reason::modified_in_transit), [&] {
@@ -262,7 +264,7 @@ void HeaderMonitor::check_icrc(const HeaderPacketContext& here) {
 void HeaderMonitor::check_bth(const HeaderPacketContext& here) {
   const std::uint32_t six = here.bth.get<"reserved">(), seven = here.bth.get<"reserved2">();
   const bool fecn = here.bth.get<"fecn">(), becn = here.bth.get<"becn">();
-  // Native InfiniBand defines FECN and BECN. The BECN of a CNP is set by its sender.
+  // FECN and BECN are not reserved in native InfiniBand, and BECN is not reserved in a CNP.
   const bool roce = here.stack.wire != Wire::infiniband;
   const bool notification = here.op.known && here.op.operation == Operation::congestion_notification;
   const bool clear = six == 0 && seven == 0 && (!roce || (!fecn && (!becn || notification)));
@@ -376,7 +378,7 @@ void HeaderMonitor::check_cnp(const HeaderPacketContext& here) {
     traffic_class = View<Ipv6>(here.at(here.network)).get<"traffic_class">();
   else
     return;
-  // The configured DSCP is internal to the device.
+  // Check only the ECN field: the configured DSCP is internal to the device.
   here.report_sender("congestion.notification-point.cnp.network-headers",
                      RuleResult::of((traffic_class & 3U) == 0).unless(!untouched_, Reason::modified_in_transit), [&] {
                        return Statement{"an ECN field of 00", fmt::format("{:02b}", traffic_class & 3U), {}};

@@ -1,5 +1,6 @@
 #pragma once
-/// Checks of the headers of single packets: rules of the group HDR, and rules of other groups that need one packet.
+/// Checks of the headers of single packets: rules of the group HDR, and rules of other groups that require only one
+/// packet.
 
 #include <array>
 #include <optional>
@@ -12,7 +13,7 @@ namespace rdmawire::conformance {
 
 class HeaderMonitor {
  public:
-  /// `untouched`: no hop changes packets, and the capture shows them as sent.
+  /// `untouched`: true if no hop changes packets, and the capture contains them as sent.
   explicit HeaderMonitor(Evaluator& evaluator, bool untouched = false) : evaluator_(evaluator), untouched_(untouched) {}
 
   /// Handles a packet of the InfiniBand transport. Ignores others. Violations contain the packet's flow, because its
@@ -42,8 +43,8 @@ class HeaderMonitor {
   std::uint32_t explanations_ = 0;
 };
 
-/// Counts the results of HeaderMonitor for packets without violations, in any order. Not thread-safe: each thread or
-/// batch has its own object.
+/// Counts the results of HeaderMonitor for packets without violations. The order of the packets has no influence. Not
+/// thread-safe: each thread or batch needs its own object.
 class HeaderTally {
  public:
   explicit HeaderTally(const RuleSet& chosen, bool untouched = false)
@@ -51,7 +52,8 @@ class HeaderTally {
   HeaderTally(const HeaderTally&) = delete;
   HeaderTally& operator=(const HeaderTally&) = delete;
 
-  /// Returns false and counts nothing if the packet has a violation or a bad ICRC. Then HeaderMonitor must check it.
+  /// Counts the results of a packet. If the packet has a violation or a bad ICRC, counts nothing and returns false:
+  /// HeaderMonitor must check it.
   bool add(const tracking::Packet& packet);
   void add_to(std::array<ResultCounters, rules.size()>& counters) const;
 
@@ -60,11 +62,11 @@ class HeaderTally {
   HeaderMonitor headers_, withdraws_;
 };
 
-/// Returns the flow of a packet of the InfiniBand transport for violations, see flow_of_packet(), or nullopt if it has
+/// Returns the flow of a packet of the InfiniBand transport, for violations. See flow_of_packet(). nullopt: it has
 /// none.
 std::optional<tracking::FlowKey> flow_of(const tracking::Packet& packet);
 
-/// Returns the key of a flow: both QPs for datagrams, the destination QP for others.
+/// Returns the key of a flow: the ports, and the QP numbers: both for datagrams, the destination's for others.
 tracking::FlowKey flow_of_packet(const tracking::FlowKey& ports, bool datagram, std::uint32_t source_qp,
                                  std::uint32_t dest_qp);
 

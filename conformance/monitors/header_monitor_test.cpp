@@ -82,7 +82,8 @@ INSTANTIATE_TEST_SUITE_P(Rules, Header, ::testing::ValuesIn(examples), [](const 
   return name;
 });
 
-/// A packet with a valid ICRC. `before` changes it before the ICRC is computed, `after` afterwards.
+/// Returns the results of a rule for one packet. `before` changes the packet before its ICRC is computed, `after`
+/// changes it afterwards.
 ResultCounters icrc(std::string_view rule, const Change& before, const Change& after) {
   Watched link({.paired = false});
   link.status = CrcCheck::Status::bad;  // makes the monitor compute the ICRC
@@ -141,7 +142,8 @@ TEST(HeaderMonitor, ReservedBitsOutsideTheIcrcAreInconclusive) {
   EXPECT_EQ(counts.inconclusive_by_reason[static_cast<std::size_t>(Reason::modified_in_transit)], 1U);
 }
 
-/// A packet with these checksums of IPv4 and UDP. `bench`: the capture shows packets as sent.
+/// Returns the results of a rule for one packet. `right`: IPv4 and UDP checksums are valid. `set`: the UDP checksum is
+/// not 0. `bench`: the capture contains packets as sent.
 ResultCounters checksum(std::string_view rule, bool bench, bool right, bool set = true) {
   Watched link({.paired = false, .bench = bench});
   link.change = [&](std::uint8_t* bytes, std::size_t size) {

@@ -14,10 +14,10 @@ namespace {
 
 using Status = CrcCheck::Status;
 
-/// This number of invalid CRCs from the start, without a valid one, rules out damage.
+/// If this number of CRCs from the start of the stream are all invalid, damage is not the cause.
 constexpr std::uint64_t too_many_for_damage = 3;
 
-// Returns whether the TCP checksum matches the captured bytes, so that they are as sent.
+// Returns whether the TCP checksum is valid, so that the captured bytes are those that were sent.
 bool has_good_checksum(const HeaderStack& stack) {
   if (stack.cut || stack.network >= stack.layers().size()) return false;
   const Layer &network = stack.layers()[stack.network], &transport = stack.layers()[stack.transport];
@@ -89,7 +89,7 @@ void IwarpMonitor::check_crc(const IwarpPacketContext& here, const tracking::Pdu
             expected, fmt::format("a CRC of {:#010x} instead of {:#010x}", pdu.crc.value, pdu.crc.computed), {}};
       };
       IwarpPacketContext where = here;
-      // The FPDU and its marker positions must be certain.
+      // An invalid CRC is only a violation if the position of the FPDU and of its markers is certain.
       where.sure = everywhere_ || ((mine.chained || mine.framed || (mine.contiguous && mine.good_crcs == 0)) &&
                                    mine.setup && peer.setup && !mine.guessed);
       if (pdu.marker_faults.uncovered)
@@ -149,7 +149,7 @@ void IwarpMonitor::check_markers(const IwarpPacketContext& here, const tracking:
   };
   const bool right = !faults.pointer && !faults.reserved;
   const bool leads = faults.leads;
-  // The sequence number wrapped since the first FPDU.
+  // True if the TCP sequence number wrapped since the first FPDU.
   const bool wrapped = pdu.stream_end >> 32 != mine.first >> 32;
   if (faults.divided) {
     checked("fpdu.sender.markers.one-fpdu-one-start", false, [&] {
@@ -174,7 +174,7 @@ void IwarpMonitor::check_length(const IwarpPacketContext& here, const Segment& s
   const IwarpDirection& peer = direction(tracking::other(here.place.end));
   const std::uint32_t length = s.ddp.bytes + machines::ddp_header_bytes(s.ddp.tagged);
   const std::uint32_t emss = here.packet.tcp.emss;
-  // Without a captured SYN, the EMSS is unknown, and the maximum for any EMSS applies.
+  // If the SYN was not captured, the EMSS is unknown. Use the limit that applies to all EMSS values.
   const bool markers = peer.setup && peer.setup->frame.markers;
   const std::uint32_t most = emss == 0 ? machines::longest_ulpdu : machines::mulpdu(emss, markers);
   if (emss == 0 && length <= most) {

@@ -35,15 +35,16 @@ void IwarpMonitor::attach_sequence(std::vector<Violation*>& reported) {
   reported.clear();
 }
 
-// Returns whether the sender of this packet acknowledges peer bytes beyond the last reassembled PDU, so that it knows
-// more than the capture shows. A FIN counts as one byte.
+// Returns whether the sender of this packet may have received PDUs that the capture lacks: the packet acknowledges more
+// than the last reassembled PDU. A FIN counts as one byte.
 bool IwarpMonitor::unseen_before(Side sender, const tracking::Packet& packet) {
   const IwarpDirection& other = direction(tracking::other(sender));
   if (!packet.tcp.has_acknowledged || !carried_) return true;
   return !other.parsed || packet.tcp.acknowledged > other.parsed_to + (other.fin ? 1 : 0);
 }
 
-// Handles missing bytes of `mine`, which may contain messages, requests, and responses to the peer's requests.
+// Handles bytes that are missing in the direction `mine`. They may contain requests, and responses to the peer's
+// requests.
 void IwarpMonitor::gap(IwarpDirection& mine, IwarpDirection& peer) {
   mine.chained = mine.framed = false;
   ++mine.gaps;
@@ -102,7 +103,7 @@ void IwarpMonitor::packet(Evaluator& evaluator, const CaptureAssumptions& assump
       continue;
     }
     using Status = CrcCheck::Status;
-    // A valid CRC proves the bounds of an FPDU, but not the marker positions, which the CRC covers.
+    // A valid CRC proves the bounds of an FPDU, but not its marker positions: the CRC covers markers like other bytes.
     mine.guessed |= pdu.marker_faults.no_first;
     const bool known_markers = pdu.markers == 0 || (mine.setup && peer.setup && !mine.guessed);
     here.sure = ((mine.chained || pdu.crc.status == Status::good) && known_markers) || everywhere_;
@@ -113,7 +114,7 @@ void IwarpMonitor::packet(Evaluator& evaluator, const CaptureAssumptions& assump
     mine.framed = pdu.crc.status == Status::good;
     mine.parsed_to = pdu.stream_end;
     ++mine.fpdus;
-    // The content of an FPDU with an invalid CRC is unreliable, or its receiver rejects it.
+    // Treat an FPDU with an invalid CRC as missing: its content is unreliable, or its receiver rejects it.
     if (pdu.crc.status == Status::bad || !s) {
       gap(mine, peer);
     } else {
@@ -160,7 +161,7 @@ void IwarpMonitor::states(std::vector<std::uint64_t>& states) const {
 }
 
 void IwarpMonitor::finish(Evaluator& evaluator) {
-  // Handles endpoints that sent bytes without a recognizable PDU.
+  // Record endpoints that sent bytes, but no recognizable PDU.
   for (const Side end : {Side::a, Side::b}) {
     if (direction(end).parsed || !direction(end).data) continue;
     evaluator.record("fpdu.tester.stream.begins-in-the-middle", RuleResult::inconclusive(Reason::start_not_seen), end);

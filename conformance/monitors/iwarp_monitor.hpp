@@ -1,7 +1,7 @@
 #pragma once
 /// Monitors of one iWARP connection. Negotiation frames and FPDUs arrive in stream order from the tracker's TCP
-/// reassembly, without retransmissions, duplicates or reordering. Bytes missing from the capture appear as a gap, and
-/// rules that depend on them are not evaluated.
+/// reassembly, without retransmissions, duplicates or reordering. Bytes that the capture lacks are reported as a gap,
+/// and rules that depend on them are inconclusive.
 
 #include <array>
 #include <cstdint>
@@ -19,38 +19,38 @@
 
 namespace rdmawire::conformance {
 
-/// The state of one direction of an iWARP connection, as far as rules need it.
+/// State of one direction of an iWARP connection.
 struct IwarpDirection {
   /// The MPA negotiation frame.
   struct Setup {
-    machines::MpaSetupFrame frame{};  ///< `enhanced` if S is set and the enhanced data is present
-    bool request = false;             ///< the key is that of a request
-    bool answers = false;            ///< the frame answers the peer's request (with the key of a reply or of a request)
-    std::uint32_t private_data = 0;  ///< PD_Length
-    std::uint64_t end = 0;           ///< offset after the frame
-    std::uint64_t number = 0;        ///< number of its packet in the capture
+    machines::MpaSetupFrame frame{};  ///< `enhanced`: S is set and the enhanced data is present
+    bool request = false;             ///< true: the frame has the key of a request
+    bool answers = false;             ///< true: the frame replies to the peer's request, even if it has the wrong key
+    std::uint32_t private_data = 0;   ///< PD_Length
+    std::uint64_t end = 0;            ///< stream offset after the frame
+    std::uint64_t number = 0;         ///< number of its packet in the capture
   };
-  /// A message on an untagged queue.
+  /// The current or last message on an untagged queue.
   struct Queue {
-    std::uint32_t next = 1;  ///< MSN
-    bool known = false;      ///< whether `next` is known
+    std::uint32_t next = 1;  ///< MSN of the open message, otherwise of the next one
+    bool known = false;      ///< true: `next` is known
     bool open = false,
-         ended = false;        ///< `ended`: the last message is complete, and the fields below still describe it
-    bool unsure = false;       ///< bytes of the open message are missing
+         ended = false;        ///< true: the last message is complete, and the members below still describe it
+    bool unsure = false;       ///< true: bytes of the open message are missing
     std::uint8_t control = 0;  ///< RDMAP control byte
     std::uint32_t invalidate = 0;
-    std::uint64_t bytes = 0;  ///< so far
+    std::uint64_t bytes = 0;  ///< payload bytes so far
     std::uint32_t segments = 0;
     std::uint64_t frame = 0;    ///< frame of the last segment
-    bool empty_before = false;  ///< the preceding message was a zero-length Send
+    bool empty_before = false;  ///< true: the preceding message was a zero-length Send
   };
   /// The open tagged message.
   struct Tagged {
     bool open = false, unsure = false;
-    bool constant_offset = false;  ///< its TO does not increase
+    bool constant_offset = false;  ///< true: all its segments have the same TO
     std::uint8_t control = 0;
     std::uint32_t stag = 0;
-    std::uint64_t first = 0, next = 0;  ///< TO
+    std::uint64_t first = 0, next = 0;  ///< TO of the first segment, and expected TO of the next one
     std::uint64_t bytes = 0;
     std::uint32_t segments = 0, last_bytes = 0;
     std::uint64_t frame = 0;
@@ -58,11 +58,11 @@ struct IwarpDirection {
   /// A pending Read or atomic.
   struct PendingRequest {
     bool atomic = false;
-    bool stale = false;  ///< bytes after it are missing from the capture, possibly its response
-    std::uint32_t stag = 0, size = 0, msn = 0, id = 0;  ///< data sink. id: the atomic's identifier
+    bool stale = false;                                 ///< true: the capture lacks later bytes, possibly the response
+    std::uint32_t stag = 0, size = 0, msn = 0, id = 0;  ///< stag, size: of the data sink. id: identifier of an atomic
     std::uint64_t to = 0, received = 0;
-    bool ended_early = false;        ///< its response ended before it was complete
-    bool reported_mismatch = false;  ///< a violation was reported
+    bool ended_early = false;        ///< true: the last flag was set before the response was complete
+    bool reported_mismatch = false;  ///< true: a violation of its response was reported
     std::array<std::uint8_t, RdmapReadRequest::size> header{};
     std::uint64_t frame = 0;
   };
@@ -76,17 +76,17 @@ struct IwarpDirection {
 
   std::optional<Setup> setup{};
   bool parsed = false;
-  std::uint64_t first = 0, parsed_to = 0;  ///< offsets: of the first PDU, after the last PDU
-  std::uint64_t acknowledged = 0;          ///< highest offset that the peer acknowledged
-  bool chained = false;                    ///< all FPDUs from the negotiation frame on were captured and valid
+  std::uint64_t first = 0, parsed_to = 0;  ///< stream offsets of the first PDU, and after the last PDU
+  std::uint64_t acknowledged = 0;          ///< highest stream offset that the peer acknowledged
+  bool chained = false;                    ///< all FPDUs after the negotiation frame were captured and valid
   bool guessed = false;     ///< the negotiated first marker is missing, so the marker positions are uncertain
   bool framed = false;      ///< the last FPDU had a valid CRC, so the next one starts at its end
-  bool contiguous = false;  ///< the FPDUs are contiguous from the negotiation frame on, valid or not
-  bool data = false;        ///< it sent bytes
+  bool contiguous = false;  ///< all FPDUs after the negotiation frame were captured. Some may be invalid
+  bool data = false;        ///< the endpoint sent bytes
   bool fin = false, reset = false;
   std::uint64_t fpdus = 0, good_crcs = 0, bad_crcs = 0, bad_in_a_row = 0;
-  bool markers_wrapped = false;           ///< its markers were right after a wrap of the sequence number
-  std::optional<std::uint8_t> version{};  ///< of DDP
+  bool markers_wrapped = false;           ///< markers were right after the sequence number wrapped
+  std::optional<std::uint8_t> version{};  ///< DDP version of earlier segments
   bool old_rdmap = false;                 ///< a message of RFC 5040 had an RDMAP version other than 1
   std::uint32_t gaps = 0;
   std::array<Queue, 4> queues{};
@@ -95,17 +95,17 @@ struct IwarpDirection {
   bool responding = false;  ///< the open or last response belongs to the first of the peer's `pending`
   std::vector<Quotable> quotable{};
   std::uint64_t segments = 0;  ///< number of segments stored in `quotable` so far
-  /// The Terminate that it sent.
+  /// The Terminate that the endpoint sent.
   struct Terminated {
     std::uint64_t frame = 0, end = 0;
-    bool checked = false;  ///< whether the TCP close after it was checked
+    bool checked = false;  ///< true: the close of TCP after it was checked
   };
   std::optional<Terminated> terminate{};
 };
 
 class IwarpMonitor {
  public:
-  /// Handles a packet, with the PDUs that end in it.
+  /// Handles a packet, and the PDUs that end in it.
   void packet(Evaluator& evaluator, const CaptureAssumptions& assumptions, const Connection& connection, Side from,
               const tracking::Packet& packet);
   /// Appends the values of Monitors::states_of().
@@ -120,14 +120,14 @@ class IwarpMonitor {
     IwarpMonitor& monitor;
     const tracking::Packet& packet;
     Place place;
-    std::vector<Violation*>* reported;  ///< violations that need a sequence
-    bool sure = true;                   ///< the assumed start of the FPDU is certain
+    std::vector<Violation*>* reported;  ///< violations to which a sequence must be attached
+    bool sure = true;                   ///< true: the start of the FPDU is certain. Otherwise `doubt` is the reason
     Reason doubt = Reason::start_not_seen;
 
     void rule(RuleId which, RuleResult result) const { evaluator.record(which, result, place.end); }
     void pass(RuleId which) const { rule(which, RuleResult::pass()); }
     void inconclusive(RuleId which, Reason why) const { rule(which, RuleResult::inconclusive(why)); }
-    /// `describe` returns a Statement.
+    /// Records a result. `describe` returns the Statement for a violation.
     template <class Describe>
     void report(RuleId which, RuleResult result, const Describe& describe) const {
       Violation* violation = evaluator.record(which, result.unless(!sure, doubt), place, describe);
@@ -194,7 +194,7 @@ class IwarpMonitor {
 
   std::array<IwarpDirection, 2> directions_{};
   bool everywhere_ = false;
-  bool carried_ = false;  ///< the packet contains bytes of the PDU under evaluation, sent with its acknowledgement
+  bool carried_ = false;  ///< the packet contains bytes of the PDU, so its acknowledgement was sent with the PDU
   Place last_{};
   static constexpr std::size_t kept = 12, entries_after = 3;
   std::array<SequenceEntry, kept> entries_{};

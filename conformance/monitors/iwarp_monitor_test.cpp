@@ -22,7 +22,7 @@ void number(ByteVector& to, std::uint64_t value, unsigned bytes) {
   to.resize(to.size() + bytes);
   store_be(to.data() + to.size() - bytes, bytes, value);
 }
-/// A negotiation frame. Its key distinguishes requests from replies.
+/// Returns a negotiation frame. `key`: that of a request or of a reply.
 ByteVector setup(std::string_view key, std::uint8_t flags, std::uint8_t revision, const ByteVector& private_data = {}) {
   ByteVector frame(key.begin(), key.end());
   frame.insert(frame.end(), {flags, revision});
@@ -68,7 +68,7 @@ ByteVector reads(std::uint32_t size, std::uint32_t sink = 7, std::uint64_t to = 
   return header;
 }
 
-/// Both endpoints in Full Operation Phase, with CRCs. Endpoint a has sent a Send of 5 bytes, so the next MSN is 2.
+/// A connection in Full Operation Phase, with CRCs. Endpoint a has sent a Send of 5 bytes, so its next MSN is 2.
 struct Talk : Streamed {
   explicit Talk(const ByteVector& asks = request(), const ByteVector& answers = reply(), const Options& options = {},
                 bool first = true)
@@ -241,7 +241,7 @@ TEST(IwarpMonitor, AtomicResponsesAreComparedWithRequests) {
 }
 
 TEST(IwarpMonitor, ReadsBeyondDepthAreViolations) {
-  // The reply has an IRD of two.
+  // The reply's IRD is 2, so a third outstanding Read is a violation.
   const ByteVector asks = request(0x50, 2, {0, 2, 0, 4}), gives = reply(0x50, 2, {0, 2, 0, 2});
   Talk talk(asks, gives);
   for (std::uint32_t msn = 1; msn <= 2; ++msn) talk.report(Side::a, untagged(1, 1, msn, 0, reads(4)));
@@ -252,7 +252,7 @@ TEST(IwarpMonitor, ReadsBeyondDepthAreViolations) {
   Talk more(asks, gives);
   for (std::uint32_t msn = 1; msn <= 3; ++msn) more.report(Side::a, untagged(1, 1, msn, 0, reads(4)));
   EXPECT_THAT(more.violated(), ElementsAre("RDM-018 a 9"));
-  // The first response is missing from the capture, as the acknowledgement shows.
+  // The capture lacks the first response. The acknowledgement of the next packet shows that it was received.
   Talk lossy(asks, gives);
   for (std::uint32_t msn = 1; msn <= 2; ++msn) lossy.report(Side::a, untagged(1, 1, msn, 0, reads(4)));
   lossy.lost(Side::b, 24);
@@ -274,7 +274,7 @@ TEST(IwarpMonitor, InvalidNegotiationFramesAreViolations) {
   EXPECT_THAT(Talk(asks, reply(0x40, 1), {}, false).violated(), ElementsAre("MPA-024 b 5"));
   EXPECT_THAT(Talk(asks, reply(0x60, 1), {}, false).violated(), IsEmpty()) << "a rejection need not be enhanced";
   EXPECT_THAT(Talk(asks, reply(0x50, 2, {0x80, 4, 0x40, 5}), {}, false).violated(), ElementsAre("MPA-028 b 5"));
-  // The D bit is requested and granted, so the first FPDU must be a zero-length RDMA Read.
+  // Both frames set the D bit, so the first FPDU must be a zero-length RDMA Read.
   const ByteVector gives = reply(0x50, 2, {0x80, 4, 0x40, 4});
   EXPECT_THAT(Talk(asks, gives).violated(), ElementsAre("MPA-033 a 6"));
   Talk reads_first(asks, gives, {}, false);
@@ -348,7 +348,7 @@ TEST(IwarpMonitor, InvalidPadAndMarkersAreViolations) {
   store_be(bytes.data() + bytes.size() - 4, 4, compute_mpa_crc(Bytes(bytes).first(bytes.size() - 4).subspan(4)));
   uncovered.a(bytes);
   EXPECT_THAT(uncovered.violated(), ElementsAre("FPD-017 a 6"));
-  // The negotiated markers are missing.
+  // The sender omits the negotiated markers.
   Talk unmarked(request(), reply(0xc0), {}, false);
   unmarked.sender[0] = MpaSender({.markers = false});
   for (std::uint32_t msn = 1; msn < 4; ++msn) unmarked.report(Side::a, untagged(3, 0, msn, 0, some(16)));

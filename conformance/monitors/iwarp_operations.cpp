@@ -34,7 +34,7 @@ void IwarpMonitor::check_version(const IwarpPacketContext& here, const Segment& 
 
 void IwarpMonitor::check_message(const IwarpPacketContext& here, const Segment& s) {
   const auto& ddp = s.ddp;
-  // A message whose content is only a header has a fixed queue, a fixed length and one segment.
+  // Checks a message without payload: it has a fixed queue, a fixed length and one segment.
   const auto fixed = [&](RuleId rule, std::uint32_t bytes, bool more = true, std::string_view other = {}) {
     const RdmapOpcode& op = *s.opcode;
     here.check(rule, ddp.qn == op.queue && ddp.last && ddp.bytes == bytes && more, [&] {
@@ -85,13 +85,12 @@ void IwarpMonitor::check_message(const IwarpPacketContext& here, const Segment& 
 void IwarpMonitor::requested(const IwarpPacketContext& here, const Segment& s) {
   IwarpDirection& mine = direction(here.place.end);
   const bool atomic = s.operation == RdmapOperation::atomic_request;
-  // If the capture contains the TCP acknowledgement before the request, the response may also precede the request in
-  // the capture.
+  // If the capture contains the request's TCP acknowledgement before the request, the response may precede it, too.
   const bool late = s.pdu.stream_end <= mine.acknowledged;
   IwarpDirection::PendingRequest pending{
       .atomic = atomic, .stale = late, .msn = s.ddp.msn, .frame = here.packet.number};
   if (s.payload.size() < (atomic ? RdmapAtomicRequest::size : RdmapReadRequest::size)) {
-    // The requested data is unknown.
+    // The request is truncated. What it requests is unknown, so its response cannot be recognized.
     ++mine.gaps;
     for (IwarpDirection::PendingRequest& each : mine.pending) each.stale = true;
     return;
@@ -125,7 +124,7 @@ void IwarpMonitor::check_depth(const IwarpPacketContext& here) {
   }
   const bool agreed = mine.setup && peer.setup && mine.setup->frame.enhanced && peer.setup->frame.enhanced;
   std::uint32_t most = mpa::no_negotiation;
-  // The limit of the initiator is the reply's IRD, that of the responder its own reply's ORD. RFC 6581, 9.1
+  // Limits of outstanding requests: initiator: IRD of the reply. Responder: ORD of its own reply. RFC 6581, 9.1
   if (agreed) most = mine.setup->answers ? mine.setup->frame.data.ord : peer.setup->frame.data.ird;
   const bool known = agreed && most != mpa::no_negotiation;
   const RuleResult result =
@@ -146,7 +145,7 @@ void IwarpMonitor::check_depth(const IwarpPacketContext& here) {
 void IwarpMonitor::answered(const IwarpPacketContext& here, const Segment& s, bool begins) {
   IwarpDirection &mine = direction(here.place.end), &peer = direction(tracking::other(here.place.end));
   auto& pending = peer.pending;
-  // The capture may lack the request, or contain it later.
+  // True if the capture may lack the request, or contain it later.
   const bool unseen = peer.gaps != 0 || !peer.chained || unseen_before(here.place.end, here.packet);
   const auto fits = [&](const IwarpDirection::PendingRequest& each) {
     if (each.atomic) return false;
@@ -171,7 +170,7 @@ void IwarpMonitor::answered(const IwarpPacketContext& here, const Segment& s, bo
   if (begins) {
     mine.responding = false;
     auto found = std::find_if(pending.begin(), pending.end(), fits);
-    // Among several requests for the same sink, the first matches, or the one with the received length.
+    // If several requests have the same sink, use the one with the received length, otherwise the first.
     if (found != pending.end() && s.ddp.last && found->size != s.ddp.bytes) {
       const auto exact =
           std::find_if(found, pending.end(), [&](const auto& each) { return fits(each) && each.size == s.ddp.bytes; });
@@ -186,7 +185,7 @@ void IwarpMonitor::answered(const IwarpPacketContext& here, const Segment& s, bo
           });
       return;
     }
-    // If responses may be missing from the capture, the request is known only if it is the only match.
+    // If the capture may lack responses, the request is certain only if no other one matches.
     if (found != pending.end() && pending.front().stale) {
       if (std::count_if(found, pending.end(), fits) > 1)
         for (IwarpDirection::PendingRequest& each : pending) each.stale = true;
@@ -247,7 +246,7 @@ void IwarpMonitor::answered(const IwarpPacketContext& here, const Segment& s, bo
   }
   if (!s.ddp.last) return;
   if (!complete && oldest.received < oldest.size) {
-    oldest.ended_early = true;  // the next segment determines the violation
+    oldest.ended_early = true;  // the next segment shows which rule is violated
     return;
   }
   if (!oldest.reported_mismatch) here.pass("rdmap.responder.read-response.format");

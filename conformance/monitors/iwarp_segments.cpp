@@ -29,7 +29,7 @@ std::optional<IwarpMonitor::Segment> IwarpMonitor::read(const tracking::Pdu& pdu
 
 void IwarpMonitor::segment(const IwarpPacketContext& here, const Segment& s) {
   IwarpDirection& mine = direction(here.place.end);
-  // A Terminate of the peer may quote this header.
+  // Store the header, because a Terminate of the peer may quote it.
   IwarpDirection::Quotable quotable{.length = s.ddp.bytes + ddp_header_bytes(s.ddp.tagged),
                                     .frame = here.packet.number};
   std::copy_n(s.pdu.stack.bytes.data() + Fpdu::size, ddp_header_bytes(s.ddp.tagged), quotable.header.begin());
@@ -64,12 +64,12 @@ void IwarpMonitor::segment(const IwarpPacketContext& here, const Segment& s) {
   here.pass("fpdu.sender.ulpdu.one-each");
   if (s.ddp.tagged) {
     const bool begins = tagged(here, s);
-    // Whether an RDMA Write is delivered to the application is not visible in a capture.
+    // The capture shows no violation: the rule is about the delivery to the application.
     if (s.operation == RdmapOperation::rdma_write) here.pass("rdmap.endpoint.write.format");
     if (s.operation == RdmapOperation::read_response) answered(here, s, begins);
     return;
   }
-  // The first segment of a message determines its operation.
+  // Check the operation only in the first segment of a message.
   if (untagged(here, s)) check_message(here, s);
 }
 
@@ -103,8 +103,8 @@ void IwarpMonitor::check_control(const IwarpPacketContext& here, const Segment& 
   check_version(here, s);
 }
 
-// Returns whether this FPDU or the preceding one contains a second segment. The evidence is a header of the same
-// message in the payload, or an offset that lacks the bytes of one header.
+// Returns whether this FPDU or the preceding one contains a second segment. This is so if the payload contains a header
+// of the same message, or if the offset is smaller than expected by the length of a header.
 bool IwarpMonitor::contains_second_segment(const IwarpPacketContext& here, const Segment& s) {
   const IwarpDirection& mine = direction(here.place.end);
   const std::uint32_t header = ddp_header_bytes(s.ddp.tagged);
@@ -141,7 +141,7 @@ bool IwarpMonitor::contains_second_segment(const IwarpPacketContext& here, const
   return short_of_a_header;
 }
 
-// Returns whether the segment starts a message.
+// Handles an untagged segment. Returns whether it starts a message.
 bool IwarpMonitor::untagged(const IwarpPacketContext& here, const Segment& s) {
   IwarpDirection& mine = direction(here.place.end);
   if (s.ddp.qn >= mine.queues.size()) return true;
@@ -163,7 +163,7 @@ bool IwarpMonitor::untagged(const IwarpPacketContext& here, const Segment& s) {
     queue.known = true;
   };
   const bool same = queue.known && queue.control == s.ddp.control;
-  // The message continues after a segment with the last flag.
+  // True if the segment continues a message whose last flag was already set.
   const bool continues_after_last = queue.ended && !queue.unsure && queue.known && s.ddp.msn + 1 == queue.next &&
                                     s.ddp.mo != 0 && s.ddp.mo == queue.bytes && same;
   if (continues_after_last) {
@@ -191,7 +191,7 @@ bool IwarpMonitor::untagged(const IwarpPacketContext& here, const Segment& s) {
             fmt::format("MO {}, after the bytes already sent", queue.bytes), fmt::format("MO {}", s.ddp.mo), {before}};
       });
     }
-    // The bytes are counted even if the offsets do not increase.
+    // Count the bytes even if all segments have the offset 0.
     const std::uint64_t sum = queue.bytes + s.ddp.bytes;
     extend();
     if (s.ddp.mo == 0 && queue.open) queue.bytes = sum;
@@ -210,7 +210,7 @@ bool IwarpMonitor::untagged(const IwarpPacketContext& here, const Segment& s) {
       return Statement{
           fmt::format("MSN {} of queue {}", expected, s.ddp.qn), fmt::format("MSN {}", s.ddp.msn), {before}};
     });
-    // The order of submission is known only to the application.
+    // The capture shows no violation: only the application knows the order of submission.
     if (s.ddp.msn == expected) here.pass("ddp.endpoint.order.as-submitted");
     if (queue.empty_before && s.ddp.msn == expected) here.pass("rdmap.receiver.send.zero-length");
   } else {
@@ -220,7 +220,8 @@ bool IwarpMonitor::untagged(const IwarpPacketContext& here, const Segment& s) {
   queue.ended = false;
   queue.empty_before = false;
   queue.next = s.ddp.msn;
-  // The MO is not 0 if the capture lacks the start of the message. A message without payload ends in its first segment.
+  // Bytes are missing if the MO is not 0 at the first captured message, or if an operation without payload is not
+  // complete in its first segment.
   queue.unsure = (!known && s.ddp.mo != 0) || (queue.open && !s.opcode->payload);
   queue.known = true;
   queue.control = s.ddp.control;
@@ -234,7 +235,7 @@ bool IwarpMonitor::untagged(const IwarpPacketContext& here, const Segment& s) {
   return true;
 }
 
-// Returns whether the segment starts a message.
+// Handles a tagged segment. Returns whether it starts a message.
 bool IwarpMonitor::tagged(const IwarpPacketContext& here, const Segment& s) {
   IwarpDirection& mine = direction(here.place.end);
   IwarpDirection::Tagged& open = mine.tagged;
@@ -243,8 +244,8 @@ bool IwarpMonitor::tagged(const IwarpPacketContext& here, const Segment& s) {
   if (open.open) {
     const bool same = open.control == s.ddp.control && open.stag == s.ddp.stag;
     const bool next = same && s.ddp.to == open.next;
-    // The sender repeats the TO of the first segment instead of increasing it. After segments with increasing TO, the
-    // segment belongs to another message.
+    // True if the sender repeats the TO of the first segment instead of increasing it. If it increased the TO before,
+    // the segment belongs to another message.
     const bool constant_offset = same && s.ddp.to == open.first && (open.constant_offset || open.segments == 1);
     if (open.unsure) {
       begins = !next;

@@ -34,9 +34,9 @@ void IwarpMonitor::setup(const IwarpPacketContext& here, const tracking::Pdu& pd
   reported.private_data = view.get<"private_data_length">();
   reported.end = pdu.stream_end;
   reported.number = here.packet.number;
-  // A frame after the end of a negotiation starts a new one.
+  // If both endpoints have sent a frame, this one starts a new negotiation.
   if (mine.setup && peer.setup) peer = {};
-  // The capture may contain a reply before its request.
+  // Determine which frame is the reply. The capture may contain it before its request.
   reported.answers = peer.setup && peer.setup->request && !peer.setup->answers;
   if (peer.setup && !peer.setup->request) peer.setup->answers = true;
   machines::MpaSetupFrame& frame = reported.frame;
@@ -82,8 +82,8 @@ void IwarpMonitor::setup(const IwarpPacketContext& here, const tracking::Pdu& pd
     return;
   }
   if (reported.request) {
-    // Both endpoints may have acted as initiators. An endpoint that listens and has received the request is no
-    // initiator.
+    // The key is wrong only if this endpoint is certainly the responder: it listens and has received the request.
+    // Otherwise both endpoints may be initiators.
     const tracking::TcpSegment& tcp = here.packet.tcp;
     const bool syn_seen = tcp.emss != 0, listens = tcp.connection->listener == tcp.connection->responder;
     const bool knowing = carried_ && syn_seen && listens && !tcp.from_initiator && tcp.has_acknowledged &&
@@ -103,7 +103,7 @@ void IwarpMonitor::check_reply(const IwarpPacketContext& here, const IwarpDirect
   if (!request.frame.enhanced) return;
   const machines::MpaEnhancedData &asked = request.frame.data, &given = reply.frame.data;
   here.report("mpa.responder.enhanced.answered-enhanced",
-              // An implementation without RFC 6581 may reject in its own way.
+              // An implementation without RFC 6581 may reject with an unenhanced reply.
               RuleResult::of(reply.frame.enhanced).unless(reply.frame.reject, Reason::capability_unknown), [&] {
                 return Statement{"an enhanced reply of revision 2 with S = 1, like the request",
                                  fmt::format("an unenhanced reply of revision {}, PD_Length {}", reply.frame.revision,
@@ -123,7 +123,7 @@ void IwarpMonitor::first_fpdu(const IwarpPacketContext& here, const tracking::Pd
   IwarpDirection &mine = direction(here.place.end), &peer = direction(tracking::other(here.place.end));
   if (!mine.setup || mine.fpdus != 0 || pdu.stream_offset != mine.setup->end) return;
   if (peer.setup && mine.setup->answers) {
-    // The acknowledgement number shows which bytes the responder had received.
+    // The acknowledgement number shows whether the responder had received an FPDU.
     const bool knows_none =
         carried_ && here.packet.tcp.has_acknowledged && here.packet.tcp.acknowledged <= peer.setup->end;
     here.report("mpa.responder.fpdu.waits-for-initiator",

@@ -64,7 +64,8 @@ void IwarpMonitor::terminate(const IwarpPacketContext& here, const Segment& s) {
   const IwarpError error{static_cast<std::uint8_t>(view.get<"layer">()), static_cast<std::uint8_t>(view.get<"etype">()),
                          static_cast<std::uint8_t>(view.get<"error_code">())};
   const bool reserved = (message[2] & 0x1f) != 0 || message[3] != 0;
-  // The nibbles of the first byte swapped: the bit fields of a compiler that allocates low bits first.
+  // The error if the nibbles of the first byte are swapped, as by bit fields of a compiler that allocates low bits
+  // first.
   const IwarpError turned{error.type, error.layer, error.code};
   const bool is_turned = !is_defined(error) && is_defined(turned);
   if (reserved || is_turned)
@@ -91,7 +92,7 @@ void IwarpMonitor::check_quotation(const IwarpPacketContext& here, Bytes message
              r = view.get<"rdma_header_included">();
   const auto said = [&] { return fmt::format("{}: M {}, D {}, R {}", spoken(error), m ? 1 : 0, d ? 1 : 0, r ? 1 : 0); };
   const Parts parts = Terminate::parts(message);
-  // The offsets of the quoted headers.
+  // Find the quoted headers.
   const std::uint8_t* header = nullptr;
   std::size_t header_bytes = 0;
   const std::uint8_t* request = nullptr;
@@ -126,7 +127,7 @@ void IwarpMonitor::check_quotation(const IwarpPacketContext& here, Bytes message
     figure("terminate.sender.ddp-error.headers", (d || local) && !r,
            "the DDP header quoted, without Read Request header");
   } else if (error.type == remote_operation) {
-    // A catastrophic error may be unrelated to a message.
+    // These errors may be unrelated to a message, and then quote no header.
     const bool of_message = error.code != errors::stream_catastrophic.code && error.code != 0x08 && error.code != 0xff;
     figure("terminate.sender.operation.headers", (d || !of_message) && !r,
            "the DDP header quoted, without Read Request header");
@@ -134,7 +135,7 @@ void IwarpMonitor::check_quotation(const IwarpPacketContext& here, Bytes message
     const bool of_known = !quoted || zeros || is_of(RdmapOperation::read_request) ||
                           is_of(RdmapOperation::send_invalidate) || is_of(RdmapOperation::send_se_invalidate) ||
                           is_of(RdmapOperation::atomic_request) ||
-                          // DDP has no code for a missing access right, so RDMAP may report the error of a Write.
+                          // RDMAP may report the missing access right of a Write, because DDP lacks a code for it.
                           is_of(RdmapOperation::rdma_write);
     figure("terminate.sender.protection.headers", d && of_known,
            "the DDP header of an RDMA Read Request, an atomic or a Send with Invalidate quoted");
@@ -158,7 +159,7 @@ void IwarpMonitor::check_quotation(const IwarpPacketContext& here, Bytes message
                });
   }
   if (!quoted) return;
-  // The captured segment whose header is quoted.
+  // Find the captured segment whose header is quoted.
   const std::size_t remembered = std::min<std::uint64_t>(peer.segments, IwarpDirection::quotables);
   const IwarpDirection::Quotable* original = nullptr;
   for (std::size_t i = 0; i < remembered && !original; ++i) {
@@ -166,7 +167,7 @@ void IwarpMonitor::check_quotation(const IwarpPacketContext& here, Bytes message
     if (std::equal(header, header + header_bytes, each.header.begin())) original = &each;
   }
   if (!original) {
-    // Zeros if the error is unrelated to a message. RFC 5040, 7.1, rule 1
+    // If the error is unrelated to a message, the header may be all zeros. RFC 5040, 7.1, rule 1
     const bool of_itself = error == errors::stream_catastrophic || error.code == 0x08 || error.code == 0xff;
     here.report("terminate.sender.ddp-header.copied",
                 RuleResult::violation()
@@ -219,7 +220,7 @@ void IwarpMonitor::closing(const IwarpPacketContext& here) {
   mine.terminate->checked = true;
   here.pass("rdmap.sender.terminate.then-silence");
   const tracking::TcpSegment& tcp = here.packet.tcp;
-  // A FIN consumes a sequence number, so the reset reveals a FIN that was not captured.
+  // A FIN uses a sequence number, so the offset of a reset shows whether an uncaptured FIN preceded it.
   const bool after_fin = tcp.reset && tcp.offset > mine.terminate->end;
   here.check("terminate.sender.close.graceful", tcp.fin || after_fin || peer.reset, [&] {
     return Statement{"a FIN after the Terminate, so that the peer receives it", "a reset", {mine.terminate->frame}};

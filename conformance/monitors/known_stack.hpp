@@ -1,5 +1,5 @@
 #pragma once
-/// Stacks that their packets identify, and their known deviations without effect on a peer:
+/// Recognizes RDMA stacks by their packets, and lists their known deviations that do not affect a peer. See
 /// docs/reference/known-deviations.md.
 
 #include <cstddef>
@@ -19,22 +19,22 @@ enum class Stack : std::uint8_t {
 /// "Linux rxe"
 std::string_view to_string(Stack stack);
 
-/// Properties of a RoCEv2 packet from which its sender is recognized.
+/// Properties of a RoCEv2 packet that show which stack sent it.
 struct StackEvidence {
-  std::uint16_t source_port = 0;  ///< of UDP
+  std::uint16_t source_port = 0;  ///< UDP source port
   std::uint32_t sender_qp = 0;
   bool migrated = false;  ///< MigReq of the BTH
 };
-/// Rxe sends datagrams of QP 1, and packets of connections that no CM established, with a UDP source port that depends
-/// only on its own QP number. It never sets MigReq.
+/// Returns the stack that sent the packet. Rxe never sets MigReq. Its UDP source port depends only on its own QP
+/// number, in datagrams of QP 1 and in packets of connections that were not established by the CM.
 Stack recognize(const StackEvidence& packet);
 
-/// The stacks of the addresses of a capture.
+/// Recognizes the stack at each address of a capture.
 class KnownStacks {
  public:
   static constexpr std::size_t most_addresses = 1U << 16;
 
-  /// Evaluates a packet that `from` sent. Later packets are only evaluated while the stack is unknown.
+  /// Evaluates a packet that `from` sent, unless the stack of `from` is already known.
   void learn(const tracking::PortAddress& from, const StackEvidence& packet);
   [[nodiscard]] Stack of(const tracking::PortAddress& address) const;
 
@@ -42,8 +42,7 @@ class KnownStacks {
   std::map<tracking::PortAddress, Stack> known_;
 };
 
-/// Returns the description of a known deviation of the stack from the rule that has no effect on a peer, or an empty
-/// text.
+/// Returns the description of a known deviation from the rule that does not affect a peer. Empty: the stack has none.
 std::string_view harmless_deviation(Stack stack, const Rule& rule);
 
 }  // namespace rdmawire::conformance

@@ -1,4 +1,4 @@
-// Stacks that packets identify, and their harmless deviations.
+// Tests of recognized stacks and of their harmless deviations.
 
 #include "conformance/monitors/known_stack.hpp"
 

@@ -9,7 +9,7 @@
 
 namespace rdmawire::conformance {
 
-/// The order is that of `rules`. A test compares this list with the monitors' sources.
+/// Rules that monitors evaluate, in the order of `rules`. A test compares this list with the monitors' sources.
 inline constexpr auto monitored = std::to_array<RuleId>({
     "roce.sender.ipv4.no-options",
     "roce.sender.ip.ecn-clear-without-management",
@@ -216,8 +216,9 @@ inline constexpr auto monitored = std::to_array<RuleId>({
     "mrc.endpoint.response.identifier-reflected",
 });
 
-/// Monitored rules that a capture can only confirm: conforming devices explain every observation, or the tracker does
-/// not classify the packet as RoCE. Active cases detect violations. A test compares this list with the sources.
+/// Monitored rules whose violations a capture cannot prove: conforming devices could have caused each observation, or
+/// the tracker does not classify the packet as RoCE. Only active cases detect violations. A test compares this list
+/// with the sources.
 inline constexpr auto only_seen_kept = std::to_array<RuleId>({
     "roce.sender.ip.protocol-is-udp",
     "roce.sender.udp.source-port-dynamic",

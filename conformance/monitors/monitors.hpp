@@ -21,15 +21,16 @@ namespace rdmawire::conformance {
 struct MonitorOptions {
   RuleSet rules;
   CaptureAssumptions assumptions;
-  std::uint64_t connection = 0;                            ///< evaluate only this connection. 0: all
+  std::uint64_t connection = 0;                            ///< id of the only connection to evaluate. 0: all
   std::size_t violations = Evaluator::default_violations;  ///< maximum number of stored violations
   std::size_t exchanges = CmMonitor::default_exchanges;    ///< maximum number of CM exchanges
-  std::size_t closed_queue_pairs = std::size_t{1} << 20;   ///< maximum number of closed QPs, to detect their reuse
+  std::size_t closed_queue_pairs = std::size_t{1} << 20;   ///< maximum number of closed QPs whose reuse is detected
 };
 
-/// Pass each packet to take(), then to a Tracker with TrackerOptions::transport that has this object as sink.
+/// Runs all monitors. The caller passes each packet first to take(), and then to a Tracker with
+/// TrackerOptions::transport that has this object as sink.
 ///
-/// Bounded: the state of a connection is released when the tracker closes the connection.
+/// Memory is bounded by the tracker: when it closes a connection, the state of the connection is released.
 class Monitors final : public tracking::Sink {
  public:
   explicit Monitors(const MonitorOptions& options = {})
@@ -39,7 +40,8 @@ class Monitors final : public tracking::Sink {
         cm_(evaluator_, options_.assumptions, options.exchanges),
         mrc_(evaluator_, options_.assumptions.everywhere) {}
 
-  /// Checks a single packet. `headers`: false if a HeaderTally checked its headers.
+  /// Performs the checks that require only this packet. `headers`: false if a HeaderTally has already checked its
+  /// headers.
   void take(const tracking::Packet& packet, bool headers = true);
 
   void transport(const Connection& connection, Side from, const TransportPacket& t,
@@ -51,23 +53,24 @@ class Monitors final : public tracking::Sink {
 
   [[nodiscard]] Evaluator& evaluator() { return evaluator_; }
   [[nodiscard]] const Evaluator& evaluator() const { return evaluator_; }
-  /// Returns the coarse state of the monitors of a connection, one number for each monitored object, at a fixed index:
-  /// whether a message is open, which requests wait for a response or were rejected, how a stream was negotiated.
-  /// Different states have different numbers except for hash collisions. Empty if the connection does not exist.
+  /// Returns numbers that represent the coarse state of a connection's monitors: whether a message is open, which
+  /// requests wait for a response or were rejected, how a stream was negotiated. Each monitored object has a fixed
+  /// index. Different states have different numbers, except for hash collisions. Empty: the connection does not exist.
   void states_of(std::uint64_t connection, std::vector<std::uint64_t>& states) const;
-  /// Returns the coarse state of the most recent CM exchange as one number.
+  /// Returns a number that represents the coarse state of the most recent CM exchange.
   [[nodiscard]] std::uint64_t management_state() const { return cm_.state(); }
-  /// The evaluated connections with violations by id, as they were when the tracker closed them. All connections that
-  /// MonitorOptions::connection selects.
+  /// Returns the connections with violations by id, in their state when the tracker closed them. The connection that
+  /// MonitorOptions::connection selects is included even without violations.
   [[nodiscard]] const std::unordered_map<std::uint64_t, Connection>& connections() const { return connections_; }
   /// Number of closed and of evicted connections.
   [[nodiscard]] std::uint64_t closed_connections() const { return closed_; }
   [[nodiscard]] std::uint64_t evicted_connections() const { return evicted_; }
-  /// Memory of the open connections in bytes, for TrackerOptions::sink_bytes.
+  /// Returns the memory of the open connections in bytes, for TrackerOptions::sink_bytes.
   [[nodiscard]] const std::size_t& bytes() const { return bytes_; }
-  /// QPs of closed connections, by hash of port and number. Two shards with a QP in common lack knowledge of its reuse.
+  /// Returns the QPs of closed connections, by hash of port and number. If two shards have a QP in common, neither
+  /// detects its reuse.
   [[nodiscard]] const tracking::NumberTable& closed_queue_pairs() const { return used_; }
-  /// The levels of the tables, always in the same order.
+  /// Appends the levels of the tables, always in the same order.
   void append_levels(std::vector<tracking::Level>& levels) const {
     levels.push_back(evaluator_.level());
     levels.push_back(cm_.level());
@@ -85,7 +88,7 @@ class Monitors final : public tracking::Sink {
   HeaderMonitor headers_;
   CmMonitor cm_;
   MrcMonitor mrc_;
-  /// A monitor and its part of bytes_.
+  /// A monitor and its share of bytes_.
   struct Monitored {
     std::unique_ptr<ConnectionMonitor> monitor;
     std::size_t bytes = 0;

@@ -19,7 +19,7 @@ using tracking::testing::RdmaFrame;
 
 namespace {
 
-/// A packet is described by 12 bytes: direction and kind (2), PSN, length, header fields, time.
+/// Number of input bytes that describe a packet: direction and kind (2), PSN, length, header fields, time.
 constexpr std::size_t described = 12;
 
 RdmaFrame frame_of(const std::uint8_t* d) {
@@ -65,7 +65,7 @@ struct StreamEnd {
   MpaSender sender{{}};
 };
 
-/// The content of a segment: a negotiation frame, an FPDU, or raw bytes.
+/// Returns the content of a segment: a negotiation frame, an FPDU, or raw bytes.
 std::vector<std::uint8_t> bytes_of(const std::uint8_t* d, StreamEnd& end, StreamEnd& other) {
   std::vector<std::uint8_t> bytes;
   const unsigned kind = d[1] & 7;

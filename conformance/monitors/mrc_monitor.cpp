@@ -20,7 +20,7 @@ constexpr std::uint32_t icrc_size = 4, sprayed_packets = 64;
 constexpr std::size_t remembered_identifiers = 256;
 
 std::int32_t as_signed(std::uint64_t value) { return static_cast<std::int16_t>(value); }
-/// Exchanges the halves of an entropy value, because the sources of MRC differ in their order.
+/// Exchanges the 16-bit halves of an entropy value: their order differs between the descriptions of MRC.
 std::uint32_t exchanged(std::uint32_t entropy) { return entropy << 16 | entropy >> 16; }
 bool is_same_path(std::uint32_t a, std::uint32_t b) { return a == b || a == exchanged(b); }
 
@@ -28,7 +28,8 @@ void remember(std::vector<std::uint16_t>& identifiers, std::uint16_t id) {
   if (identifiers.size() >= remembered_identifiers) identifiers.erase(identifiers.begin());
   identifiers.push_back(id);
 }
-/// True if a switch removed the payload and the ICRC: the frame ends before its lengths, and was captured completely.
+/// True if a switch removed the payload and the ICRC: the frame is completely captured, but shorter than its length
+/// fields indicate.
 bool is_trimmed(const HeaderStack& stack) { return stack.cut && stack.wire_length == stack.bytes.size(); }
 bool contains(const std::vector<std::uint16_t>& identifiers, std::uint64_t id) {
   return std::ranges::find(identifiers, static_cast<std::uint16_t>(id)) != identifiers.end();
@@ -52,7 +53,7 @@ struct MrcMonitor::Seen {
   }
   [[nodiscard]] std::uint32_t psn() const { return static_cast<std::uint32_t>(bth.get<"psn">()); }
   [[nodiscard]] std::uint32_t qp() const { return static_cast<std::uint32_t>(bth.get<"dest_qp">()); }
-  /// Flow label and UDP source port.
+  /// Returns the entropy value: flow label and UDP source port.
   [[nodiscard]] std::uint32_t entropy() const {
     const auto udp = get<Udp>();
     const auto ip = stack.layers()[stack.network].header == &info<Ipv6> ? get<Ipv6>() : std::nullopt;
@@ -126,7 +127,7 @@ void MrcMonitor::check_headers(const Seen& seen) {
     const std::uint32_t port = udp->get<"dst_port">();
     const bool transposed = port == rdmawire::mrc::transposed_port;
     Seen intact = seen;
-    intact.damaged &= !transposed;  // damage does not cause exactly this port
+    intact.damaged &= !transposed;  // the port is not a result of damage
     intact.check("mrc.sender.udp.destination-port", port == DecodeOptions::roce_v2_udp_port, [&] {
       return Statement{"UDP port 4791",
                        transposed ? std::string("UDP port 4971, as in two public implementations of MRC")
@@ -205,7 +206,8 @@ void MrcMonitor::drop_flows() {
   entries_ = 0;
 }
 
-/// The WRITEs that a SACK or NACK answers. The sources differ in which of its two numbers is the responder's QP.
+/// Returns the WRITEs that a SACK or NACK responds to. Descriptions of MRC differ in which of its two QP numbers is the
+/// responder's.
 MrcMonitor::Flow* MrcMonitor::flow_of_feedback(const Seen& seen, std::uint32_t first_qp, std::uint32_t second_qp) {
   const auto find = [&](std::uint32_t qp) {
     const auto found = flows_.find(seen.ports.reversed(qp));
@@ -246,12 +248,12 @@ void MrcMonitor::check_write(const Seen& seen) {
   now.flagged = seen.bth.get<"rtx">();
   now.unprotected = trimmed && !complete_;
   flow.frame = now.frame;
-  // A trimmed packet has another DSCP.
+  // The DSCP of trimmed and retransmitted packets may be different.
   if (!trimmed && !now.flagged) flow.dscp = seen.dscp();
   check_spray(seen, flow, now.entropy[0]);
 
   if (Sent* const before = flow.sent.find(psn)) {
-    // The network or the capture copied the packet.
+    // Skip a packet that the network or the capture duplicated.
     if (before->entropy[0] == now.entropy[0] && before->timestamp[0] == now.timestamp[0] && now.stamped) return;
     check_retransmission(seen, flow, *before, now);
     before->flagged |= now.flagged;
@@ -261,11 +263,11 @@ void MrcMonitor::check_write(const Seen& seen) {
     ++before->transmissions;
     return;
   }
-  // The fields of a trimmed packet can be damaged: only its entropy value and timestamp are remembered.
+  // Store only entropy value and timestamp of a trimmed packet, because its other fields can be damaged.
   const Psn number(psn);
   const bool near = std::abs(number - flow.highest) < static_cast<std::int32_t>(remembered);
   if (now.unprotected && !(flow.started && near)) return;
-  // A packet far from the window belongs to another connection of the same QP number.
+  // A PSN far from the window belongs to another connection with the same QP number.
   if (flow.started && !near) {
     reset(flow, seen.qp());
     flow.dscp = seen.dscp();
@@ -278,7 +280,8 @@ void MrcMonitor::check_write(const Seen& seen) {
   if (const Sent* const earlier = flow.sent.find((number - 1).value())) check_neighbors(seen, *earlier, now);
   if (const Sent* const later = flow.sent.find((number + 1).value())) check_neighbors(seen, now, *later);
 
-  // The RQMSN counts WRITEs with Immediate: between two of them, it grows by at least 1 and at most as much as the MSN.
+  // The RQMSN counts WRITEs with Immediate. Between two of them, it grows by at least 1, and at most by as much as the
+  // MSN.
   if (!seen.op.immediate || now.unprotected) return;
   if (flow.immediate_seen) {
     const std::uint16_t messages = static_cast<std::uint16_t>(now.msn - flow.immediate_msn);
@@ -300,7 +303,7 @@ void MrcMonitor::check_write(const Seen& seen) {
 }
 
 void MrcMonitor::check_retransmission(const Seen& seen, Flow&, Sent& before, const Sent& now) {
-  // The first transmission can arrive after the retransmission.
+  // The packet without RTX may be the first transmission, captured after the retransmission.
   if (now.flagged || !before.flagged)
     seen.check("mrc.requester.retransmission.flagged", now.flagged, [&] {
       return Statement{"RTX 1", fmt::format("RTX 0; frame {} has the same PSN", before.frame), {before.frame}};
@@ -316,7 +319,7 @@ void MrcMonitor::check_retransmission(const Seen& seen, Flow&, Sent& before, con
                return Statement{text(before), text(now), {before.frame}};
              });
   if (before.rejected && now.flagged)
-    // Another retransmission can be lost in the capture.
+    // The capture may lack another retransmission, to which the rule applied.
     seen.check(
         "mrc.requester.retransmission.other-entropy",
         RuleResult::of(!is_same_path(now.entropy[0], before.rejected_entropy)).unless(!complete_, Reason::capture_lost),
@@ -357,7 +360,7 @@ void MrcMonitor::check_neighbors(const Seen& seen, const Sent& before, const Sen
     return Statement{fmt::format("R_Key {:#x} of the packet before it", before.key),
                      fmt::format("R_Key {:#x}", after.key), related};
   });
-  // A trimmed packet whose lengths were corrected does not show its payload.
+  // The payload length is unknown if a switch trimmed the packet and corrected its length fields.
   if (before.payload == 0) return;
   const std::uint64_t next = before.address + before.payload;
   seen.check("mrc.requester.reth.address-advances", after.address == next, [&] {
@@ -388,7 +391,7 @@ void MrcMonitor::check_spray(const Seen& seen, Flow& flow, std::uint32_t entropy
 void MrcMonitor::check_class(const Seen& seen, const Flow& flow) {
   if (!flow.started) return;
   const std::uint8_t dscp = seen.dscp();
-  // A hop can change both.
+  // A hop may have changed either DSCP.
   seen.check("mrc.sender.control.other-dscp",
              RuleResult::of(dscp != flow.dscp).unless(!complete_, Reason::modified_in_transit), [&] {
                return Statement{fmt::format("another DSCP than {} of the WRITEs", flow.dscp),
@@ -431,7 +434,7 @@ void MrcMonitor::check_sack(const Seen& seen) {
   Psn one = highest + as_signed(seth->get<"sack_offset">());
   for (std::uint64_t bits = seth->get<"bitmap">(); bits; bits >>= 1, ++one)
     if (bits & 1 && one - highest > 0) highest = one;
-  // A packet that the capture lost can be acknowledged.
+  // The SACK may acknowledge a packet that the capture lacks.
   seen.check("mrc.responder.sack.only-sent",
              RuleResult::of(highest - flow->highest <= 0).unless(!complete_, Reason::capture_lost), [&] {
                return Statement{fmt::format("at most PSN {}, the latest that was sent", flow->highest.value()),
@@ -446,7 +449,7 @@ void MrcMonitor::check_sack(const Seen& seen) {
     return;
   }
   const bool reflected = is_same_path(entropy, sent->entropy[0]) || is_same_path(entropy, sent->entropy[1]);
-  // The capture can lack the acknowledged transmission.
+  // The capture may lack the acknowledged transmission.
   seen.check("mrc.responder.sack.entropy-reflected", RuleResult::of(reflected).unless(!complete_, Reason::capture_lost),
              [&] {
                return Statement{fmt::format("{:#010x}, the entropy value of PSN {}", sent->entropy[0], acknowledged),

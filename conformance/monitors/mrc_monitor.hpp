@@ -15,13 +15,13 @@
 
 namespace rdmawire::conformance {
 
-/// Bounded: at most `flows` QPs, each with the latest `remembered` PSNs, and `most_entries` PSNs in total (32 MiB). If
-/// a table is full, its contents are dropped.
+/// Memory is bounded: at most `flows` QPs, each with the latest `remembered` PSNs, and `most_entries` PSNs in total
+/// (32 MiB). When a table is full, its contents are dropped.
 class MrcMonitor {
  public:
   static constexpr std::size_t default_flows = 1U << 12, remembered = 1024, requests = 4096, most_entries = 1U << 19;
 
-  /// `complete`: the capture contains all packets as sent.
+  /// `complete`: true if the capture contains all packets as sent.
   MrcMonitor(Evaluator& evaluator, bool complete, std::size_t flows = default_flows)
       : evaluator_(evaluator), complete_(complete), most_flows_(flows) {}
 
@@ -36,18 +36,18 @@ class MrcMonitor {
   }
 
  private:
-  /// A WRITE packet, by PSN.
+  /// A PSN of a WRITE, and its last transmissions.
   struct Sent {
     std::uint64_t frame = 0;
     std::uint64_t address = 0;
     std::uint32_t psn = 0, key = 0, payload = 0;
-    std::array<std::uint32_t, 2> entropy{};    ///< of the last two transmissions, flow label first
-    std::array<std::uint16_t, 2> timestamp{};  ///< the same
+    std::array<std::uint32_t, 2> entropy{};    ///< of the last two transmissions, newest first: flow label, UDP port
+    std::array<std::uint16_t, 2> timestamp{};  ///< of the last two transmissions, newest first
     std::uint16_t msn = 0, rqmsn = 0;
     std::uint8_t opcode = 0;
     bool known = false, stamped = false, rejected = false;
-    bool flagged = false;      ///< a captured transmission has RTX
-    bool unprotected = false;  ///< trimmed: without the ICRC, its fields are unreliable
+    bool flagged = false;      ///< true: a captured transmission has RTX 1
+    bool unprotected = false;  ///< true: trimmed. Its fields are unreliable, because it has no ICRC
     std::uint32_t transmissions = 0;
     std::uint32_t rejected_entropy = 0;
   };
@@ -57,14 +57,14 @@ class MrcMonitor {
     Psn highest;
     bool started = false;
     std::uint32_t dest_qp = 0;
-    std::uint32_t packets = 0, first_entropy = 0;  ///< of the current group of WRITEs
+    std::uint32_t packets = 0, first_entropy = 0;  ///< number of packets and first entropy value of the current group
     bool sprayed = false;
     std::uint8_t dscp = 0;
     std::uint16_t immediate_rqmsn = 0, immediate_msn = 0;  ///< of the latest WRITE with Immediate
     bool immediate_seen = false;
-    std::vector<std::uint16_t> probes{};  ///< identifiers, the latest
+    std::vector<std::uint16_t> probes{};  ///< identifiers of the latest probes
     bool probed = false;
-    std::uint64_t frame = 0;  ///< the latest WRITE
+    std::uint64_t frame = 0;  ///< frame of the latest WRITE
   };
   struct Seen;
 
@@ -86,13 +86,13 @@ class MrcMonitor {
   Evaluator& evaluator_;
   const bool complete_;
   const std::size_t most_flows_;
-  std::uint64_t entries_ = 0;  ///< allocated, of all flows
+  std::uint64_t entries_ = 0;  ///< number of allocated PSNs of all flows
   std::uint64_t dropped_ = 0, dropped_entries_ = 0, dropped_requests_ = 0;
   struct KeyHash {
     std::size_t operator()(const tracking::FlowKey& key) const { return key.hash(); }
   };
-  std::unordered_map<tracking::FlowKey, Flow, KeyHash> flows_;  // number: low 16 bits of the destination QP
-  /// Identifiers of endpoint requests by port pair, the latest.
+  std::unordered_map<tracking::FlowKey, Flow, KeyHash> flows_;  // FlowKey::number: low 16 bits of the QP
+  /// Identifiers of the latest endpoint requests, by port pair.
   std::unordered_map<tracking::FlowKey, std::vector<std::uint16_t>, KeyHash> requests_;
 };
 

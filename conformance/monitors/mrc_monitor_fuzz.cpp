@@ -32,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   conformance::RuleSet rules;
   conformance::Evaluator evaluator(rules, 64);
-  // A few inputs exceed the number of QPs.
+  // Some inputs exceed the limit of QPs.
   const bool complete = (data[0] & 1) != 0;
   conformance::MrcMonitor monitor(evaluator, complete, data[0] & 2 ? 2 : 64);
   tracking::Dissector dissector;

@@ -1,4 +1,4 @@
-/// Checks of the responder that need a complete capture of its packets, in order: missing responses.
+/// Checks of the responder that require a complete capture of its packets, in order: missing responses, and credits.
 
 #include <fmt/format.h>
 
@@ -22,14 +22,14 @@ RuleId rule_of_duplicate(const Opcode& op) {
 
 }  // namespace
 
-// Once the path MTU is known from a response, moves `next` after the last PSN of the READ.
+// Moves `next` to the PSN after the READ, once a response has revealed the path MTU.
 void RcExchange::Bench::settle(std::uint32_t mtu) {
   if (read_length == 0 || mtu == 0) return;
   next = next + (machines::psns_of_read(read_length, mtu) - 1);
   read_length = 0;
 }
 
-// Maximum distance of the expected PSN from `next`.
+// Returns by how much the expected PSN can exceed `next`.
 std::int32_t RcExchange::Bench::maximum_ahead() const {
   constexpr std::uint32_t smallest_mtu = 256;
   return static_cast<std::int32_t>(machines::psns_of_read(read_length, smallest_mtu) - 1);
@@ -76,7 +76,7 @@ void RcExchange::check_received(const MonitoredPacket& watch) {
     bench_.settle(watch.connection.mtu);
     return;
   }
-  // A duplicate. If neither transmission was answered, the response is missing.
+  // The request is a duplicate. If no transmission of it had a response in time, the response is missing.
   SeenRequest* const known = covering(t.psn);
   if (!known || known->psn != t.psn || !known->ack_request) return;
   const auto* agreed = watch.negotiated ? &watch.negotiated->ends[static_cast<std::size_t>(watch.from)] : nullptr;
@@ -135,7 +135,7 @@ void RcExchange::check_sent(const MonitoredPacket& watch) {
   bench_.expect(t.psn + 1);
 }
 
-// End-to-end credits: at most one message that needs a receive beyond the received credits.
+// Checks end-to-end credits: a requester may send at most one message that needs a receive beyond the received credits.
 void RcExchange::check_credits(const MonitoredPacket& watch) {
   const Opcode& op = *watch.t.op;
   const bool needs = op.begins_message() && (op.operation == Operation::send || op.immediate);

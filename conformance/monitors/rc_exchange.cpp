@@ -1,4 +1,4 @@
-/// The captured requests of one requester.
+/// Stores and orders the captured requests of one requester.
 
 #include "conformance/monitors/rc_exchange.hpp"
 
@@ -85,7 +85,7 @@ std::size_t RcExchange::before_or_at(Psn psn) const {
   return low == 0 ? nowhere : low - 1;
 }
 
-// Returns the request that covers this PSN, including the PSNs of a READ's response, or nullptr.
+// Returns the request that uses this PSN, or nullptr. A READ uses the PSNs of its response.
 SeenRequest* RcExchange::covering(Psn psn) {
   const std::size_t at = before_or_at(psn);
   if (at == nowhere) return nullptr;
@@ -105,16 +105,16 @@ void RcExchange::count_messages(std::size_t from) {
     }
     const std::int32_t unseen = i == 0 && from == 0 && !sent_.empty() && r.psn - first_ < 0 ? 0 : r.psn - behind;
     if (unseen > 0) high += static_cast<std::uint32_t>(unseen);
-    // If the READ has fewer PSNs, requests after it are missing.
+    // If the READ has fewer PSNs than inferred, the capture lacks requests after it.
     if (r.psns_inferred) high += r.psns - 1;
-    // The retry of the missing part of a READ was captured before the READ, and is no message of its own.
+    // True if the retry of the missing part of a READ was captured before the READ. It does not count as a message.
     const bool retry = i > 0 && unseen < 0 && r.is_read() && sent_[i - 1].is_read();
     r.messages_low = low + (r.op().ends_message() && !retry);
     r.messages_high = high + r.op().ends_message();
   }
 }
 
-// The response of a READ may reveal the path MTU, and thus the number of PSNs of the READ.
+// Sets the number of PSNs of the last READ, once its response has revealed the path MTU.
 void RcExchange::settle_read(const MonitoredPacket& watch) {
   if (sent_.empty() || !sent_.back().psns_unknown || watch.connection.mtu == 0) return;
   SeenRequest& read = sent_.back();
@@ -149,13 +149,14 @@ void RcExchange::insert(const MonitoredPacket& watch, std::size_t at) {
   check_chain(watch, at);
   if (at + 1 < sent_.size()) check_chain(watch, at + 1);
   check_ack_request(watch);
-  // The packet is late, or a retransmission of a packet that the capture missed: a NAK, a recovery or the time decides.
+  // The packet is late, or the retransmission of a packet that the capture lacks. It is a retransmission after a NAK,
+  // in a recovery, or if it was captured long after the next PSN.
   const bool again = nak_.active || rnr_.active || (recovery_.active && watch.t.psn == recovery_.next) ||
                      (at + 1 < sent_.size() && watch.t.time - sent_[at + 1].time >= limits::reorder_ns);
   if (again) check_recovery(watch, nullptr, sent_[at].psns);
 }
 
-// Drops requests that were answered long ago and requests beyond the limit.
+// Drops the oldest requests: executed ones beyond `kept`, and any beyond the limit.
 void RcExchange::forget(const MonitoredPacket& watch) {
   const std::size_t most = watch.paired || proven_known_ ? kept_unanswered : 8 * kept;
   while (sent_.size() > kept && (sent_.size() > most || (proven_known_ && sent_[kept].end() - proven_ <= 0))) {
@@ -178,7 +179,7 @@ void RcExchange::states(std::vector<std::uint64_t>& states) const {
                                 last.doubtful, last.invalid.has_value()));
   states.push_back(
       state_number(recovery_.active, few(recovery_.at_start), few(recovery_.rnr_at_start), few(last.times)));
-  // The responses: outstanding requests as far as proven, and rejected requests
+  // Responder: outstanding and rejected requests
   states.push_back(state_number(few(outstanding_reads_), acknowledged_, proven_known_,
                                 proven_known_ ? std::clamp(next_ - proven_, -1, 2) : 0));
   states.push_back(
@@ -210,7 +211,7 @@ void RcExchange::request(const MonitoredPacket& watch) {
   settle_read(watch);
   const std::int32_t ahead = t.psn - next_;
   if (ahead > far || -ahead > far) {
-    // Another connection, or many packets are missing: start from scratch.
+    // The PSN belongs to another connection, or many packets are missing. Start from scratch.
     *this = RcExchange{};
     lost_ = true;
     begin(watch);

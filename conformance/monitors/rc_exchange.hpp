@@ -18,44 +18,44 @@ namespace rdmawire::conformance {
 
 struct MonitoredPacket;
 
-/// A captured packet, as evidence for the order in which its sender sent.
+/// Time and IP identification of a captured packet, to determine the order in which its sender sent packets.
 struct SentMoment {
   std::int64_t time = 0;
-  std::uint16_t identification = 0;  ///< IPv4's
+  std::uint16_t identification = 0;  ///< of the IPv4 header
 };
 
 /// A captured request packet.
 struct SeenRequest {
   Psn psn;
-  std::uint32_t psns = 1;  ///< number of PSNs. The minimum for a READ with unknown path MTU
+  std::uint32_t psns = 1;  ///< number of PSNs. READ with unknown path MTU: the minimum
   std::uint64_t frame = 0, last_frame = 0;
   std::int64_t time = 0, last_time = 0;
   std::uint64_t va = 0, operand = 0, compare = 0;
   std::uint32_t key = 0, length = 0, payload = 0, payload_crc = 0, immediate = 0, invalidated = 0;
   std::uint16_t pkey = 0;
   std::uint8_t opcode = 0;
-  std::uint8_t times = 1;  ///< number of transmissions, without duplicates
+  std::uint8_t times = 1;  ///< number of transmissions, not counting duplicates
   bool payload_known = false, ack_request = false, solicited = false;
-  bool psns_unknown = false;   ///< a READ with an unknown number of PSNs
-  bool psns_inferred = false;  ///< a READ whose number of PSNs follows from an inferred path MTU, and may be lower
-  bool doubtful = false;       ///< retransmitted with other content. The responder may have accepted either
+  bool psns_unknown = false;   ///< true: the number of PSNs of the READ is unknown
+  bool psns_inferred = false;  ///< true: the number of PSNs is derived from an inferred path MTU, and may be lower
+  bool doubtful = false;       ///< true: retransmitted with other content. The responder may have accepted either one
 
-  // The message up to and including this packet
-  bool sequence_known = false;  ///< whether `after` is known
-  bool bytes_known = false;     ///< all packets of the message from its first one were captured
+  // State of the message after this packet
+  bool sequence_known = false;  ///< true: `after` is known
+  bool bytes_known = false;     ///< true: the message was captured from its first packet to this one
   machines::MessageSequence after;
-  std::uint32_t done = 0, announced = 0;  ///< bytes so far, and the DMA length of a WRITE
+  std::uint32_t done = 0, announced = 0;  ///< bytes so far, and DMA length of the RETH
   std::optional<machines::InvalidRequest> invalid;
-  bool checked = false;  ///< whether the transition from the preceding packet was checked
+  bool checked = false;  ///< true: the transition from the preceding packet was checked
 
-  std::uint32_t messages_low = 0, messages_high = 0;  ///< bounds of the messages completed since the first request
+  std::uint32_t messages_low = 0, messages_high = 0;  ///< bounds of the number of messages that ended up to here
 
   // The response to a READ or an atomic
   std::uint64_t response_frame = 0;
-  std::uint32_t responses = 0;     ///< of a READ: number of response packets received in order
-  std::uint32_t retried_from = 0;  ///< of a READ: index of the response packet at which the last retry starts
-  bool response_gap = false;       ///< of a READ: a response packet is missing before a captured one
-  bool skipped = false;            ///< later requests were answered, but no response to this one was captured
+  std::uint32_t responses = 0;     ///< READ: number of response packets captured in order
+  std::uint32_t retried_from = 0;  ///< READ: index of the response packet at which the last retry starts
+  bool response_gap = false;       ///< READ: the capture lacks a response packet before a captured one
+  bool skipped = false;            ///< true: only responses to later requests were captured
   std::int64_t skipped_time = 0;
   std::uint64_t original = 0;  ///< value in an atomic's response
   bool has_original = false;
@@ -74,7 +74,7 @@ class RcExchange {
   /// Called after the last packet.
   void finish(Evaluator& evaluator);
 
-  /// Memory in addition to the object, in bytes.
+  /// Returns the allocated memory in bytes, without the object itself.
   [[nodiscard]] std::size_t memory() const { return sent_.bytes(); }
   /// Appends the values of Monitors::states_of().
   void states(std::vector<std::uint64_t>& states) const;
@@ -131,42 +131,42 @@ class RcExchange {
 
   bool started_ = false;
   bool start_known_ = false;  // the starting PSN was negotiated, and the first request was captured
-  bool lost_ = false;         // packets are missing, possibly only from the capture
-  bool late_ = false;         // a request was captured after one with a later PSN, for the first time
+  bool lost_ = false;         // packets were lost, possibly only by the capture
+  bool late_ = false;         // the first transmission of a request was captured after one with a later PSN
   Psn first_, next_;
-  // The PSN after the last one that a response has named. Requests between next_ and it were sent but not captured.
+  // PSN after the highest one in a response. If it exceeds next_, the requests between them were not captured.
   std::optional<Psn> answered_;
   tracking::Ring<SeenRequest> sent_;  // by PSN
   std::uint32_t outstanding_reads_ = 0;
 
-  // The responder has provably executed all requests before this PSN.
+  // Responses prove that the responder has executed all requests before this PSN.
   bool proven_known_ = false;
   Psn proven_;
   std::uint64_t proven_frame_ = 0;
   std::int64_t proven_time_ = 0;
   std::uint16_t proven_identification_ = 0;
-  bool acknowledged_ = false;  // an ACK arrived after the last request
+  bool acknowledged_ = false;  // an ACK was captured after the last request
 
   struct Refusal {
     bool active = false;
     Psn psn;
     std::uint64_t frame = 0;
     std::int64_t time = 0;
-    std::int64_t timer = 0;  // RNR
+    std::int64_t timer = 0;  // RNR timer, nanoseconds
     std::uint32_t times = 0;
     std::uint16_t identification = 0;
   };
   Refusal nak_, rnr_;
-  std::optional<Psn> not_ready_;            // rejected with an RNR NAK and not yet executed
-  bool naked_ = false;                      // an earlier gap was reported
-  std::uint64_t retransmission_frame_ = 0;  // the last retransmitted request
-  std::uint64_t retransmissions_ = 0;       // upper bound of the repeated ACKs that retransmissions explain
+  std::optional<Psn> not_ready_;            // request that was rejected with an RNR NAK and is not yet executed
+  bool naked_ = false;                      // a sequence error NAK was captured
+  std::uint64_t retransmission_frame_ = 0;  // frame of the last retransmitted request
+  std::uint64_t retransmissions_ = 0;       // number of retransmitted packets, each of which may cause a repeated ACK
   std::uint64_t repeated_acks_ = 0;
-  std::uint64_t response_gap_frame_ = 0;  // a response after a missing response: an implied NAK
-  std::uint64_t ack_frame_ = 0;           // the last ACK
-  std::optional<Psn> last_response_;      // the response with the highest PSN
+  std::uint64_t response_gap_frame_ = 0;  // frame of a response after a missing one, which is an implied NAK
+  std::uint64_t ack_frame_ = 0;           // frame of the last ACK
+  std::optional<Psn> last_response_;      // highest PSN of a response
 
-  // Bounds of the MSN before the first captured request
+  // Bounds of the MSN before the first captured request: from msn_low_ to msn_low_ + msn_width_
   bool msn_known_ = false;
   Msn msn_low_;
   std::uint32_t msn_width_ = 0;
@@ -181,8 +181,8 @@ class RcExchange {
   // The responder's state if the capture is complete
   struct Bench {
     bool active = false, gap = false, reported = false, not_ready = false, failed = false;
-    Psn next;  // the expected PSN
-    // Length of the READ right before `next` while the path MTU is unknown: it covers one or more PSNs
+    Psn next;  // the expected PSN, or a lower one if read_length is not 0
+    // Length of the READ before `next`, if its number of PSNs is unknown. `next` then assumes one PSN
     std::uint32_t read_length = 0;
     std::uint64_t gap_frame = 0;
 
@@ -194,10 +194,10 @@ class RcExchange {
     [[nodiscard]] std::int32_t maximum_ahead() const;
   };
   Bench bench_;
-  std::uint64_t response_frame_ = 0;  // the last response
+  std::uint64_t response_frame_ = 0;  // frame of the last response
   struct Credits {
     bool known = false;
-    Msn limit;  // the last permitted message
+    Msn limit;  // MSN of the last permitted message
     std::uint64_t frame = 0;
     std::uint32_t beyond = 0;
   };
@@ -210,7 +210,7 @@ class RcExchange {
     std::uint64_t frame = 0;
     std::int64_t time = 0;
     std::uint32_t at_start = 0;      // number of recoveries that started at `start`
-    std::uint32_t rnr_at_start = 0;  // number of these that follow an RNR NAK for `start`
+    std::uint32_t rnr_at_start = 0;  // number of those that an RNR NAK for `start` caused
   };
   Recovery recovery_;
 };

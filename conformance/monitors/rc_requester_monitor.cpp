@@ -12,7 +12,7 @@ namespace {
 
 using machines::InvalidRequest;
 
-/// The name of an opcode in statements.
+/// Returns the name of an opcode for statements.
 std::string name_of(std::uint8_t opcode_value) { return std::string(opcode(opcode_value).name); }
 
 }  // namespace
@@ -39,13 +39,13 @@ void RcExchange::check_chain(const MonitoredPacket& watch, std::size_t at) {
   SeenRequest& r = sent_[at];
   const Opcode& op = r.op();
   const SeenRequest* before = at > 0 && sent_[at - 1].end() == r.psn ? &sent_[at - 1] : nullptr;
-  // A READ with an inferred number of PSNs may be followed by missing requests.
+  // If the number of PSNs of a READ is inferred, the capture may lack requests between it and this one.
   if (before && before->psns_inferred && before->psns > 1) before = nullptr;
   const bool begins = start_known_ && r.psn == first_;
   const bool known = begins || (before && before->sequence_known);
   const machines::MessageSequence sequence = before ? before->after : machines::MessageSequence{};
 
-  // The responder's state machine decides which requests are invalid. It only needs the state of the open message.
+  // The responder's state machine determines which requests are invalid. Set its state to that of the open message.
   thread_local machines::RcResponder responder;
   responder.sequence = sequence;
   const bool bytes = op.begins_message() || (before && before->bytes_known && known);
@@ -92,7 +92,8 @@ void RcExchange::check_chain(const MonitoredPacket& watch, std::size_t at) {
   }
   r.invalid = machines::malformed(responder, request, settings);
   if (r.invalid == InvalidRequest::message_length && !bytes) r.invalid.reset();
-  // The payload of a First or Middle packet must be a valid path MTU, even if the negotiated MTU is unknown.
+  // Even if the path MTU is unknown, a First or Middle packet is a violation if its payload length is no valid path
+  // MTU.
   const bool full = op.position == Position::first || op.position == Position::middle;
   const bool certain = watch.connection.mtu_negotiated || r.invalid != InvalidRequest::payload ||
                        (full && !machines::is_path_mtu(r.payload));
@@ -111,7 +112,8 @@ void RcExchange::check_chain(const MonitoredPacket& watch, std::size_t at) {
   if (!certain) r.invalid.reset();
 }
 
-// Checks AckReq in the last packet of a message. Some requesters set it once for several messages.
+// Checks AckReq in the last packet of a message. No violation is reported, because a requester may set it once for
+// several messages.
 void RcExchange::check_ack_request(const MonitoredPacket& watch) const {
   const Opcode& op = *watch.t.op;
   if (!op.ends_message() || machines::keeps_answer(op.operation)) return;
@@ -135,7 +137,7 @@ void RcExchange::check_retransmission(const MonitoredPacket& watch, SeenRequest&
   const std::string other = differs();
   const bool read = now.is_read() && known.is_read();
   const bool comparable = now.payload_known && known.payload_known;
-  // An application that changes its buffer changes the retransmitted payload. This is not a violation by the device.
+  // A different payload is not a violation by the device if the application may have changed its buffer.
   const bool other_bytes = other.empty() && comparable && now.payload_crc != known.payload_crc;
   const RuleResult same = !other.empty() ? RuleResult::violation()
                           : !comparable  ? RuleResult::inconclusive(Reason::truncated)
@@ -144,8 +146,7 @@ void RcExchange::check_retransmission(const MonitoredPacket& watch, SeenRequest&
   const auto describe = [&](const std::string& what) {
     return Statement{fmt::format("a retransmission of frame {}", known.frame), what, {known.frame}};
   };
-  // A retry with the first PSN of a READ requests the whole READ. Operands other than the payload have a rule of their
-  // own.
+  // Immediate data and IETH have a rule of their own.
   const bool loses = known.op().operation == now.op().operation &&
                      (known.op().immediate != now.op().immediate || known.op().invalidate != now.op().invalidate);
   watch.report(loses ? RuleId("rc.requester.retry.same-operands") : RuleId("rc.requester.retry.identical"), same,
@@ -178,7 +179,7 @@ void RcExchange::check_retransmission(const MonitoredPacket& watch, SeenRequest&
   check_recovery(watch, &known, now.psns);
 }
 
-// Checks a request within the PSNs of a READ: only a retry of the missing part may have such a PSN.
+// Checks a request whose PSN belongs to the response of a READ. Only a retry of the missing part may have such a PSN.
 void RcExchange::check_part_of_read(const MonitoredPacket& watch, SeenRequest& known) {
   const auto& t = watch.t;
   if (t.op->operation != Operation::rdma_read_request) {
@@ -305,7 +306,7 @@ void RcExchange::check_recovery_start(const MonitoredPacket& watch, const SeenRe
     const std::int64_t waited = t.time - rnr_.time;
     // The packet may have been in flight when the NAK arrived.
     const bool maybe_under_way = waited < limits::in_flight_ns && !complete;
-    // If the NAK was lost, the requester retransmits after its timeout.
+    // The RNR NAK may have been lost. The requester then retransmits after its timeout.
     const std::int64_t own_timeout = agreed ? agreed->acknowledgement_timeout : 0;
     const std::int64_t silent = known ? t.time - known->last_time : 0;
     const bool maybe_lost =
@@ -344,7 +345,7 @@ void RcExchange::check_recovery_start(const MonitoredPacket& watch, const SeenRe
             fmt::format("retransmitted after {:.3f} ms, without a NAK", static_cast<double>(t.time - since) / 1e6),
             {known->last_frame}};
       };
-      // The timeout in the CM message applies to the QP.
+      // If the timeout is known from a CM message, the rule for that message also applies.
       if (watch.negotiated->by == tracking::JoinedBy::connection_manager)
         watch.report("cm.endpoint.timeout.as-announced", result, watch.from, statement);
       watch.report("rc.requester.timeout.window", result, watch.from, statement);
@@ -377,7 +378,7 @@ void RcExchange::check_recovery_start(const MonitoredPacket& watch, const SeenRe
   response_gap_frame_ = 0;
 }
 
-// A new request ends the recovery, which must have reached the last PSN.
+// Ends the recovery at a new request. It must have reached the last PSN that was sent before.
 void RcExchange::end_recovery(const MonitoredPacket& watch) {
   if (!recovery_.active) return;
   recovery_.active = false;

@@ -3,7 +3,7 @@
 namespace rdmawire::conformance::testing {
 namespace {
 
-/// The capture was taken at the requester's port.
+/// For captures that were taken at the requester's port.
 const std::vector requesters_port{tracking::PortAddress::of_ipv4(host_a)};
 
 const auto examples = std::vector<Example>{
@@ -48,7 +48,7 @@ const auto examples = std::vector<Example>{
        w.a({.opcode = rc::send_first, .psn = 100, .payload = 1024});
        w.a({.opcode = rc::send_last, .psn = 101, .payload = 8});
      },
-     // The last packet and another message are missing.
+     // The capture lacks the last packet and another message.
      [](Watched& w) {
        w.a({.opcode = rc::send_first, .psn = 100, .payload = 1024});
        w.sends(2);
@@ -199,7 +199,8 @@ const auto examples = std::vector<Example>{
        w.wait(150 * millisecond);
        w.sends(0);
      },
-     // The packet may have been in flight when the NAK arrived. Later, the NAK may have been lost.
+     // The second packet may have been in flight when the first NAK arrived. The second NAK may have been lost, so the
+     // third packet may be a retransmission after a timeout.
      [](Watched& w) {
        w.sends(0);
        w.acks(0, 0, rnr(28));
@@ -244,7 +245,7 @@ const auto examples = std::vector<Example>{
        for (std::uint32_t i = 0; i < 2; ++i) w.reads(i, 8);
        w.responds(rc::response_only, 0, 8, 1);
      },
-     // The first response is missing from the capture.
+     // The capture lacks the first response.
      [](Watched& w) {
        for (std::uint32_t i = 0; i < 3; ++i) w.reads(i, 8);
        w.responds(rc::response_only, 1, 8, 2);
@@ -342,7 +343,7 @@ TEST_P(Requester, ViolationIsReportedUnlessPacketsMayBeMissing) {
     hold(GetParam());
     return;
   }
-  // No trace proves a violation of these rules, because each missing packet may be missing only in the capture.
+  // These rules have no trace with a violation, because a missing packet may be missing only in the capture.
   Watched kept(GetParam().agreed);
   GetParam().kept(kept);
   EXPECT_GT(kept.counts(GetParam().alias).passed, 0U);
@@ -380,8 +381,8 @@ TEST(RequesterMonitor, PayloadChangeOnRetransmissionIsInconclusive) {
   EXPECT_THAT(link.violated(), ::testing::IsEmpty());
 }
 
-// Without the CM exchange, the first packet indicates the path MTU, which can be wrong. Only some lengths are
-// violations with every path MTU.
+// If the capture lacks the CM exchange, the path MTU is inferred from the first packet, and may be wrong. Only lengths
+// that are invalid with every path MTU are violations.
 TEST(RequesterMonitor, LengthsWithoutNegotiatedPathMtu) {
   struct {
     const char* name;
@@ -405,7 +406,7 @@ TEST(RequesterMonitor, LengthsWithoutNegotiatedPathMtu) {
   }
 }
 
-// Credits of code 0 (none): one further message is permitted.
+// Credit code 0 grants no credits, but a requester may always send one message.
 TEST(RequesterMonitor, TwoMessagesBeyondCreditsAreAViolation) {
   for (const bool bench : {true, false}) {
     Watched link({.bench = bench});
@@ -422,7 +423,7 @@ TEST(RequesterMonitor, DuplicateFromNetworkIsNoRetransmission) {
   Watched link;
   link.sends(0);
   link.step = 100 * microsecond;
-  // A duplicate has the same identification and ICRC.
+  // The second packet has the same IP identification and ICRC, so it is a duplicate.
   const auto frame = link.sends(1);
   link.sends(1);
   link.acks(1, 2);

@@ -12,7 +12,7 @@ namespace {
 
 using machines::InvalidRequest;
 
-/// The rule that requires the responder to reject such a request.
+/// Returns the rule that requires the responder to reject such a request.
 std::optional<RuleId> rule_of(InvalidRequest invalid, const Opcode& op, bool inside) {
   if (invalid == InvalidRequest::sequence) {
     if (!inside) return RuleId("rc.responder.opcode.begins-in-the-middle");
@@ -136,7 +136,7 @@ void RcExchange::check_invalid(const MonitoredPacket& watch, Psn executed) {
   }
 }
 
-// Responses are sent in PSN order, except responses to duplicates.
+// Checks that responses are in PSN order, except those to duplicates.
 void RcExchange::check_response_order(const MonitoredPacket& watch) {
   const auto& t = watch.t;
   const RuleId rule = watch.connection.service == tracking::Service::xrc
@@ -147,7 +147,7 @@ void RcExchange::check_response_order(const MonitoredPacket& watch) {
     watch.pass(rule);
     return;
   }
-  // A duplicate request, captured or not, causes a response with an earlier PSN.
+  // Skip a response to a duplicate request, which may have an earlier PSN.
   const SeenRequest* request = covering(t.psn);
   if ((request && request->times > 1) || retransmission_frame_ > ack_frame_) return;
   watch.report_paired(rule, RuleResult::violation().unless(!watch.sees_all_of(watch.from), Reason::order_unknown),
@@ -162,7 +162,7 @@ void RcExchange::check_acknowledgement(const MonitoredPacket& watch, SeenRequest
   const auto& t = watch.t;
   const Psn executed = t.psn + 1;
   const std::size_t at = before_or_at(t.psn);
-  // For the requester, an ACK instead of a response with data indicates that the response was lost.
+  // If a READ or atomic gets an ACK instead of its response, the requester assumes that the response was lost.
   if (request && request->has_own_response() && request->response_frame == 0) response_gap_frame_ = t.frame;
   const Operation requested = request ? request->op().operation : Operation::send;
   if (request && t.psn == request->psn && (requested == Operation::flush || requested == Operation::atomic_write)) {
@@ -176,13 +176,13 @@ void RcExchange::check_acknowledgement(const MonitoredPacket& watch, SeenRequest
     return;
   }
   if (request && request->has_own_response() && !request->is_read()) {
-    // Linux acknowledges duplicates this way. The available sources do not state whether it is permitted.
+    // Linux sends an ACK for a duplicate atomic. Our sources do not state whether this is permitted.
     watch.inconclusive("rc.responder.duplicate.newest-psn-acknowledged", Reason::device_internal);
     prove(watch, executed);
     return;
   }
   if (request && request->is_read()) {
-    // A READ is acknowledged by its response. An ACK of a later request has the PSN of that request.
+    // An ACK must not have a PSN of a READ, because the response acknowledges the READ.
     watch.report_paired(
         "rc.responder.duplicate.newest-psn-acknowledged",
         RuleResult::violation().unless(
@@ -204,7 +204,7 @@ void RcExchange::check_acknowledgement(const MonitoredPacket& watch, SeenRequest
       watch.pass("rc.responder.ack.coalesced");
     if (t.psn.value() < first_.value()) watch.pass("rc.responder.psn.wraps");
     if (proven_known_ && executed == proven_) {
-      // A repeated acknowledgement: for a duplicate, or with new credits.
+      // The acknowledgement repeats the previous one, because of a duplicate request or with new credits.
       const bool duplicate = ++repeated_acks_ <= retransmissions_;
       if (duplicate) {
         watch.pass("rc.responder.duplicate.not-executed-again");
@@ -225,7 +225,7 @@ void RcExchange::check_acknowledgement(const MonitoredPacket& watch, SeenRequest
     prove(watch, executed);
     return;
   }
-  // An earlier PSN. The ACK of a duplicate must carry the newest executed PSN.
+  // The PSN is earlier than that of a previous ACK. The ACK of a duplicate must have the newest executed PSN.
   std::size_t newest = before_or_at(proven_ - 1);
   while (newest != nowhere && newest > 0 && sent_[newest].has_own_response()) --newest;
   const bool newer = newest != nowhere && !sent_[newest].has_own_response() && sent_[newest].psn - t.psn > 0;
@@ -258,7 +258,7 @@ void RcExchange::check_sequence_nak(const MonitoredPacket& watch) {
     return;
   }
   if (nak_.times > 0 && nak_.psn == t.psn) {
-    // A repeated NAK. The network may have duplicated the first.
+    // The NAK repeats the previous one. It is a violation unless the network may have duplicated that one.
     const bool sure = watch.sent_after({nak_.time, nak_.identification});
     watch.report_paired(rule, RuleResult::violation().unless(!sure, Reason::order_unknown), watch.from, [&] {
       return Statement{"one NAK, then no response until the expected PSN arrives",
@@ -278,7 +278,7 @@ void RcExchange::check_sequence_nak(const MonitoredPacket& watch) {
 
 void RcExchange::check_rnr_nak(const MonitoredPacket& watch, const SeenRequest* request) {
   const auto& t = watch.t;
-  // Adapters also send RNR NAKs for page faults of other requests.
+  // For requests that need no receive, adapters send RNR NAKs after page faults.
   const bool takes = request && machines::takes_receive(request->op());
   watch.evaluator.record("rc.responder.rnr.no-receive",
                          takes ? RuleResult::pass() : RuleResult::inconclusive(Reason::device_internal));
@@ -351,10 +351,10 @@ void RcExchange::check_read_response(const MonitoredPacket& watch, SeenRequest* 
                            fmt::format("{} bytes", t.payload),
                            {request->frame}};
         });
-    // After a retry of the missing part, the response starts with a First or Only packet, or continues.
+    // After a retry of the missing part, the response may start again with a First or Only packet, or continue.
     const bool ends = t.op->ends_message() == last;
     const bool begins = at == 0 ? t.op->begins_message() : !t.op->begins_message() || request->times > 1;
-    // The retry was not captured, or this READ is the retry and the original was not captured.
+    // True if the capture may lack a retry, or if this READ may be the retry of one that the capture lacks.
     const bool maybe_retried =
         ends && (at != 0 || (!(request->checked && watch.connection.mtu_negotiated) && !watch.sees_all_of(watch.from)));
     watch.report_paired(
@@ -389,7 +389,7 @@ void RcExchange::check_read_response(const MonitoredPacket& watch, SeenRequest* 
   }
   if (watch.connection.service == tracking::Service::xrc) watch.pass("xrc.responder.operations.as-reliable-connection");
   if (request->skipped && request->times == 1 && at + 1 == request->responses) {
-    // The READ's first response, captured after a response to a later request.
+    // This is the READ's first captured response, and a response to a later request was captured before.
     const bool sure = t.time - request->skipped_time >= limits::reorder_ns || watch.sees_all_of(watch.from);
     watch.report_paired("rc.responder.order.behind-read",
                         RuleResult::violation()
@@ -522,8 +522,8 @@ void RcExchange::check_msn(const MonitoredPacket& watch, const SeenRequest* requ
         {request ? request->frame : 0}};
   };
   if (above < 0) {
-    // Reordering is no excuse: MSN and PSN of a response are from the time when it was sent. But a count that follows
-    // from an earlier response is too high if the capture lacks requests.
+    // Reordering does not explain the MSN, because the PSN of the same response is compared. But the expected MSN is
+    // too high if it follows from an earlier response and the capture lacks requests.
     watch.report_paired(
         rule, RuleResult::violation().unless(!start_known_ && !watch.sees_all_of(watch.from), Reason::start_not_seen),
         watch.from, describe);
@@ -531,7 +531,8 @@ void RcExchange::check_msn(const MonitoredPacket& watch, const SeenRequest* requ
     return;
   }
   if (below < 0) {
-    // Requests that the capture lacks may explain the MSN. The PSN of the next request shows whether there are any.
+    // The responder may have counted requests that the capture lacks. The PSN of the next request shows whether there
+    // are any, so wait for it.
     if (!watch.paired) {
       watch.inconclusive(rule, Reason::paired_by_inference);
       msn_known_ = false;
@@ -549,7 +550,7 @@ void RcExchange::check_msn(const MonitoredPacket& watch, const SeenRequest* requ
   if (rule == RuleId("rc.responder.msn.starts-at-zero") && watch.monitor.is_reused(watch.from))
     watch.pass("qp.endpoint.reset.fresh-start");
   if (rule != RuleId("rc.responder.msn.once-a-message")) watch.pass("rc.responder.msn.once-a-message");
-  // Narrow the bounds of the earlier messages.
+  // Narrow the bounds of the MSN before the first captured request.
   const auto less = bounded ? static_cast<std::uint32_t>(std::max(0, (t.msn - high) - msn_low_)) : 0;
   if (less > 0 && less <= msn_width_) {
     msn_low_ += less;
@@ -558,7 +559,8 @@ void RcExchange::check_msn(const MonitoredPacket& watch, const SeenRequest* requ
   msn_width_ = std::min(msn_width_, static_cast<std::uint32_t>(std::max(0, (t.msn - low) - msn_low_)));
 }
 
-// Called for a new request. `contiguous`: its PSN follows the last one.
+// Decides a pending violation of the MSN when the next request arrives. `contiguous`: its PSN follows the last one, so
+// that no request is missing.
 void RcExchange::settle_msn(const MonitoredPacket& watch, bool contiguous) {
   if (!pending_msn_.active) return;
   pending_msn_.active = false;

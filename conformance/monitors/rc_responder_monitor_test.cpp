@@ -43,7 +43,7 @@ const auto examples = std::vector<Example>{
        w.sends(2);
        w.acks(2, 2);
      },
-     // The message that the MSN counts may be missing from the capture.
+     // The capture may lack the message that the MSN counts.
      [](Watched& w) {
        write_of_two(w, 76);
        w.acks(1, 2);
@@ -82,7 +82,7 @@ const auto examples = std::vector<Example>{
        w.sends(2);
        w.acks(2, 3);
      },
-     // Within this time, the network may have duplicated the packet.
+     // The second NAK follows so soon that the network may have duplicated the first.
      [](Watched& w) {
        w.sends(0);
        w.sends(2);
@@ -254,7 +254,7 @@ const auto examples = std::vector<Example>{
        w.responds(rc::response_first, 0, 1024, 1);
        w.responds(rc::response_last, 1, 1024, 1);
      },
-     // A retry of the missing part may not have been captured.
+     // The capture may lack a retry of the missing part.
      [](Watched& w) {
        w.reads(0, 2048);
        w.responds(rc::response_only, 1, 1024, 1);
@@ -391,7 +391,7 @@ TEST_P(Responder, ViolationIsReportedUnlessPacketsMayBeMissing) {
     EXPECT_THAT(link.violated(), ::testing::IsEmpty());
     return;
   }
-  // The request is invalid in both traces. It is rejected in this one.
+  // Both traces contain the invalid request. The responder rejects it only in the second one.
   Watched broken(example.agreed);
   example.broken(broken);
   EXPECT_GT(broken.counts(example.alias).violated, 0U);
@@ -418,7 +418,7 @@ TEST(ResponderMonitor, ResponseAfterGapViolatesOnlyInCompleteCapture) {
 }
 
 TEST(ResponderMonitor, ReadResponseRevealsPathMtuAndPsns) {
-  // The READ's response reveals the path MTU, before or after further requests. Either way the READ covers two PSNs.
+  // The response reveals the path MTU, before or after further requests. The READ uses two PSNs in both cases.
   for (const bool at_once : {true, false}) {
     Watched link({.bench = true, .mtu = 0});
     link.sends(0);
@@ -471,7 +471,7 @@ TEST(ResponderMonitor, PairingByInferenceIsInconclusive) {
   EXPECT_EQ(link.counts("RSP-014").violated, 0U);
 }
 
-// The identification shows that the ACK was sent earlier, however late it is captured.
+// The IP identification shows that the ACK was sent earlier, although it was captured long after a later one.
 TEST(ResponderMonitor, OvertakenAcknowledgementIsNoViolation) {
   Watched link({.paired = true});
   for (std::uint32_t i = 0; i < 10; ++i) {

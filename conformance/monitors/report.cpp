@@ -80,7 +80,7 @@ Json violation_json(const Violation& violation, const CheckResult& result, std::
     json["service"] = Json();
     json["end"] = Json();
     const std::uint64_t number_of_flow = violation.place.flow.number;
-    const bool datagram = number_of_flow >> 48 & 1;  // names both queue pairs
+    const bool datagram = number_of_flow >> 48 & 1;  // the number contains both QP numbers
     json["from"] =
         end_json(violation.place.flow.from,
                  datagram ? std::optional(static_cast<std::uint32_t>(number_of_flow >> 24 & 0xffffff)) : std::nullopt);
@@ -167,7 +167,7 @@ Json summary_json(const CheckResult& result) {
 
 Json report_of(const CheckResult& result) {
   Json report{{"schema", "rdmawire.check/2"}, {"program", "rdmawire " RDMAWIRE_VERSION}, {"notice", notice}};
-  // ordered_json copies all members when their list grows, because their keys are constant.
+  // Reserve memory: ordered_json copies all members when their list grows, because const keys cannot be moved.
   report.get_ref<Json::object_t&>().reserve(32);
   if (const ClauseNumberCounts counts = count_clause_numbers(); counts.supplied > 0)
     report["clause_numbers"] = Json{{"supplied", counts.supplied}, {"missing", counts.missing}};

@@ -1,6 +1,6 @@
 #pragma once
-/// The result of a check as one JSON object and as text for a terminal. docs/reference/check-report.md describes the
-/// keys, docs/reference/schemas/check.schema.json is the schema.
+/// Reports the result of a check as one JSON object, and as text for a terminal. docs/reference/check-report.md
+/// describes the keys. The schema is docs/reference/schemas/check.schema.json.
 
 #include <cstddef>
 #include <nlohmann/json.hpp>

@@ -11,7 +11,7 @@ namespace rdmawire::conformance {
 /// The reason for an inconclusive result.
 enum class Reason : std::uint8_t {
   start_not_seen,         ///< the start of the connection is not in the capture
-  capture_lost,           ///< packets are missing, possibly only from the capture
+  capture_lost,           ///< packets were lost, possibly only by the capture
   maybe_lost_downstream,  ///< the packet may have been lost downstream of the capture point
   truncated,              ///< the capture contains only the start of the packet
   direction_not_seen,     ///< the other direction is not in the capture or not paired
@@ -24,11 +24,11 @@ enum class Reason : std::uint8_t {
   in_flight,              ///< the packet may have been sent before the packet that forbids it arrived
   out_of_window,          ///< the referenced packet is no longer remembered
   peer_violation,         ///< the peer violates the protocol, and the reaction is unspecified
-  device_internal,        ///< the state is internal to the device: memory, receive queues, other QPs
+  device_internal,        ///< the result depends on internal state of the device: memory, receive queues, other QPs
 };
 inline constexpr std::size_t reasons = static_cast<std::size_t>(Reason::device_internal) + 1;
 
-/// The name in JSON: "start_not_seen".
+/// Returns the name in JSON, such as "start_not_seen".
 std::string_view to_string(Reason reason);
 
 /// Pass, violation, or inconclusive with a reason.
@@ -43,7 +43,7 @@ class RuleResult {
 
   [[nodiscard]] constexpr Kind kind() const { return kind_; }
   [[nodiscard]] constexpr Reason reason() const { return reason_; }
-  /// Converts a violation to inconclusive if `doubt` is true.
+  /// Returns an inconclusive result if this is a violation and `doubt` is true. Otherwise returns this result.
   [[nodiscard]] constexpr RuleResult unless(bool doubt, Reason why) const {
     return kind_ == Kind::violation && doubt ? inconclusive(why) : *this;
   }
@@ -54,7 +54,7 @@ class RuleResult {
   Reason reason_;
 };
 
-/// Number of evaluations of a rule by result.
+/// Number of evaluations of a rule, by result.
 struct ResultCounters {
   std::uint64_t passed = 0, violated = 0;
   std::array<std::uint64_t, reasons> inconclusive_by_reason{};
@@ -62,7 +62,7 @@ struct ResultCounters {
   [[nodiscard]] std::uint64_t inconclusive() const;
   [[nodiscard]] std::uint64_t evaluated() const { return passed + violated + inconclusive(); }
   void add(const ResultCounters& other);
-  /// "passed", "violated", "inconclusive" or "not exercised" (never evaluated).
+  /// Returns "passed", "violated", "inconclusive" or "not exercised" (never evaluated).
   [[nodiscard]] std::string_view state() const;
 };
 

@@ -19,13 +19,13 @@ namespace analysis = captures::analysis;
 
 tracking::TrackerOptions tracker_options(const CheckOptions& options, const Monitors& monitors) {
   tracking::TrackerOptions result = options.tracker;
-  result.notes_addresses = false;  // every shard is notified of all addresses
+  result.notes_addresses = false;  // the scan passes all addresses to every shard
   result.transport = true;
   result.sink_bytes = &monitors.bytes();
   return result;
 }
 
-/// The flows of the selected connection.
+/// The flows of the connection to check.
 struct Flows {
   std::array<tracking::FlowKey, 2> keys;
   std::uint64_t first_frame = 0, last_frame = 0;
@@ -73,7 +73,7 @@ class Shard final : public analysis::FrameConsumer, public analysis::Lane {
     append_levels(levels);
     return shares_->publish(shard_, levels, dropped());
   }
-  // The tracker's state can be inconsistent, so its open connections are dropped. Its earlier reports are evaluated.
+  // Drops the tracker with its open connections, because its state can be inconsistent. Earlier results are kept.
   void out_of_memory() override {
     tracker_.reset();
     if (shares_) shares_->set_exceeded();
@@ -100,7 +100,7 @@ class Shard final : public analysis::FrameConsumer, public analysis::Lane {
     if (!mine && !decoded.text) return;
     frame.describe(packet_);
     if (mine && decoded.plain && decoded.checked && !dissector_.knows_flows()) {
-      packet_.stack.reset({}, 0);  // the tracker needs only `t`
+      packet_.stack.reset({}, 0);  // the tracker does not need the headers, only `t`
       packet_.icrc = decoded.icrc;
       packet_.upper = {};
       return tracker_->add(packet_, &t);
@@ -131,7 +131,7 @@ class Shard final : public analysis::FrameConsumer, public analysis::Lane {
   std::uint32_t batches_ = 0;
 };
 
-/// Reads the files with several threads.
+/// Checks the files with several threads.
 void read_in_parallel(const CheckOptions& options, unsigned threads, const std::vector<std::unique_ptr<Shard>>& shards,
                       const analysis::Shares& shares, analysis::CaptureScan& scan, CheckResult& result) {
   analysis::ParallelScan::Setup setup;
@@ -144,7 +144,8 @@ void read_in_parallel(const CheckOptions& options, unsigned threads, const std::
     setup.first_bytes = options.parallel_from;
   }
   std::vector<std::unique_ptr<HeaderTally>> tallies;
-  // Which packets are checked depends on earlier packets if there is a filter or a selected connection.
+  // Check headers in the decoding threads, unless a filter, a connection or endpoints are selected: which packets are
+  // checked then depends on earlier packets.
   if (!options.filter && options.monitors.connection == 0 && options.monitors.assumptions.checked.empty()) {
     for (std::size_t slot = 0; slot < analysis::ParallelScan::depth; ++slot)
       tallies.push_back(std::make_unique<HeaderTally>(options.monitors.rules, options.monitors.assumptions.everywhere));
@@ -156,14 +157,14 @@ void read_in_parallel(const CheckOptions& options, unsigned threads, const std::
   };
   {
     analysis::ParallelScan parallel(std::move(setup));
-    // The calling thread reads, so another one processes a single shard.
+    // The calling thread reads the files. Even a single shard has a thread of its own.
     for (unsigned shard = 0; shard < shards.size(); ++shard) parallel.add_lane(*shards[shard], shard + 1);
     scan.through(parallel, true, result.input, result.troubles);
   }
   for (const auto& tally : tallies) tally->add_to(result.counters);
 }
 
-/// Merges the results of a shard.
+/// Adds the results of a shard to the result.
 void take(CheckResult& result, Shard& shard) {
   Evaluator& evaluator = shard.monitors().evaluator();
   for (std::size_t i = 0; i < rules.size(); ++i) result.counters[i].add(evaluator.counters()[i]);
@@ -176,7 +177,7 @@ void take(CheckResult& result, Shard& shard) {
   result.connections.insert(shard.monitors().connections().begin(), shard.monitors().connections().end());
 }
 
-/// Whether a QP was closed in two shards. Then only a single thread knows that it was reused.
+/// Returns whether a QP was closed in two shards. If so, neither shard detected its reuse.
 bool share_queue_pairs(const std::vector<std::unique_ptr<Shard>>& shards) {
   for (std::size_t i = 0; i < shards.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
@@ -185,7 +186,8 @@ bool share_queue_pairs(const std::vector<std::unique_ptr<Shard>>& shards) {
   return false;
 }
 
-/// One pass over the files. Returns false if the result would depend on the number of shards.
+/// Checks the files in one pass. Returns false if the result depends on the number of shards, so that it must be
+/// repeated.
 bool attempt(const CheckOptions& options, unsigned threads, unsigned shards, const std::optional<Flows>& only,
              analysis::CaptureScan& scan, CheckResult& result) {
   analysis::Shares shares;

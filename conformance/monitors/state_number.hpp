@@ -6,7 +6,7 @@
 
 namespace rdmawire::conformance {
 
-/// Hashes flags and small numbers. The order of the arguments matters.
+/// Returns a hash of flags and small numbers, which depends on their order.
 template <class... Values>
 constexpr std::uint64_t state_number(Values... values) {
   std::uint64_t number = 1;
@@ -14,7 +14,7 @@ constexpr std::uint64_t state_number(Values... values) {
   return number;
 }
 
-/// Reduces a count to none, one, or more.
+/// Reduces a count to 0, 1, or 2 for more.
 constexpr std::uint64_t few(std::uint64_t count) { return std::min<std::uint64_t>(count, 2); }
 
 }  // namespace rdmawire::conformance

@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: an iWARP TCP connection whose segments are passed one by one, and the results of the monitors.
+/// For tests only: passes the TCP segments of an iWARP connection to the monitors, and returns their results.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,8 +22,8 @@ namespace rdmawire::conformance::testing {
 
 using ByteVector = std::vector<std::uint8_t>;
 
-/// Endpoint a connects from 10.0.0.1 port 1000 to endpoint b at 10.0.0.2 port 2000. Each packet acknowledges all bytes
-/// that its sender received before. Frames are numbered from 1.
+/// A connection from endpoint a (10.0.0.1, port 1000) to endpoint b (10.0.0.2, port 2000). Each packet acknowledges all
+/// bytes that its sender received before. Frames are numbered from 1.
 class Streamed {
  public:
   struct Options {
@@ -69,14 +69,14 @@ class Streamed {
     next[from] = kept;
     return frame;
   }
-  /// The next packet of `end` does not acknowledge bytes that the peer sends after this call.
+  /// The next packet of `end` acknowledges only bytes that the peer sent before this call.
   void forget(Side end) { known_[static_cast<int>(end)] = next[1 - static_cast<int>(end)]; }
 
   const ResultCounters& counts(std::string_view rule) {
     finish();
     return counts_of(monitors, rule);
   }
-  /// The violations as "FPD-001 a 12": alias, endpoint, first frame.
+  /// Finishes the trace and returns the violations as "FPD-001 a 12": alias, endpoint, first frame.
   std::vector<std::string> violated() {
     finish();
     std::vector<std::string> lines;
@@ -101,8 +101,8 @@ class Streamed {
   Monitors monitors;
   std::uint32_t next[2];                  ///< next sequence number, by endpoint
   std::optional<std::uint32_t> captured;  ///< number of captured bytes of the next packets
-  bool bad_checksum = false;              ///< the next packets have an invalid TCP checksum (offload)
-  std::vector<ByteVector> frames{};       ///< all frames, complete
+  bool bad_checksum = false;              ///< true: the next packets have an invalid TCP checksum, as with offload
+  std::vector<ByteVector> frames{};       ///< all frames, not truncated
 
  private:
   enum : unsigned { plain = 0, syn = 1, finish_flag = 2, reset_flag = 4 };

@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: the counters of a rule by id or alias.
+/// For tests only: returns the counters of a rule by id or alias.
 
 #include <gtest/gtest.h>
 

@@ -18,7 +18,7 @@ using analysis::number;
 using analysis::word;
 using output::TextStyle;
 
-/// iWARP: ports instead of QPs, stream bytes instead of PSNs.
+/// True for iWARP, whose violations have ports instead of QPs, and stream offsets instead of PSNs.
 bool is_stream(const Json& violation) { return violation.at("service") == "iWARP"; }
 
 std::string flow_of_violation(const Json& violation) {

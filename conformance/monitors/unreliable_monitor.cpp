@@ -32,12 +32,12 @@ void UnreliableSender::packet(const MonitoredPacket& watch) {
     }
     const bool before = seen_ >> back & 1;
     seen_ |= std::uint64_t{1} << back;
-    // If the PSN was not captured before, the packet is late. Otherwise it is a retransmission.
+    // If the PSN was not captured before, the packet is late. Otherwise the PSN was used twice.
     if (!before) {
       watch.inconclusive("uc.requester.psn.increments", Reason::order_unknown);
       return;
     }
-    // A continuation of the message with the last PSN is not a retransmission: the PSN was not incremented.
+    // If the packet continues the message, the sender did not increment the PSN. Otherwise it retransmitted the packet.
     const bool continues = back == 0 && sequence_.inside && !t.op->begins_message();
     watch.report(continues ? RuleId("uc.requester.psn.increments") : RuleId("uc.requester.completion.when-sent"),
                  RuleResult::violation().unless(watch.identical, Reason::order_unknown), watch.from, [&] {
@@ -64,7 +64,7 @@ void UnreliableSender::packet(const MonitoredPacket& watch) {
   next_ = t.psn + 1;
   sequence_ = sequence_.after(*t.op);
   last_frame_ = t.frame;
-  // Only the receiver shows whether it drops a message with a gap. The capture shows that it sends no response.
+  // The capture does not show whether the receiver drops a message with a gap, only that it sends no response.
   watch.pass("uc.responder.response.none");
 }
 

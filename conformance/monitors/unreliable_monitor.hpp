@@ -1,5 +1,5 @@
 #pragma once
-/// Checks of an unreliable connection (UC): consecutive PSNs, no retransmissions or responses.
+/// Checks of an unreliable connection (UC): it has consecutive PSNs, and no retransmissions or responses.
 
 #include <cstdint>
 #include <vector>
@@ -11,7 +11,7 @@ namespace rdmawire::conformance {
 
 struct MonitoredPacket;
 
-/// One endpoint of a UC connection, as sender.
+/// Checks the packets that one endpoint of a UC connection sends.
 class UnreliableSender {
  public:
   void packet(const MonitoredPacket& watch);
@@ -23,13 +23,13 @@ class UnreliableSender {
  private:
   bool started_ = false;
   Psn first_, next_;
-  std::uint64_t seen_ = 0;  // captured PSNs before next_: bit i is next_ - 1 - i
+  std::uint64_t seen_ = 0;  // bit i: the PSN next_ - 1 - i was captured
   std::uint64_t last_frame_ = 0;
   machines::MessageSequence sequence_;
   bool sequence_known_ = false;
 };
 
-/// Handles a response on an unreliable connection.
+/// Reports a response on an unreliable connection, which is a violation.
 void check_unreliable_response(const MonitoredPacket& watch);
 
 }  // namespace rdmawire::conformance

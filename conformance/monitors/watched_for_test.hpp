@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: one connection whose packets are passed one by one, and the results of the monitors.
+/// For tests only: passes the packets of a connection to the monitors, and returns their results.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,8 +33,8 @@ using tracking::testing::xrc;
 inline constexpr std::int64_t microsecond = 1000, millisecond = 1'000'000;
 
 /// QP 0x11 of host_a (endpoint a) and QP 0x12 of host_b (endpoint b), paired by the CM: path MTU 1024, first PSNs 100
-/// and 500, two outstanding READs, retry counts 3 and 2, ACK timeout 4 ms. The REQ is frame 1. Further frames are
-/// numbered from 2 and 20 ms apart, so that reordering is ruled out.
+/// (a) and 500 (b). Both endpoints have two outstanding READs, 3 retries, 2 RNR retries and an ACK timeout of 4 ms. The
+/// REQ is frame 1. The other frames are 20 ms apart, so that they cannot be reordered.
 class Watched {
  public:
   struct NegotiatedParameters {
@@ -74,7 +74,7 @@ class Watched {
     evidence_ = evidence;
   }
 
-  /// Passes a packet of endpoint a or b. Returns its frame number.
+  /// Passes a packet from endpoint a or b to the monitors. Returns its frame number.
   std::uint64_t a(RdmaFrame frame) {
     frame.from = host_a;
     frame.to = host_b;
@@ -87,7 +87,7 @@ class Watched {
     if (frame.qp == 0) frame.qp = qp_a;
     return send(frame);
   }
-  /// Passes a message of one packet with AckReq. `psn` is relative to the first PSN.
+  /// Passes a SEND of one packet with AckReq. `psn` is relative to the first PSN.
   std::uint64_t sends(std::uint32_t psn, std::uint32_t payload = 64) {
     return a({.opcode = rc::send, .psn = first_a + psn, .payload = payload, .ack_request = true});
   }
@@ -146,7 +146,7 @@ class Watched {
     finish();
     return counts_of(monitors, rule);
   }
-  /// The violations as "RSP-009 b 12": alias, endpoint, first frame.
+  /// Finishes the trace and returns the violations as "RSP-009 b 12": alias, endpoint, first frame.
   std::vector<std::string> violated() {
     finish();
     std::vector<std::string> lines;
@@ -185,7 +185,7 @@ class Watched {
   bool finished_ = false;
 };
 
-/// Traces for a rule: with a violation, without one, and optionally with missing packets.
+/// Traces for a rule: one with a violation, one without, and optionally one in which packets are missing.
 struct Example {
   const char* alias;
   Side end;  ///< the violating endpoint
