@@ -21,7 +21,7 @@ constexpr std::array monitors{
     UndetectingMonitor{"rc.responder.credits.encoding", "Packets do not show the number of posted receives."},
     UndetectingMonitor{"rc.responder.rnr.no-receive", "Packets do not show whether a receive is posted."},
     UndetectingMonitor{"rc.requester.ack-request.on-last",
-                       "A retransmission of the last packet that was lost or is captured later may have AckReq set."},
+                       "Another transmission of the packet, lost or captured later, may have AckReq set."},
     UndetectingMonitor{"ud.receiver.psn.unchecked", "Packets do not show whether a datagram is received."},
     UndetectingMonitor{"xrc.responder.operations.as-reliable-connection",
                        "A violation is reported under the rule of RC that it breaks."},

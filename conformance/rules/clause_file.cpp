@@ -21,7 +21,7 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::string_view digits = "0123456789";
 
-/// Removes leading characters of a set. Returns whether there was one.
+/// Removes all leading characters that are in `characters`. Returns whether there were any.
 bool skip(std::string_view& text, std::string_view characters) {
   const std::size_t end = std::min(text.find_first_not_of(characters), text.size());
   text.remove_prefix(end);
@@ -32,7 +32,7 @@ bool skip_one(std::string_view& text, std::string_view characters) {
   if (present) text.remove_prefix(1);
   return present;
 }
-/// Removes ".1.2", which may be empty. Returns false if a number is missing.
+/// Removes leading parts such as ".1.2", if any. Returns false if a number is missing after a dot.
 bool skip_parts(std::string_view& text) {
   while (skip_one(text, "."))
     if (!skip(text, digits)) return false;
@@ -44,7 +44,7 @@ bool is_section(std::string_view text) {
   skip_one(text, "A");
   return skip(text, digits) && skip_parts(text) && text.empty();
 }
-/// "C9-110", "o10-37.2.30", "oA19-1", "CA17-33"
+/// Returns whether the text is a compliance statement: "C9-110", "o10-37.2.30", "oA19-1", "CA17-33".
 bool is_statement(std::string_view text) {
   if (!skip_one(text, "Co")) return false;
   skip_one(text, "A");
@@ -74,7 +74,7 @@ constexpr std::array<std::string_view, 4> members_of_file{"format", "note", "rel
 constexpr std::array<std::string_view, 3> members_of_rule{"id", "requirement", "clauses"};
 constexpr std::array<std::string_view, 5> members_of_clause{"near", "release", "section", "statement", "table"};
 
-/// Reads a file, and keeps the first error.
+/// Parses a file, and stores the first error.
 class Parser {
  public:
   Parser(const std::string& text, const std::string& name) : text_(text), name_(name) {}
@@ -100,7 +100,7 @@ class Parser {
  private:
   using Path = std::vector<std::string_view>;
 
-  /// `path`: a member of the file, or a rule, title of a clause and member.
+  /// Stores an error. `path`: the member with the error, as {member} or {rule, title of a clause, member}.
   void fail(const Path& path, const std::string& what) {
     if (!error_.empty()) return;
     std::string line;

@@ -1,4 +1,5 @@
-// Fuzzes the parser of clause numbers. An accepted file is read again from its own template.
+// Fuzzes the parser of clause numbers. Writes the numbers of an accepted file to a new file, and parses
+// that file.
 
 #include <cstddef>
 #include <cstdint>

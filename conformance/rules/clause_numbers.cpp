@@ -9,7 +9,7 @@
 namespace rdmawire::conformance {
 namespace {
 
-/// The texts of one supplied clause.
+/// Document and number of one supplied clause.
 struct Supplied {
   std::string document, number;
 };
@@ -19,7 +19,7 @@ std::atomic<const AllSupplied*> supplied = nullptr;
 
 const Supplied* find_supplied(const Rule& rule, std::size_t clause) {
   const AllSupplied* all = supplied.load(std::memory_order_acquire);
-  // A rule outside the table, for example one of a test, has no index.
+  // A rule that is not in `rules`, for example one of a test, has no index.
   if (!all || std::less<>()(&rule, rules.data()) || !std::less<>()(&rule, rules.data() + rules.size())) return nullptr;
   const auto found = all->find({static_cast<std::size_t>(&rule - rules.data()), clause});
   return found == all->end() ? nullptr : &found->second;
@@ -45,7 +45,7 @@ void use_clause_numbers(ClauseNumbers numbers) {
       all->emplace(where, Supplied{std::string(rules[rule].clauses[clause].document) + " release " + number.release,
                                    to_string(number)});
   }
-  // Clauses refer to these texts, so they are kept.
+  // Never released, because clauses refer to these texts.
   static std::mutex mutex;
   static std::vector<std::unique_ptr<const AllSupplied>> kept;
   const std::lock_guard lock(mutex);

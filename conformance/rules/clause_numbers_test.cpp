@@ -61,7 +61,7 @@ TEST_F(ClauseNumbersTest, PlacesOutsideTheTableAreIgnored) {
   EXPECT_EQ(clauses_of(copy), clauses_of(rule_));
 }
 
-// A file identifies a clause by its title.
+// Titles must be unique within a rule, because a file identifies a clause by its title.
 TEST_F(ClauseNumbersTest, TitlesOfARuleAreUnique) {
   for (const Rule& rule : rules) {
     std::set<std::string_view> titles;

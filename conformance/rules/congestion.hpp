@@ -1,5 +1,6 @@
 #pragma once
-/// Rules for the congestion management of RoCEv2: notification points that send CNPs, and reaction points.
+/// Rules for the congestion management of RoCEv2: notification points, which send CNPs, and reaction points, which
+/// receive them.
 
 #include "conformance/rules/rule.hpp"
 

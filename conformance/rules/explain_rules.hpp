@@ -1,5 +1,5 @@
 #pragma once
-/// Rules as text, JSON and Markdown.
+/// Describes rules as text, JSON and Markdown.
 
 #include <span>
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace rdmawire::conformance {
 
-/// Describes one rule in several lines: id, alias, level, sentence, precondition, mode and clauses.
+/// Returns the description of one rule: id, alias, level, sentence, precondition, mode and clauses, in several lines.
 std::string explain_rule(const Rule& rule, bool colors = false);
-/// Lists rules: a line with alias, level, mode and id, followed by the sentence.
+/// Returns a list of rules: for each, a line with alias, level, mode and id, and then the sentence.
 std::string list_rules(std::span<const Rule* const> chosen, bool colors = false);
 /// Returns one JSON object without line end:
 /// {"kind":"rule","id","alias","level","mode","services","clauses","sentence", "stimulus","applies"}. Each of `clauses`
@@ -20,7 +20,7 @@ std::string rule_json(const Rule& rule);
 
 /// Escapes text for a cell of a Markdown table.
 std::string table_cell(std::string_view text);
-/// All rules in Markdown, by group: the content of docs/reference/rules.md.
+/// Returns all rules in Markdown, by group: the content of docs/reference/rules.md.
 std::string rules_page();
 
 }  // namespace rdmawire::conformance

@@ -25,7 +25,7 @@ std::string rules_text(const std::vector<const Rule*>& rules, bool json, bool co
   return out;
 }
 
-/// Explains headers, fields, values and events with this name. Empty if there are none.
+/// Explains headers, fields, values and events with this name. Returns an empty text if there are none.
 std::string meanings(const std::string& query, bool json, bool colors) {
   std::string out;
   const bool all_events = query == "events";
@@ -49,7 +49,7 @@ std::string meanings(const std::string& query, bool json, bool colors) {
 std::string explanation(const std::string& query, bool json, bool colors) {
   std::string out = rules_text(find_rules(query), json, colors);
   if (out.empty()) out = meanings(query, json, colors);
-  // "rc.responder" and "C9-148" select rules if they have no other meaning.
+  // A query such as "rc.responder" or "C9-148" selects rules only if nothing else has this name.
   if (out.empty()) out = rules_text(select_rules(query), json, colors);
   return out;
 }

@@ -343,7 +343,7 @@ inline constexpr auto header_rules = std::to_array<Rule>({
      .sentence = "The tester shall report the ICRC of a truncated packet as inconclusive, never as a pass.",
      .stimulus = "a capture with truncated packets"},
 
-    // Outside the catalog. Source: the text of annex A17.
+    // Not in the catalog. Source: the text of annex A17.
     {.id = "roce.endpoint.ip.both-versions",
      .mode = Mode::active,
      .services = Services::infiniband,
@@ -358,7 +358,7 @@ inline constexpr auto header_rules = std::to_array<Rule>({
      .sentence = "The sender shall use RoCEv1 or RoCEv2 according to the type of the selected GID.",
      .stimulus = "each type of entry of the GID table in turn",
      .applies = "the port supports RoCEv1 and RoCEv2"},
-    // A17 permits a device to set 01 or 10, RFC 3168 reserves 11 for the network.
+    // A17 permits a device to set ECN to 01 or 10. RFC 3168 reserves 11 for the network.
     {.id = "roce.sender.ip.ecn-never-marked",
      .level = Level::should,
      .services = Services::infiniband,
@@ -375,7 +375,7 @@ inline constexpr auto header_rules = std::to_array<Rule>({
      .stimulus = "any packet from the device",
      .applies = "RoCEv2"},
 
-    // Conditions of every packet, which the tester checks in every case.
+    // Rules for every packet. The tester checks them in each case.
     {.id = "roce.sender.ipv4.header-checksum",
      .services = Services::infiniband,
      .clauses = {rfc("RFC 791", "3.1", "Header Checksum")},

@@ -6,7 +6,7 @@
 
 namespace rdmawire::conformance {
 
-/// A fact about OCP MRC 1.0 from a public source: "SOURCE: fact".
+/// A clause of OCP MRC 1.0 that is known from a public source. `fact`: "SOURCE: fact".
 consteval Clause mrc_source(std::string_view fact) { return {"OCP MRC 1.0", {}, fact, false}; }
 
 inline constexpr auto mrc_rules = std::to_array<Rule>({

@@ -252,7 +252,7 @@ inline constexpr auto queue_pair_rules = std::to_array<Rule>({
                  "packets before RTR.",
      .stimulus = "receives in INIT, packets before RTR"},
 
-    // Outside the catalog. Source: google/rdma-unit-test quotes the clause.
+    // Not in the catalog. Source: google/rdma-unit-test quotes the clause.
     {.id = "memory.verbs.window.queue-pair-destroyed",
      .mode = Mode::active,
      .services = Services::connected,
@@ -260,7 +260,7 @@ inline constexpr auto queue_pair_rules = std::to_array<Rule>({
      .sentence = "The device shall destroy a QP on request even if type 2B windows are bound to it.",
      .stimulus = "destroying such a QP",
      .applies = "the device supports type 2B windows"},
-    // Outside the catalog. Source: the text of annex A17.
+    // Not in the catalog. Source: the text of annex A17.
     {.id = "port.verbs.tables.gid-type",
      .mode = Mode::active,
      .services = Services::infiniband,

@@ -62,7 +62,7 @@ inline constexpr auto rc_requester_rules = std::to_array<Rule>({
      .alias = "REQ-008",
      .services = Services::reliable,
      .clauses = {ib("9.7.5.1.2", "coalesced acknowledges")},
-     .sentence = "The requester shall complete with an ACK every SEND and RDMA WRITE up to the ACK's PSN, and no other "
+     .sentence = "The requester shall complete, on an ACK, every SEND and RDMA WRITE up to the ACK's PSN, and no other "
                  "work request.",
      .stimulus = "one ACK for the second of three SENDs"},
     {.id = "rc.requester.ack.unsent-ignored",
@@ -322,7 +322,7 @@ inline constexpr auto rc_requester_rules = std::to_array<Rule>({
                  "response, and its QP shall enter the Error state.",
      .stimulus = "READ response First, then the NAK"},
 
-    // Outside the catalog. Source: Linux's drivers ipath, qib and hfi1 (limit of the send sequence number).
+    // Not in the catalog. Source: Linux's drivers ipath, qib and hfi1 (limit of the send sequence number).
     {.id = "rc.requester.credits.kept",
      .services = Services::reliable,
      .clauses = {ib_unverified("end-to-end credits", "9.7.7.2"), practice("Linux, drivers of ipath, qib and hfi1")},

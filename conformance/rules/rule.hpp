@@ -47,20 +47,20 @@ enum class Level : std::uint8_t {
 
 /// The ways in which a rule can be evaluated.
 enum class Mode : std::uint8_t {
-  active,   ///< only with a stimulus: an injected packet, or verbs on the device
+  active,   ///< only with a stimulus: an injected packet, or a verbs call on the device
   passive,  ///< only in a capture
   both,
   unit,  ///< in a unit test of the tester
 };
 
-/// The services to which a rule applies, as a set.
+/// Set of the services to which a rule applies.
 enum class Services : std::uint8_t {
   none = 0,
   rc = 1,
   uc = 2,
   ud = 4,
   xrc = 8,
-  reliable = 9,     ///< RC and XRC, which inherits the rules of RC
+  reliable = 9,     ///< RC and XRC. The rules of RC also apply to XRC
   connected = 11,   ///< RC, UC and XRC
   infiniband = 15,  ///< all services with a BTH
   iwarp = 16,
@@ -74,20 +74,21 @@ constexpr bool contains(Services set, Services any) {
   return (static_cast<unsigned>(set) & static_cast<unsigned>(any)) != 0;
 }
 
-/// The source of a rule. A number counts as verified if its text, or a quotation or implementation of it, was read.
-/// Otherwise the section's title identifies the clause. Releases of the specification number tables differently, so a
-/// table is identified by its title.
+/// The source of a rule. Its number counts as verified if the clause's text, a quotation or an implementation was read.
+/// Otherwise the title identifies the clause. A table is always identified by its title, because its number depends on
+/// the release of the specification.
 struct Clause {
   std::string_view document;  ///< "IBTA vol 1" (with its annexes A14, A17, A19), "RFC 5044", "practice", "rdmawire"
   std::string_view number;    ///< "C9-148", "9.7.5.2.8". If not verified, a number that is probably near, or empty
   std::string_view title;     ///< paraphrased title of the section or statement. Empty if the number is sufficient
-  bool verified = true;       ///< whether the number is verified
+  bool verified = true;       ///< true: the number is verified
 
   /// Returns whether the source is a specification, rather than common practice or a requirement of rdmawire.
   [[nodiscard]] constexpr bool is_specification() const { return document != "practice" && document != "rdmawire"; }
 };
 
-/// A clause of the InfiniBand specification with a verified number. `title` may be the section of a statement.
+/// A clause of the InfiniBand specification with a verified number. `title`: may be the section that contains a
+/// statement.
 consteval Clause ib(std::string_view number, std::string_view title = {}) { return {"IBTA vol 1", number, title}; }
 /// A clause that is known only from implementations and quotations. `near` is its probable position.
 consteval Clause ib_unverified(std::string_view title, std::string_view near = {}) {
@@ -97,29 +98,29 @@ consteval Clause ib_unverified(std::string_view title, std::string_view near = {
 consteval Clause rfc(std::string_view document, std::string_view section, std::string_view part = {}) {
   return {document, section, part};
 }
-/// Common practice of implementations that no specification states. `title` is the evidence.
+/// A common practice of implementations that is in no specification. `title`: the evidence.
 consteval Clause practice(std::string_view title) { return {"practice", {}, title, false}; }
-/// A requirement of rdmawire.
+/// A requirement of rdmawire itself.
 consteval Clause our_own(std::string_view title) { return {"rdmawire", {}, title, false}; }
 
 /// One rule.
 struct Rule {
   std::string_view id;       ///< "rc.responder.psn.sequence-error"
-  std::string_view alias{};  ///< the catalog's number, "RSP-009". Empty for a rule outside the catalog
+  std::string_view alias{};  ///< number in the catalog, "RSP-009". Empty: the rule is not in the catalog
   Level level = Level::shall;
   Mode mode = Mode::both;
   Services services = Services::none;
-  std::array<Clause, 8> clauses{};  ///< entries without a document are unused. See sources()
-  std::string_view sentence;        ///< the requirement, paraphrased, in one sentence
-  std::string_view stimulus;        ///< the event that exercises the rule, as a phrase
-  std::string_view applies{};       ///< precondition on the device or capture. Empty if the rule always applies
+  std::array<Clause, 8> clauses{};  ///< sources. Entries without a document are unused
+  std::string_view sentence;        ///< the requirement in one sentence, paraphrased
+  std::string_view stimulus;        ///< phrase that names the event that exercises the rule
+  std::string_view applies{};       ///< precondition on the device or capture. Empty: the rule always applies
 
   [[nodiscard]] constexpr std::size_t clause_count() const {
     std::size_t count = 0;
     while (count < clauses.size() && !clauses[count].document.empty()) ++count;
     return count;
   }
-  /// The clauses of the rule.
+  /// Returns the used entries of `clauses`.
   [[nodiscard]] constexpr std::span<const Clause> sources() const { return std::span(clauses).first(clause_count()); }
 };
 

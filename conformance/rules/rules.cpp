@@ -39,8 +39,8 @@ bool equal(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
 }
 
-/// Returns whether `text` matches `pattern`. The time is at most the product of the lengths: only the last * is
-/// retried.
+/// Returns whether `text` matches `pattern`. Only the last * is retried, so the time is at most proportional to the
+/// product of the lengths.
 bool fits(std::string_view text, std::string_view pattern) {
   std::size_t t = 0, p = 0, star = std::string_view::npos, from = 0;
   while (t < text.size()) {
@@ -66,7 +66,7 @@ bool begins_with_parts(std::string_view id, std::string_view parts) {
          equal(id.substr(0, parts.size()), parts);
 }
 
-/// Returns whether the rule cites a number. A supplied number has several parts: "9.7.5.2.8, C9-110".
+/// Returns whether the rule cites a number. A supplied number may consist of several: "9.7.5.2.8, C9-110".
 bool cites(const Rule& rule, std::string_view number) {
   const auto contains_part = [&](std::string_view parts) {
     while (!parts.empty()) {
@@ -106,7 +106,7 @@ std::vector<std::string_view> nearest_rules(std::string_view name, std::size_t c
   std::ranges::transform(wanted, wanted.begin(), lower);
   struct Near {
     std::size_t distance;
-    std::size_t differs;  // number of characters from the first difference to the end
+    std::size_t differs;  // number of characters after the common start
     std::string_view name;
   };
   std::vector<Near> near;

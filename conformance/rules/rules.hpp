@@ -40,7 +40,7 @@ consteval auto join(const std::array<Rule, Sizes>&... groups) {
 }
 }  // namespace detail
 
-/// Every rule, by group, in the order of the catalog.
+/// All rules by group, in the order of the catalog.
 inline constexpr auto rules = detail::join(header_rules, rc_responder_rules, rc_requester_rules, uc_rules, ud_rules,
                                            xrc_rules, congestion_rules, queue_pair_rules, mpa_rules, fpdu_rules,
                                            ddp_rules, rdmap_rules, terminate_rules, rdmap_extension_rules, mrc_rules);
@@ -89,12 +89,12 @@ inline constexpr auto groups = detail::lay_out(std::to_array<Group>({
     {"MRC", "MRC, Multipath Reliable Connection", mrc_rules.size()},
 }));
 
-/// Reference to an existing rule: an unknown id is a compile-time error.
+/// Reference to an existing rule. An unknown id is a compile-time error.
 ///
 ///     constexpr RuleId rule = "rc.responder.psn.sequence-error";
 class RuleId {
  public:
-  // Cases write the id as a literal where a rule is expected.
+  // Not explicit, so that cases can write an id where a rule is expected.
   // NOLINTNEXTLINE(google-explicit-constructor)
   consteval RuleId(const char* id) : index_(find(id)) {}
   [[nodiscard]] static constexpr RuleId at(std::size_t index) { return RuleId(index, 0); }
@@ -121,20 +121,21 @@ const Rule* find_rule(std::string_view id_or_alias);
 /// Case-insensitive: "rc.responder.*", "RSP-*".
 bool matches(const Rule& rule, std::string_view pattern);
 
-/// Returns the matching rules in the order of `rules`, including rules whose id starts with the given parts
-/// ("rc.responder") and rules that cite the clause with this number ("C9-148").
+/// Returns the rules that the pattern selects, in the order of `rules`: those that match it, whose id starts with its
+/// parts ("rc.responder"), or that cite the clause with this number ("C9-148").
 std::vector<const Rule*> select_rules(std::string_view pattern);
 
 /// Returns up to `count` ids or aliases similar to `name`, nearest first.
 std::vector<std::string_view> nearest_rules(std::string_view name, std::size_t count = 5);
 
-/// "IBTA vol 1, C9-148 (9.7.7.1)", "IBTA vol 1, one NAK for a gap (near 9.7.5.2.2, clause number not verified)".
+/// Describes a clause: "IBTA vol 1, C9-148 (9.7.7.1)", "IBTA vol 1, one NAK for a gap (near 9.7.5.2.2, clause number
+/// not verified)".
 std::string to_string(const Clause& clause);
-/// All clauses of the rule, separated by "; ".
+/// Describes all clauses of the rule, separated by "; ".
 std::string clauses_of(const Rule& rule);
 std::string_view to_string(Level level);
 std::string_view to_string(Mode mode);
-/// "RC, XRC"
+/// Returns the names of the services: "RC, XRC".
 std::string to_string(Services services);
 
 }  // namespace rdmawire::conformance

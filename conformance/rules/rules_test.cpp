@@ -21,7 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// The compiler checks the same, but does not report which rule is wrong.
+// The compiler performs the same check, but does not report which rule is wrong.
 TEST(Rules, AllAreWellFormed) {
   for (const Rule& rule : rules) EXPECT_EQ(fault_of(rule), "") << rule.id << " " << rule.alias;
   std::vector<std::string_view> names;
@@ -110,7 +110,7 @@ TEST(Rules, SentencesNameActorAndModalVerbOfLevel) {
     const std::size_t role = id.find('.') + 1;
     const auto actor = actors.find(id.substr(role, id.find('.', role) - role));
     ASSERT_NE(actor, actors.end()) << id;
-    // Tool rules are mandatory.
+    // The modal verb of tool rules is "shall".
     const std::string modal(rule.level == Level::tool ? "shall" : to_string(rule.level));
     const bool starts_with_actor = sentence.starts_with("The " + actor->second + " " + modal);
     const bool starts_with_condition =
@@ -187,7 +187,7 @@ TEST(Rules, MatchPatterns) {
   for (const std::string_view pattern :
        {"", "rc", "rc.responder.psn", "uc.*", "RSP-??", "RSP-009?", "*erro", "?", "c.*"})
     EXPECT_FALSE(matches(rule, pattern)) << pattern;
-  // A pattern with exponential time in a backtracking matcher.
+  // A backtracking matcher would need exponential time for this pattern.
   std::string stars;
   for (int i = 0; i < 2000; ++i) stars += "*?";
   EXPECT_FALSE(matches(rule, stars + "x"));

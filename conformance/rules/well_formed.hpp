@@ -11,7 +11,7 @@
 
 namespace rdmawire::conformance {
 
-/// Checks for four parts separated by dots, each of lower-case words and digits separated by hyphens.
+/// Returns whether the text has four parts, separated by dots, of lower-case letters, digits and single hyphens.
 constexpr bool is_rule_id(std::string_view id) {
   std::size_t dots = 0;
   bool in_word = false;
@@ -29,7 +29,7 @@ constexpr bool is_rule_id(std::string_view id) {
   return in_word && dots == 3;
 }
 
-/// Checks for two or three capital letters, a hyphen and three digits.
+/// Returns whether the text has the form of an alias: two or three capital letters, a hyphen and three digits.
 constexpr bool is_alias(std::string_view alias) {
   const std::size_t hyphen = alias.find('-');
   if (hyphen < 2 || hyphen > 3 || alias.size() != hyphen + 4) return false;
@@ -39,7 +39,8 @@ constexpr bool is_alias(std::string_view alias) {
          std::ranges::all_of(alias.substr(hyphen + 1), is_digit);
 }
 
-/// Returns whether the text starts with no lowercase letter or space, ends with ".", and has no ". " or "  " inside.
+/// Returns whether the text is one sentence: it does not start with a lowercase letter or a space, ends with ".", and
+/// contains no ". " or "  ".
 constexpr bool is_sentence(std::string_view text) {
   return text.size() > 1 && !(text.front() >= 'a' && text.front() <= 'z') && text.front() != ' ' &&
          text.ends_with('.') && text.find(". ") == std::string_view::npos && text.find("  ") == std::string_view::npos;
@@ -48,7 +49,7 @@ constexpr bool is_sentence(std::string_view text) {
 /// Returns the first error of a rule, or an empty text.
 constexpr std::string_view fault_of(const Rule& rule) {
   if (!is_rule_id(rule.id)) return "the id is not SUBJECT.ROLE.TOPIC.STATEMENT";
-  if (!rule.alias.empty() && !is_alias(rule.alias)) return "the alias is not like RSP-009";
+  if (!rule.alias.empty() && !is_alias(rule.alias)) return "the alias does not have the form RSP-009";
   if (rule.services == Services::none) return "it applies to no service";
   if (rule.clause_count() == 0) return "it has no clause";
   for (const Clause& clause : rule.sources()) {
@@ -81,7 +82,7 @@ constexpr bool are_unique(const std::array<Rule, Size>& table) {
   return std::adjacent_find(names.begin(), names.begin() + count) == names.begin() + count;
 }
 
-/// Returns whether a group starts with the aliases PREFIX-001 to PREFIX-`count`, followed only by rules without alias.
+/// Returns whether the first rules of a group have the aliases PREFIX-001 to PREFIX-`count`, and the others no alias.
 constexpr bool follows_catalog(std::span<const Rule> group, std::string_view prefix, std::size_t count) {
   if (group.size() < count) return false;
   for (std::size_t i = 0; i < group.size(); ++i) {

@@ -1,5 +1,5 @@
 #pragma once
-/// Rules for the extended reliable connected service (annex A14) in addition to those for RC.
+/// Rules for the extended reliable connected service (annex A14). The rules for RC also apply to it.
 
 #include "conformance/rules/rule.hpp"
 
