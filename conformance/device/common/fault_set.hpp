@@ -7,7 +7,7 @@
 
 namespace rdmawire::device {
 
-/// Subset of `Count` faults.
+/// A set of faults. `Count`: number of all faults.
 template <class Fault, std::size_t Count>
 class FaultSet {
  public:

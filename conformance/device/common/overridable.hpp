@@ -19,8 +19,8 @@ class Overridable<Result(Arguments...)> {
  public:
   using Conforming = Result (*)(Arguments...);
 
-  /// The decision without the override that is being called. An override that changes only some cases calls it for the
-  /// others.
+  /// Passed to an override: the decision as it is without this override. An override that changes only some cases calls
+  /// it for the others.
   class Next {
    public:
     Next(const Overridable& decision, std::size_t overrides) : decision_(decision), overrides_(overrides) {}
@@ -35,7 +35,7 @@ class Overridable<Result(Arguments...)> {
 
   using Override = Result (*)(const Next& next, Arguments...);
 
-  /// Implicit, so that a structure of decisions can name each conforming function as the member's initial value.
+  /// Not explicit, so that a structure of decisions can use each conforming function as the member's initial value.
   constexpr Overridable(Conforming conforming) : conforming_(conforming) {}  // NOLINT(google-explicit-constructor)
 
   /// Add an override. The last one added is called first.

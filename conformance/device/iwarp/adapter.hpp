@@ -25,9 +25,9 @@ struct AdapterOptions {
   RnicOptions rnic{};
   replay::IpAddress address = replay::IpAddress::v4(0x0a000001);  ///< 10.0.0.1
   std::size_t most_objects = 4096;
-  std::uint32_t most_work = 16'384;  ///< requests per work queue, completions per completion queue
+  std::uint32_t most_work = 16'384;  ///< limit of requests per work queue and of completions per completion queue
   std::uint32_t most_sges = 32;
-  std::uint16_t most_depth = 128;  ///< concurrent RDMA Reads and atomics
+  std::uint16_t most_depth = 128;  ///< limit of outstanding RDMA Reads and atomics
 };
 
 class Adapter final : public device::Verbs, public TcpUser {
@@ -36,7 +36,7 @@ class Adapter final : public device::Verbs, public TcpUser {
 
   [[nodiscard]] const AdapterOptions& options() const { return options_; }
   [[nodiscard]] Rnic& rnic() { return rnic_; }
-  /// Set the MPA settings of new queue pairs and new incoming connections.
+  /// Set the MPA settings for new queue pairs and for new incoming connections.
   void wish(const machines::MpaSettings& mpa) { mpa_ = mpa; }
   [[nodiscard]] const machines::MpaSettings& wished() const { return mpa_; }
   /// Change the TCP segment size of all connections.
@@ -75,10 +75,9 @@ class Adapter final : public device::Verbs, public TcpUser {
   device::Result<std::optional<std::uint32_t>> get_cq_event(std::uint32_t channel) override;
   std::optional<device::AsyncEvent> get_async_event() override { return rnic_.next_event(); }
 
-  /// Return EINVAL for services other than RC.
+  /// Fail with EINVAL if the service is not RC.
   device::Result<std::uint32_t> create_qp(const device::QueuePairOptions& options);
-  /// ERR terminates the stream and flushes outstanding requests. SQD closes the stream gracefully. SQE has the effect
-  /// of ERR.
+  /// ERR and SQE end the stream with a Terminate and flush outstanding requests. SQD closes the stream gracefully.
   device::Result<void> modify_qp(std::uint32_t qp, device::QpState state);
   device::Result<void> set_rights(std::uint32_t qp, std::uint32_t rights);
   device::Result<void> destroy_qp(std::uint32_t qp) override;
@@ -88,11 +87,11 @@ class Adapter final : public device::Verbs, public TcpUser {
 
   struct QueuePair {
     device::QueuePairOptions options;
-    machines::MpaSettings mpa{};  ///< MPA settings at creation
+    machines::MpaSettings mpa{};  ///< MPA settings when it was created
     std::unique_ptr<Endpoint> endpoint{};
     std::uint32_t rights = 0;
-    bool init = false;        ///< the application moved it to INIT
-    std::uint32_t cm_id = 0;  ///< connection. 0: none
+    bool init = false;        ///< true: the application moved it to INIT
+    std::uint32_t cm_id = 0;  ///< handle of its connection. 0: none
 
     [[nodiscard]] device::QpState state() const;
   };
@@ -126,8 +125,8 @@ class Adapter final : public device::Verbs, public TcpUser {
   static constexpr std::size_t most_events = 4096;
 
  private:
-  /// A TCP connection. It uses the endpoint of a queue pair, its own endpoint until a request is accepted, or none
-  /// after these are destroyed.
+  /// A TCP connection. It uses its own endpoint until the request is accepted, and then that of a queue pair. It has
+  /// none after that is destroyed.
   struct Stream {
     std::unique_ptr<Endpoint> own{};
     std::uint32_t qp = 0;
@@ -139,12 +138,12 @@ class Adapter final : public device::Verbs, public TcpUser {
   enum class Role : std::uint8_t { listener, active, passive };
   struct CmId {
     Role role = Role::listener;
-    std::uint16_t port = 0;     ///< listener
-    std::uint32_t backlog = 0;  ///< listener
-    std::uint32_t stream = 0;   ///< 0: closed
+    std::uint16_t port = 0;     ///< port of a listener
+    std::uint32_t backlog = 0;  ///< limit of a listener's pending requests
+    std::uint32_t stream = 0;   ///< number of the TCP connection. 0: closed
     device::CmParameters with{};
-    std::uint16_t ird = 0, ord = 0;  ///< of the peer
-    bool answered = false;           ///< the request was accepted or rejected
+    std::uint16_t ird = 0, ord = 0;  ///< the peer's values
+    bool answered = false;           ///< true: the request was accepted or rejected
     bool established = false, end_reported = false;
   };
 
@@ -153,11 +152,11 @@ class Adapter final : public device::Verbs, public TcpUser {
   Stream* find_stream(std::uint32_t stream);
   Endpoint* endpoint_of(const Stream& stream);
   device::Result<CmId*> find_cm(std::uint32_t cm_id, const char* call);
-  /// Return the queue pair for a new connection. Fails if it does not exist or has a connection.
+  /// Return the queue pair for a new connection. Fail if it does not exist, or if it has or had a connection.
   device::Result<QueuePair*> free_qp(const device::CmParameters& with, const char* call);
   [[nodiscard]] std::uint32_t listener_at(std::uint16_t port) const;
   [[nodiscard]] EndpointOptions endpoint_options(const QueuePair& qp, const CmId& cm, std::uint32_t emss) const;
-  /// Forward the events of an endpoint. `cause`: error number if the negotiation fails now.
+  /// Report the events of an endpoint to the application. `cause`: error number to report if the negotiation fails.
   void drain(std::uint32_t stream, int cause = EPROTO);
   void on_event(std::uint32_t stream, const ConnectionEvent& event, int cause);
   void request(std::uint32_t stream, const ConnectionEvent& event);
@@ -174,12 +173,12 @@ class Adapter final : public device::Verbs, public TcpUser {
   Counters counters_;
   std::size_t objects_ = 0;
   std::set<std::uint32_t> pds_;
-  std::map<std::uint32_t, std::deque<std::uint32_t>> channels_;  ///< with the completion queues to notify
-  std::map<std::uint32_t, std::uint32_t> cqs_;                   ///< with their channels, or 0
+  std::map<std::uint32_t, std::deque<std::uint32_t>> channels_;  ///< by channel: CQs with an event for get_cq_event()
+  std::map<std::uint32_t, std::uint32_t> cqs_;                   ///< by CQ: its completion channel, or 0
   std::map<std::uint32_t, QueuePair> qps_;
   std::map<std::uint32_t, CmId> cm_ids_;
   std::map<std::uint32_t, Stream> streams_;
-  std::map<std::uint32_t, device::StreamError> why_;  ///< by stream: the error for the disconnected event
+  std::map<std::uint32_t, device::StreamError> why_;  ///< by stream: error to report in the disconnected event
   std::uint32_t last_stream_ = 0;
   std::uint16_t next_port_ = 49'152;
   std::deque<PendingRequest> pending_requests_;

@@ -1,4 +1,4 @@
-/// Connections: the functions of Linux's iWARP CM.
+/// Connection management of the adapter, with the behavior of Linux's iWARP CM: application calls, events and TCP.
 
 #include <fmt/format.h>
 
@@ -173,7 +173,7 @@ Result<void> Adapter::cm_destroy(std::uint32_t cm_id) {
   const CmId cm = std::move(found->second);
   cm_ids_.erase(found);
   --objects_;
-  // The connection attempt has not started.
+  // Cancel a connection attempt that has not started.
   if (std::erase_if(pending_requests_, [&](const PendingRequest& pending) { return pending.stream == cm.stream; }) !=
       0) {
     if (QueuePair* qp = find_qp(cm.with.qp)) qp->cm_id = 0;
@@ -207,7 +207,7 @@ void Adapter::report(CmEvent event) {
 device::CmPeer Adapter::peer_of(const ConnectionEvent& event) const {
   device::CmPeer peer;
   peer.private_data = event.private_data;
-  // Without enhanced MPA negotiation, the depths are the maximum of this device.
+  // The depths are this device's maximum if the peer sent no enhanced frame.
   const auto depth = [&](std::uint16_t reported) {
     const bool said = event.revision >= 2 && reported != mpa::no_negotiation;
     return static_cast<std::uint8_t>(std::min(said ? reported : options_.most_depth, options_.most_depth));
@@ -261,7 +261,7 @@ void Adapter::on_event(std::uint32_t id, const ConnectionEvent& event, int cause
   if (found == cm_ids_.end()) return;
   CmId& cm = found->second;
   CmEvent reported{.type = CmEventType::established, .cm_id = cm_id};
-  // Error of an initiator before its application was notified: RFC 6581, 9.1 and 9.2.
+  // The initiator found an error in the reply, so its application was not notified yet. RFC 6581, 9.1 and 9.2.
   const bool unborn = event.type == Type::error && cm.role == Role::active && !cm.established && !cm.end_reported;
   if (unborn) {
     cm.end_reported = true;
@@ -362,7 +362,7 @@ void Adapter::answered(std::uint32_t id, int error, std::uint32_t emss) {
     message = begun.error().message;
     stream->reset_due = true;
   }
-  // The queue pair can be connected again.
+  // Detach the queue pair, which can then be connected again.
   qp->cm_id = 0;
   stream->qp = stream->cm_id = 0;
   cm.end_reported = true;

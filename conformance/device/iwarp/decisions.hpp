@@ -36,23 +36,23 @@ struct Work;
 namespace conforming {
 
 // MPA negotiation: mpa_setup.cpp
-/// Return the settings that the endpoint negotiates: those of its options.
+/// Return the settings that the endpoint negotiates, which are those of its options.
 machines::MpaSettings settings(const machines::MpaSettings& configured);
-/// Return the time until which a responder waits for the request. The timeout detects two responders: RFC 5044, 7.1.2
-/// rule 8.
+/// Return the time until which a responder waits for the request. RFC 5044, 7.1.2 rule 8: the timeout ends the wait if
+/// both endpoints are responders.
 std::int64_t request_deadline(const Stream& stream);
-/// Return the time until which the rest of a partial frame must arrive: the timeout is for the whole frame. RFC
-/// 5044, 7.1.2 rule 10.
+/// Return the time until which the rest of a partial frame must arrive. The timeout starts with the frame, and is not
+/// extended. RFC 5044, 7.1.2 rule 10.
 std::int64_t rest_deadline(const Stream& stream);
 /// Return an MPA Request or Reply Frame. RFC 5044, 7.1.1, RFC 6581, 6 and 9.
 std::vector<std::uint8_t> encode_setup(const machines::MpaSetupFrame& frame, Bytes private_data);
 /// Return the state of the peer's frame after these bytes. RFC 5044, 7.1.1 and 7.1.2 rules 2, 3, 5, 8 and 9.
 machines::MpaSetupArrival read_setup(const Stream& stream, Bytes bytes);
-/// Return the responder's reaction to a complete request. `more_follows`: bytes follow it, although the initiator sends
-/// nothing before the reply: PD_Length is too small. RFC 5044, 7.1.1, RFC 6581, 10.
+/// Return the responder's reaction to a complete request. `more_follows`: bytes follow it. PD_Length is then too small,
+/// because the initiator must not send more before the reply. RFC 5044, 7.1.1, RFC 6581, 10.
 machines::MpaRequestVerdict judge_request(const machines::MpaSettings& own, const machines::MpaSetupFrame& request,
                                           bool more_follows);
-/// True if only the application may reject the request. Required markers are no reason to reject it: RFC 5044, 7.1.1.
+/// True if the application decides on the request. Required markers are no reason to reject it: RFC 5044, 7.1.1.
 bool asks_application(const machines::MpaSetupFrame& request);
 /// Return the reply of a responder whose application accepts, and its negotiated parameters. RFC 6581, 9.1 and 9.2.
 machines::MpaAnswer accept_request(const machines::MpaSettings& own, const machines::MpaSetupFrame& request);
@@ -62,30 +62,30 @@ std::optional<machines::MpaSetupFrame> reject_request(const machines::MpaSetting
 /// Return the initiator's reaction to a complete reply. RFC 5044, 7.1.2 rule 3, RFC 6581, 9 and 10.
 machines::MpaReplyVerdict judge_reply(const machines::MpaSettings& own, const machines::MpaSetupFrame& request,
                                       const machines::MpaSetupFrame& reply);
-/// Return the private data that the application gets: all. RFC 5044, 7.1.1.
+/// Return the private data for the application, which is all that was received. RFC 5044, 7.1.1.
 std::vector<std::uint8_t> private_data(Bytes received);
-/// Return the bytes after the reply that belong to FPDUs: all. RFC 5044, 7.1.2 rule 3.
+/// Return the bytes after the reply that are parsed as FPDUs, which are all of them. RFC 5044, 7.1.2 rule 3.
 std::vector<std::uint8_t> bytes_after_reply(std::vector<std::uint8_t> following);
 /// True if the first FPDU of the initiator is the RTR indication, because one was negotiated. RFC 6581, 9.2.
 bool sends_rtr(const machines::MpaAgreement& agreement);
 
 // FPDUs: fpdu.cpp
-/// Return how received FPDUs are read: as negotiated. RFC 5044, 7.1.1.
+/// Return the negotiated use of CRCs and markers in received FPDUs. RFC 5044, 7.1.1.
 machines::FpduModes fpdu_modes(const machines::MpaAgreement& agreement);
-/// Return the state of the FPDU that starts with these bytes: CRC and markers are checked. RFC 5044, 4.1 to 4.4 and 8.
+/// Return the state of the FPDU that starts with these bytes. Checks CRC and markers. RFC 5044, 4.1 to 4.4 and 8.
 machines::FpduArrival judge_fpdu(Bytes bytes, std::uint64_t position, machines::FpduModes modes);
 /// Report an invalid FPDU. Its ULPDU is not passed to DDP. RFC 5044, 8.
 void reject_fpdu(Stream& stream, Bytes bytes, const machines::FpduArrival& arrival);
-/// Return the sender of FPDUs. If the peer required markers, the first one precedes the first FPDU: RFC 5044, 7.1.2
-/// rule 7.
+/// Return the object that creates FPDUs. RFC 5044, 7.1.2 rule 7: if the peer required markers, the first marker
+/// precedes the first FPDU.
 MpaSender fpdu_sender(const machines::MpaAgreement& agreement);
-/// Send a ULPDU. An FPDU contains exactly one: RFC 5044, 3. `last`: the ULPDU ends its message.
+/// Send a ULPDU in an FPDU of its own. RFC 5044, 3. `last`: the ULPDU ends its message.
 void send_ulpdu(Stream& stream, Bytes ulpdu, bool last);
-/// Return the FPDU of a ULPDU. RFC 5044, 4.1 to 4.4. Empty if the ULPDU is too long.
+/// Return the FPDU that contains a ULPDU. RFC 5044, 4.1 to 4.4. Empty: the ULPDU is too long.
 std::vector<std::uint8_t> fpdu(Stream& stream, Bytes ulpdu);
 /// Return the maximum ULPDU. RFC 5044, 4.5.
 std::uint32_t mulpdu(std::uint32_t emss, const machines::MpaAgreement& agreement);
-/// Return the EMSS that determines the MULPDU after TCP reported `emss`. RFC 5044, 4.5.
+/// Return the EMSS for computing the MULPDU after TCP reported `emss`. RFC 5044, 4.5.
 std::uint32_t new_emss(const Stream& stream, std::uint32_t emss);
 
 // Received segments: validation.cpp
@@ -93,27 +93,27 @@ std::uint32_t new_emss(const Stream& stream, std::uint32_t emss);
 std::optional<machines::DdpSegment> read_segment(const Stream& stream, Bytes ulpdu);
 /// Report a ULPDU that is shorter than its header. No error code exists for it.
 void reject_unreadable(Stream& stream, Bytes ulpdu);
-/// Return the error of the RDMAP version, the opcode, its buffer model or its queue. RFC 5040, 4.2 and 7.2, RFC
-/// 7306, 8.2.
+/// Return the error if the RDMAP version, the opcode, its buffer model or its queue is invalid. RFC 5040, 4.2 and 7.2,
+/// RFC 7306, 8.2.
 std::optional<machines::IwarpError> judge_segment(const Stream& stream, const machines::DdpSegment& segment);
-/// Return the buffer of an untagged message. RFC 5040, 5.2.1 and 5.3, RFC 7306, 5.2 and 6.3. A Terminate always has
-/// one: RFC 5040, 5.4.
+/// Return the buffer of an untagged message. RFC 5040, 5.2.1 and 5.3, RFC 7306, 5.2 and 6.3. There is always one for a
+/// Terminate: RFC 5040, 5.4.
 machines::UntaggedBuffer buffer(const Stream& stream, const machines::DdpSegment& segment);
-/// Return whether an untagged segment is placed. RFC 5041, 7.1.
+/// Return whether to place an untagged segment. RFC 5041, 7.1.
 machines::DdpVerdict judge_untagged(const Stream& stream, const machines::DdpSegment& segment);
-/// Return the part of an untagged segment's payload that is placed: all. RFC 5041, 5.2.
+/// Return the part of an untagged segment's payload to place, which is all of it. RFC 5041, 5.2.
 Bytes placed_payload(const Stream& stream, const machines::DdpSegment& segment, Bytes payload);
-/// Return whether a tagged segment is placed. STag and TO of an empty segment are not checked: RFC 5041, 5.2 and 7.1.
+/// Return whether to place a tagged segment. STag and TO of an empty segment are not checked: RFC 5041, 5.2 and 7.1.
 machines::DdpVerdict judge_tagged(const Stream& stream, const machines::DdpSegment& segment);
 /// Report an invalid segment. A receive whose buffer is too short completes in error: RFC 5040, 5.3.
 void reject_segment(Stream& stream, const machines::DdpSegment& segment, machines::IwarpError error, Bytes ulpdu);
 
 // Messages of the peer: responder.cpp
-/// Place a segment of an RDMA Write. The application is not notified: RFC 5040, 5.1. Return true if it is valid.
+/// Place a segment of an RDMA Write, without notifying the application: RFC 5040, 5.1. Return true if it is valid.
 bool place(Stream& stream, const machines::DdpSegment& segment, Bytes ulpdu);
 /// Write bytes to the memory of the application, before later messages are processed. RFC 5040, 5.5 rules 10 and 12.
 void write(Stream& stream, std::uint64_t address, Bytes bytes);
-/// Return the error of the length of a complete untagged message. RFC 5040, figure 5, RFC 7306, 6.3.
+/// Return the error if a complete untagged message has an invalid length. RFC 5040, figure 5, RFC 7306, 6.3.
 std::optional<machines::IwarpError> judge_message(RdmapOperation operation, std::uint64_t bytes);
 /// Report an invalid message.
 void reject_message(Stream& stream, RdmapOperation operation, machines::IwarpError error, Bytes ulpdu);
@@ -121,21 +121,22 @@ void reject_message(Stream& stream, RdmapOperation operation, machines::IwarpErr
 bool invalidate(Stream& stream, std::uint32_t stag);
 /// Deliver a Send or Immediate Data to the application. RFC 5040, 5.3, RFC 7306, 6.3.
 void deliver(Stream& stream, const machines::DdpSegment& message);
-/// Return the completion of a Send or Immediate Data, apart from its receive.
+/// Return the completion of a Send or Immediate Data, without the ID of the receive.
 device::Completion receive_completion(Stream& stream, const machines::DdpSegment& message);
 /// Consume the receive of a Send or Immediate Data. RFC 5040, 5.3, RFC 7306, 6.3. Return its ID.
 std::uint64_t consume_receive(Stream& stream, RdmapOperation operation);
 /// True if the completion causes a solicited event, because the opcode requests it. RFC 5040, 5.3.
 bool is_solicited(RdmapOperation operation);
-/// Return the error of the source of an RDMA Read. It is checked only if bytes are read. RFC 5040, 5.2.1 and 7.2.
+/// Return the error if the source of an RDMA Read is invalid. It is not checked for 0 bytes. RFC 5040, 5.2.1 and 7.2.
 std::optional<machines::IwarpError> judge_read(const Stream& stream, Bytes header);
-/// Return the error of an atomic's operation or address. RFC 7306, 5.2.1 item 4.
+/// Return the error if the operation or the address of an atomic is invalid. RFC 7306, 5.2.1 item 4.
 std::optional<machines::IwarpError> judge_atomic(std::uint8_t operation, std::uint64_t address);
 /// Write the result of an atomic, before later messages are processed. RFC 7306, 5.4.
 void write_atomic(Stream& stream, std::uint64_t address, Bytes value);
 
 // Responses to the peer: responder_answers.cpp
-/// Return the index of the request that is answered next: the oldest. RFC 5040, 5.5 rule 20, RFC 7306, 5.2.2 item 8.
+/// Return the index of the request to respond to next, which is the oldest. RFC 5040, 5.5 rule 20, RFC 7306, 5.2.2
+/// item 8.
 std::size_t next_answer(const std::deque<Answer>& answers);
 /// Return the RDMA Read Response to a request. RFC 5040, 4.5 and 5.2.2.
 Outgoing read_response(Bytes header);
@@ -145,15 +146,15 @@ std::uint64_t operate(Bytes header, std::uint64_t original);
 std::vector<std::uint8_t> atomic_response(Bytes header, std::uint64_t original);
 
 // Messages of the application: requester.cpp
-/// Return the index of the send request that starts next: the oldest one that has not started. RFC 5040, 5.5 rule 13.
+/// Return the index of the send request to start next, which is the oldest that has not started. RFC 5040, 5.5 rule 13.
 std::size_t next_work(const std::deque<Work>& work, std::size_t oldest);
-/// True if a request counts toward the ORD: RDMA Reads and atomics. RFC 5040, 6.1, RFC 7306, 5.2.
+/// True if a request counts toward the ORD, as RDMA Reads and atomics do. RFC 5040, 6.1, RFC 7306, 5.2.
 bool counts(device::WorkOpcode opcode);
 /// True if a request can start now. RFC 5040, 5.5 rule 12 and 6.1.
 bool may_begin(machines::ReadDepth depth, bool counts, bool fenced);
 /// Return the operation of an RDMA Write or a Send. RFC 5040, 4.2.
 RdmapOperation operation_of(const device::SendRequest& request);
-/// True if the message that starts now is the request's Immediate Data. It follows the RDMA Write: RFC 7306, 6.
+/// True if the next message of the request is its Immediate Data, which follows the RDMA Write: RFC 7306, 6.
 bool sends_immediate(const Work& work);
 /// Return the payload of Immediate Data. RFC 7306, 6.2.
 std::vector<std::uint8_t> immediate_data(const device::SendRequest& request);
@@ -164,9 +165,9 @@ std::vector<std::uint8_t> atomic_request(const device::SendRequest& request, std
 bool completes_when_sent(RdmapOperation operation);
 
 // Responses of the peer: requester_answers.cpp
-/// Return the error of an RDMA Read Response that the oldest RDMA Read did not request. RFC 5040, 5.2.2.
+/// Return the error if an RDMA Read Response does not match the oldest RDMA Read. RFC 5040, 5.2.2.
 std::optional<machines::IwarpError> judge_response(const Stream& stream, const machines::DdpSegment& segment);
-/// Place an RDMA Read Response in the buffer of the oldest RDMA Read. Return false if that buffer is not accessible.
+/// Place an RDMA Read Response in the buffer of the oldest RDMA Read. Return false if the buffer is not accessible.
 bool place_response(Stream& stream, const machines::DdpSegment& segment, Bytes payload);
 
 // Transmission: transmit.cpp
@@ -176,39 +177,39 @@ std::uint32_t first_msn();
 bool may_send(machines::MpaPhase phase);
 /// Return the queue of an untagged message. RFC 5040, 4.2, RFC 7306, 4.2.
 std::uint32_t queue_of(RdmapOperation operation);
-/// Send the next segment of the message in progress. Other messages wait for its end: RFC 5041, 5.3.
+/// Send the next segment of the message in progress. Other messages wait until it ends: RFC 5041, 5.3.
 void send_segment(Stream& stream);
 /// Send one segment of the message in progress. RFC 5041, 5.2.
 void send_piece(Stream& stream, const machines::DdpPiece& piece, Bytes payload);
 /// Return the header of a segment of the message in progress. RFC 5041, 4.1 to 4.3, RFC 5040, 4.1.
 std::vector<std::uint8_t> segment_header(const Stream& stream, const machines::DdpPiece& piece);
-/// End the message in progress after its last segment. A Send or an RDMA Write is complete: RFC 5040, 5.5 rule 14.
+/// End the message in progress after its last segment. A Send or an RDMA Write is then complete: RFC 5040, 5.5 rule 14.
 void end_message(Stream& stream);
 
 // Terminate messages: terminate.cpp
 /// Return the Terminate for an error. RFC 5040, 4.8 and 7.1, RFC 5041, 7.2, RFC 5044, 8, RFC 7306, 8.
 std::vector<std::uint8_t> terminate_message(machines::IwarpError error, const machines::TerminateCause& cause);
-/// End the stream after the peer's Terminate. It needs no receive of the application: RFC 5040, 5.4.
+/// End the stream after the peer's Terminate, which uses no receive of the application: RFC 5040, 5.4.
 void handle_terminate(Stream& stream, machines::IwarpError error);
-/// Complete the RDMA Read that a Terminate quotes, with the error of the Terminate. It is the oldest RDMA Read, because
-/// responses are in order. RFC 5040, 6.2.1.
+/// Complete the RDMA Read that a Terminate quotes with the error of the Terminate. It is always the oldest RDMA Read,
+/// because responses are in order. RFC 5040, 6.2.1.
 void fail_quoted_read(Stream& stream, machines::IwarpError error);
 
 // States of the stream: stream_states.cpp
-/// Start to process an event of TCP or a timer.
+/// Called before an event of TCP or of a timer is processed.
 void begin_event(Stream& stream, std::int64_t now);
 /// True if FPDUs are received in this state: until an error or a FIN. RFC 5041, 6.2.
 bool receives(machines::StreamState state);
-/// Return the step after an error. A responder must receive an FPDU before it may send one, even a Terminate: RFC
-/// 5044, 7.1.2 rule 4.
+/// Return the step after an error. A responder that has not received an FPDU may not send a Terminate: RFC 5044, 7.1.2
+/// rule 4.
 machines::StreamStep step_after_error(const Stream& stream, machines::IwarpError error);
-/// True if a Terminate reports the error: the first one. RFC 5040, 7.1 rule 4.
+/// True if a Terminate must report the error, because it is the first one. RFC 5040, 7.1 rule 4.
 bool reports_error(const Stream& stream, const machines::StreamStep& step);
-/// Return the error of an event for the application: the error of the stream. RFC 5040, 5.4 and 7.1.
+/// Return the error to report to the application, which is that of the stream. RFC 5040, 5.4 and 7.1.
 machines::IwarpError reported_error(ConnectionEvent::Type type, machines::IwarpError error);
 /// Complete pending requests at the end of the stream. RFC 5040, 6.2.1, RFC 5041, 6.2.2.
 void flush_at_end(Stream& stream);
-/// True if the received data ends inside a message: the peer's FIN is an error. RFC 5041, 6.2.
+/// True if the received data ends inside a message, so that a FIN of the peer is an error. RFC 5041, 6.2.
 bool is_inside_message(const Stream& stream);
 /// Process the peer's FIN. RFC 5041, 6.2.1.
 void end_by_fin(Stream& stream);
@@ -218,7 +219,7 @@ void end_by_loss(Stream& stream);
 void close(Stream& stream, Output& output);
 
 // Completion queues: rnic.cpp
-/// Report a completion that exceeds the capacity of the queue. Only the streams of the queue fail: RFC 5040, 8.1.1.
+/// Handle a completion that exceeds the capacity of the queue. Only the streams of the queue fail: RFC 5040, 8.1.1.
 void overflow(Rnic& rnic, device::CompletionQueue& queue);
 
 }  // namespace conforming
@@ -365,7 +366,7 @@ struct Decisions {
 
 /// Return the decisions of an endpoint with these faults.
 Decisions decisions_with(const Faults& faults);
-/// Return the decisions of the memory, which is a part of the RoCE device, with these faults.
+/// Return the decisions of the memory with these faults. The memory is shared with the RoCE device.
 device::MemoryDecisions memory_decisions_with(const Faults& faults);
 
 }  // namespace rdmawire::endpoint

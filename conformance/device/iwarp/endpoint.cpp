@@ -141,7 +141,7 @@ void Endpoint::stop() {
 
 void Endpoint::fail_locally() {
   if (stream_.phase == MpaPhase::full_operation && !stream_.any_fpdu && stream_.agreement.peer_to_peer) {
-    // Still part of the MPA negotiation: RFC 6581, 9.3.
+    // Until the first FPDU, a local error counts as an error of the MPA negotiation: RFC 6581, 9.3.
     return fail(stream_, machines::iwarp_error::setup_local);
   }
   if (machines::takes_fpdus(stream_.phase)) return fail(stream_, machines::iwarp_error::local_catastrophic);

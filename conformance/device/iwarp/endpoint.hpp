@@ -1,9 +1,9 @@
 #pragma once
-/// A software iWARP endpoint: one RDMAP stream over one TCP connection, as initiator or responder. It does no I/O:
-/// calls pass and return the bytes, in TCP segments that it chooses, and the time in nanoseconds. It follows the state
+/// A software iWARP endpoint: one RDMAP stream over one TCP connection, as initiator or responder. It does no I/O: the
+/// caller passes received bytes and the time in nanoseconds, and gets the TCP segments to send. It follows the state
 /// machines of dissectors/machines and is the reference for conformance cases.
 ///
-/// RFC 5040, 5041, 5044, 6581, 7306. Choices where the RFCs permit several:
+/// RFC 5040, 5041, 5044, 6581, 7306. Choices that the RFCs permit:
 /// - It rejects untagged segments out of MO order, and a second FPDU before the responder's reply.
 /// - It reports an RDMA Write without the right to write as an invalid STag of DDP (RFC 5041, 7.1 item 2).
 /// - The Send of the RTR indication (peer-to-peer model) uses no receive of the application.
@@ -19,16 +19,16 @@ namespace rdmawire::endpoint {
 
 class Endpoint {
  public:
-  /// `rnic` must outlive this.
+  /// `rnic` must outlive the endpoint.
   Endpoint(Rnic& rnic, EndpointOptions options) : stream_(rnic, std::move(options)) {}
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
-  // Connections. Errors: EINVAL if the call is invalid in this state, or private data is too long.
+  // Connections. Errors: EINVAL if the call is invalid in this state, or if the private data is too long.
   /// Replace the options before the connection starts.
   device::Result<void> prepare(EndpointOptions options);
-  /// Take over the connection of another endpoint with a pending request. Receives and options of this endpoint apply.
-  /// The other endpoint then has no connection.
+  /// Take over the connection of another endpoint, which has a pending request. The receives and options of this
+  /// endpoint apply to it. The other endpoint then has no connection.
   device::Result<void> adopt(Endpoint& pending);
   /// Start as initiator on a connected TCP stream.
   device::Result<void> connect(Bytes private_data, std::int64_t now);
@@ -36,11 +36,11 @@ class Endpoint {
   device::Result<void> await(std::int64_t now);
   device::Result<void> accept(Bytes private_data);
   device::Result<void> reject(Bytes private_data);
-  /// Close gracefully after sending all posted requests.
+  /// Close the stream gracefully after all posted requests are sent.
   void disconnect();
-  /// Flush all requests, current and future. Only before a connection is started.
+  /// Flush all current and future requests. Must be called before a connection is started.
   void stop();
-  /// Report a local failure that ends the stream.
+  /// End the stream because of a local failure.
   void fail_locally();
   std::optional<ConnectionEvent> next_event();
 
@@ -50,12 +50,12 @@ class Endpoint {
 
   // TCP
   void received(Bytes bytes, std::int64_t now);
-  /// The peer sent FIN.
+  /// Must be called when the peer has sent a FIN.
   void peer_closed(std::int64_t now);
-  /// The connection was reset or lost.
+  /// Must be called when the TCP connection was reset or lost.
   void lost(std::int64_t now);
   void woken(std::int64_t now);
-  /// Time of the next required woken() call, or never.
+  /// Return the time at which woken() must be called, or `never`.
   [[nodiscard]] std::int64_t wakes() const { return stream_.deadline; }
   /// Return the data to send now, about `most` bytes.
   Output take(std::int64_t now, std::size_t most = 64 << 10);
@@ -71,13 +71,13 @@ class Endpoint {
   [[nodiscard]] bool started() const { return stream_.started; }
   /// True if the application received the disconnected event.
   [[nodiscard]] bool ended() const { return stream_.end_reported; }
-  /// Expected untagged messages.
+  /// Expected MSN and MO of each untagged queue.
   [[nodiscard]] const machines::DdpReceiver& ddp() const { return stream_.ddp; }
-  /// Outstanding reads and atomics.
+  /// Numbers of outstanding RDMA Reads and atomics, and their limits.
   [[nodiscard]] const machines::ReadDepth& depth() const { return stream_.depth; }
   /// Number of posted receives.
   [[nodiscard]] std::size_t receives() const { return stream_.receives.size(); }
-  /// Number of bytes of an incomplete frame.
+  /// Number of buffered bytes of an incomplete MPA frame or FPDU.
   [[nodiscard]] std::size_t buffered() const { return stream_.pending.size(); }
 
  private:

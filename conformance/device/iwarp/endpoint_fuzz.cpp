@@ -44,7 +44,7 @@ struct FuzzFixture {
     }
     while (dut.rnic.next_notification()) {
     }
-    // The end is reported once, and at most one incomplete FPDU is buffered.
+    // The end is reported at most once, and at most one incomplete FPDU is buffered.
     require(ends <= 1);
     require(dut.end->buffered() <= 140U << 10);
   }
@@ -58,7 +58,7 @@ struct FuzzFixture {
 
 testing::ByteVector bytes_of(Bytes bytes) { return {bytes.begin(), bytes.end()}; }
 
-/// Return a segment that is similar to an expected segment.
+/// Return a segment that is valid or almost valid.
 testing::ByteVector segment(FuzzFixture& fixture, Input& input) {
   const std::uint8_t opcode = input.byte() & 15, variant = input.byte();
   const std::uint32_t msn = input.byte();

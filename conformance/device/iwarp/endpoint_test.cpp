@@ -184,11 +184,11 @@ TEST(Endpoints, AllOperationsCompleteWithAllNegotiatedParameters) {
               Pair pair(of_a, of_b);
               pair.link.piece = cut.piece;
               pair.connect();
-              // Markers are sent if the peer requested them. CRCs are enabled or zero.
+              // An endpoint sends markers if the peer requested them. Both use CRCs if one requested them.
               EXPECT_EQ(pair.a.end->agreement().send_markers, markers_b);
               EXPECT_EQ(pair.b.end->agreement().send_markers, markers_a);
               EXPECT_EQ(pair.a.end->agreement().crc, crc_a || crc_b);
-              // A responder sends after the first FPDU of the initiator.
+              // The responder sends only after the first FPDU of the initiator.
               pair.b.receive(99, 63'000, 10);
               pair.post(work(98, WorkOpcode::send, {}));
               pair.link.run();
@@ -223,7 +223,8 @@ TEST(Endpoints, FirstFpduIsNegotiatedRtrIndication) {
     of_b.rtr = row.kinds;
     Pair pair(of_a, of_b);
     pair.connect();
-    // The RTR indication is the first FPDU, after a frame of 20 + 4 + 5 bytes. It allows the responder to send.
+    // The initiator's first FPDU, after an MPA frame of 20 + 4 + 5 bytes, is the RTR indication. The responder may then
+    // send.
     ASSERT_GT(pair.link.sent[0].size(), 29U + 4U);
     EXPECT_EQ(pair.link.sent[0][29 + 3] & 0x0f, row.opcode);
     EXPECT_EQ(pair.b.end->phase(), machines::MpaPhase::full_operation);
@@ -258,7 +259,7 @@ TEST(Endpoints, OutstandingReadsAreLimitedByOrd) {
   pair.connect();
   EXPECT_EQ(pair.a.end->agreement().ord, 2);
   for (std::uint64_t id = 0; id < 7; ++id) pair.post(work(id, WorkOpcode::read, {pair.a.piece(id * 8, 8)}, &pair.b, 0));
-  // Two requests of 2 + 18 + 28 + 4 bytes, but no third request.
+  // The initiator has sent two requests of 2 + 18 + 28 + 4 bytes, but not the third one.
   std::size_t bytes = 0;
   for (const auto& segment : pair.a.end->take(pair.link.now).segments) bytes += segment.size();
   EXPECT_EQ(bytes, 2U * 52U);
@@ -336,7 +337,7 @@ TEST(Endpoints, ReadIsServedAfterPeerClose) {
   pair.connect();
   pair.b.fill(0, "still there");
   pair.post(work(1, WorkOpcode::read, {pair.a.piece(0, 11)}, &pair.b, 0));
-  // The request and the FIN arrive together.
+  // The FIN arrives together with the request.
   for (const auto& segment : pair.a.end->take(0).segments) pair.b.end->received(segment, 0);
   pair.b.end->peer_closed(0);
   pair.link.run();

@@ -23,7 +23,8 @@ using conformance::Violation;
 using conformance::testing::Streamed;
 using tracking::Side;
 
-/// Each connection of a script as a separate capture. The first sender is the active TCP endpoint.
+/// Passes each connection of a script to the monitors as a separate capture. The first sender is the active TCP
+/// endpoint.
 class Captured final : public testing::Wire {
  public:
   void connection() override { end(); }
@@ -63,7 +64,7 @@ class Captured final : public testing::Wire {
     if (stream_) return;
     dut_first_ = dut;
     Streamed::Options options;
-    // The tester's bytes are intentionally invalid.
+    // Do not check the tester, whose bytes are intentionally invalid.
     options.checks[0] = dut || checks_both;
     options.checks[1] = !dut || checks_both;
     stream_ = std::make_unique<Streamed>(options);
@@ -84,12 +85,12 @@ Captured played(std::optional<Fault> fault) {
   return captured;
 }
 
-/// Other violations that a fault causes.
+/// Aliases of further rules that a fault violates, by name of the fault.
 const std::map<std::string_view, std::set<std::string>> related{
     // The device treats an enhanced request as unenhanced.
     {"accepts-any-revision", {"MPA-024"}},
     {"takes-enhanced-for-plain", {"MPA-024"}},
-    // If the device requests markers, only the other direction may have them.
+    // The device requested markers, but its peer did not. So only the peer may send them.
     {"sends-markers-unasked", {"FPD-020"}},
     // The device continues instead of sending the Terminate.
     {"ignores-missing-rtr", {"MPA-033"}},
@@ -100,19 +101,19 @@ const std::map<std::string_view, std::set<std::string>> related{
     {"segments-beyond-mulpdu", {"FPD-011"}},
     // A response that is interrupted by an error appears to be complete.
     {"last-flag-everywhere", {"RDM-004"}},
-    // The MSN of its Terminate is also wrong.
+    // The MSN of the Terminate is also wrong.
     {"msn-from-zero", {"RDM-005"}},
     // The messages of RFC 7306 are also affected.
     {"sends-version-0", {"EXT-018"}},
-    // M, D and R are read as 0. Layer and type are swapped, and may name another defined error.
+    // The monitor reads M, D and R as 0, and swaps layer and type, which may give another defined error.
     {"terminate-as-little-endian", {"TRM-008", "TRM-009"}},
-    // A tagged header of zeros is read as an untagged header, which is longer.
+    // The monitor reads zeros instead of a tagged header as an untagged header, which is longer.
     {"terminate-quotes-zeros", {"TRM-003"}},
-    // Figure 10 has no Read Request Header for an atomic either.
+    // An atomic has no Read Request Header to quote. RFC 5040, figure 10.
     {"atomic-error-quotes", {"TRM-004"}},
-    // The device uses the depth that its reply should have contained.
+    // The device sends as many requests as the right reply would have permitted.
     {"replies-lower-ord", {"EXT-015", "RDM-018"}},
-    // The MSN does not count the messages of the queue.
+    // The Terminate has an MSN of its own queue, but is on another queue.
     {"terminates-anywhere", {"DDP-009"}},
 };
 
@@ -127,10 +128,10 @@ TEST(EndpointMonitors, NoViolationsForConformingEndpoints) {
   EXPECT_THAT(never, ::testing::ElementsAre("FPD-019", "FPD-022"));
 }
 
-/// Number of combinations of six options: markers and CRCs of each endpoint, enhanced negotiation, peer-to-peer model.
+/// Number of combinations of six flags: markers and CRCs of each endpoint, enhanced negotiation, peer-to-peer model.
 constexpr unsigned option_combinations = 64;
 
-/// Two endpoints without faults: all operations in both directions, an error, and the close.
+/// Run two endpoints without faults: all operations in both directions, an error, and the close.
 Captured talk(unsigned option_bits) {
   using device::WorkOpcode;
   const auto option = [&](unsigned bit) { return (option_bits >> bit & 1) != 0; };
@@ -195,7 +196,7 @@ TEST(EndpointMonitors, NoViolationsForAllNegotiatedParameters) {
   }
 }
 
-/// Return the violations in frames that are captured up to `captured` bytes.
+/// Return the violations in a capture of these frames that is truncated to `captured` bytes per frame.
 std::vector<std::string> violations_of(const std::vector<conformance::testing::ByteVector>& frames,
                                        std::size_t captured) {
   conformance::Monitors monitors;

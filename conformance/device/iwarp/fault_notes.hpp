@@ -1,6 +1,6 @@
 #pragma once
 /// Additional information about faults: why monitors cannot detect a fault that changes bytes, and which other rules
-/// the fault affects. Any other effect of a fault is an error of the test suite.
+/// the fault affects. Tests fail if a fault affects a rule that is not listed.
 
 #include <string_view>
 
@@ -8,7 +8,7 @@
 
 namespace rdmawire::endpoint {
 
-/// Return why the monitors cannot detect the fault in the byte stream. Empty if they can or if no monitor exists.
+/// Return why the monitors cannot detect the fault in the byte stream. Empty: they can, or its rule has no monitor.
 std::string_view unseen_because(Fault fault);
 
 /// Return the aliases, separated by spaces, of other rules whose cases or monitors the fault affects. "*": all.

@@ -9,22 +9,22 @@
 
 namespace rdmawire::endpoint::testing {
 
-/// Observer of the TCP traffic, in order.
+/// Receives the events of the TCP traffic in order.
 class Wire {
  public:
   virtual ~Wire() = default;
-  virtual void connection() = 0;  ///< a new connection starts
-  /// A segment. `dut`: sent by the device under test.
+  virtual void connection() = 0;  ///< called when a new connection starts
+  /// Called for a segment. `dut`: true if the device under test sent it.
   virtual void segment(bool dut, Bytes bytes) = 0;
   virtual void fin(bool dut) = 0;
   virtual void reset(bool dut) = 0;
 };
 
-/// Observations of a script.
+/// Effects of a fault script that a fault can change.
 struct Trace {
   Wire* wire = nullptr;
   std::string bytes;   ///< sent bytes, FINs and resets of the device under test
-  std::string timing;  ///< times of transmission
+  std::string timing;  ///< times at which the device under test sent them
   std::string verbs;   ///< completions, events, memory
 };
 

@@ -14,7 +14,8 @@ struct Player {
   std::optional<Fault> fault;
   Trace& trace;
 
-  /// Run a scene in Full Operation Phase with four receives of 64 bytes. The first Send has used one, so MSN 2 is next.
+  /// Run a part of the script in Full Operation Phase. The device has posted four receives of 64 bytes. A first Send
+  /// has used one, so the next MSN is 2.
   template <class Play>
   void scenario(std::string_view name, const Play& play, machines::MpaSettings mpa = script_settings(1),
                 RnicOptions rnic = {}) const {
@@ -30,7 +31,7 @@ std::uint32_t foreign_stag(Consumer& dut) {
 std::uint32_t sealed_stag(Consumer& dut) {
   return (*dut.rnic.register_region(dut.pd, dut.buffer, 4096, access::local_write))->key;
 }
-/// Return a fast registration region, which can be invalidated.
+/// Return the STag of a new fast registration, which can be invalidated.
 std::uint32_t fast_stag(ManualPeer& peer) {
   Consumer& dut = peer.dut;
   const std::uint32_t handle = (*dut.rnic.memory().allocate_region(dut.rnic.new_handle(), dut.pd, 4096))->handle;

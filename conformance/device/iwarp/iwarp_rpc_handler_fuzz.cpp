@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   options.most_objects = 64;
   Adapter adapter(options);
   adapter.rnic().memory().max_bytes = 1U << 20;
-  // Without CRCs, random bytes can be a valid FPDU.
+  // Disable CRCs, so that random bytes can be a valid FPDU.
   machines::MpaSettings mpa = adapter.wished();
   mpa.crc = false;
   adapter.wish(mpa);

@@ -12,7 +12,7 @@ peer::PeerResult<std::unique_ptr<ReferenceEndpoint>> ReferenceEndpoint::start(Ad
   auto server = device::RpcServer::start(made->tcp_.mutex(), [&own = *made](std::string_view line) {
     auto lines = own.handler_.process_line(line);
     own.tcp_.settle();
-    // Include the events that occurred while data was sent.
+    // Append the events that sending the data has caused.
     for (std::string& event : own.events()) lines.push_back(std::move(event));
     return lines;
   });

@@ -1,5 +1,5 @@
 #pragma once
-/// The reference iWARP device at 10.0.0.1 with an agent client that calls its verbs, and a host at 10.0.0.200 whose TCP
+/// The iWARP reference device at 10.0.0.1, an agent client that calls its verbs, and a host at 10.0.0.200 whose TCP
 /// connections the tester controls.
 
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace rdmawire::endpoint {
 
-/// Client commands and connection events alternate. Runs of a single-threaded tester are reproducible. Events caused by
-/// a call are sent after its return, before the response to the next command.
+/// Commands and connection events are processed one at a time, so a run with a single-threaded tester is reproducible.
+/// Events that a call causes are sent after its response, and before the response to the next command.
 class ReferenceEndpoint {
  public:
   static peer::PeerResult<std::unique_ptr<ReferenceEndpoint>> start(AdapterOptions options = {});
@@ -23,7 +23,7 @@ class ReferenceEndpoint {
   peer::Peer& peer() { return server_->peer(); }
   VirtualTcp& tcp() { return tcp_; }
 
-  // Call these only between commands.
+  // The following functions must not be called while a command is running.
   void set_fault(Fault fault);
   /// Replace all faults.
   void set_faults(std::span<const Fault> faults);
@@ -33,7 +33,7 @@ class ReferenceEndpoint {
   [[nodiscard]] machines::MpaSettings wished();
   /// Enable or disable RFC 7306 for new queue pairs.
   void set_extensions(bool on);
-  /// Change the device's TCP segment size of all connections, as path MTU discovery would.
+  /// Change the TCP segment size of all connections of the device, as path MTU discovery does.
   void set_emss(std::uint32_t emss);
 
  private:

@@ -267,7 +267,7 @@ TEST_F(Reference, ImmediateDataHasEightBytes) {
   const auto done = completion();
   EXPECT_EQ(done.imm64, 0x0102030405060708U);
   EXPECT_EQ(done.imm, 0x05060708U);
-  // Transmission: RFC 7306, 6.3.
+  // The device sends Immediate Data in one untagged segment to queue 0. RFC 7306, 6.3.
   ASSERT_TRUE(qp->post_send({{.opcode = "send_imm", .wr_id = 6, .more = {{"imm", 0x1112131415161718}}}}));
   EXPECT_EQ(stream.next(), stream.fpdu(untagged(8, 0, 1, 0, {0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18})));
 }
@@ -669,7 +669,7 @@ TEST_F(Reference, CapturedFramesAreDecodedCorrectly) {
   EXPECT_THAT(passage.messages(), ::testing::UnorderedElementsAre("write completed 300", "send completed 11",
                                                                   "read completed 2000", "send completed 3000"));
   EXPECT_EQ(passage.wrong_crcs, 0);
-  // Only open and close events: nothing is lost, repeated or reordered.
+  // The tracker reports only open and close events, so nothing is lost, repeated or reordered.
   for (const auto& event : passage.reported.events)
     EXPECT_TRUE(event.kind == tracking::EventKind::opened || event.kind == tracking::EventKind::closed)
         << to_string(event.kind);
@@ -705,7 +705,7 @@ TEST_F(Reference, ReadResponseBeyondWindowWaitsForReceiver) {
   connected.stream.send_ulpdu(untagged(1, 1, 1, 0, read_header(1 << 20, memory->rkey(), memory->addr())));
   std::size_t bytes = 0;
   ASSERT_TRUE(reference->tcp().pass(reference->tcp().now() + 10 * millisecond));
-  // An error during the response: the Terminate follows the response. RFC 5040, 7.1 rule 2.
+  // An error occurs during the response. The Terminate follows the response. RFC 5040, 7.1 rule 2.
   connected.stream.send_ulpdu(tagged(0, memory->rkey() ^ 0x100, memory->addr(), word("x")));
   ByteVector last;
   for (;;) {

@@ -24,7 +24,7 @@ device::Status execute_local(Stream& stream, const device::SendRequest& request)
   return memory.fast_register(request, stream.options.pd);
 }
 
-/// Start a message with the payload of the request.
+/// Start a message whose payload is that of the request.
 void begin_payload(Stream& stream, const Work& work, RdmapOperation operation) {
   Outgoing out{.operation = operation, .bytes = work.length};
   if (rdmap_opcode(operation).tagged) {
@@ -96,7 +96,7 @@ bool choose_work(Stream& stream) {
     const bool begun = begin_work(stream, stream.work[i]);
     if (stream.outgoing) return true;
     if (!begun || stream.state == machines::StreamState::closed) return stream.terminate ? choose_next(stream) : false;
-    // A local operation may also complete the preceding requests. Continue with the request after it.
+    // A local operation was executed, which may also complete preceding requests. Continue with the next request.
     complete_sends(stream);
     i = 0;
     while (i < stream.work.size() && stream.work[i].number <= number) ++i;

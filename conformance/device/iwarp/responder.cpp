@@ -34,7 +34,7 @@ void receive_atomic_request(Stream& stream, Bytes ulpdu) {
   const std::uint64_t to = request.get<"to">();
   const auto opened =
       stream.rnic.memory().open(stream.accessor(), request.get<"stag">(), to, 8, device::access::remote_atomic);
-  // The address must be aligned. The address equals the TO unless the buffer is zero-based.
+  // Check the alignment of the memory address, which differs from the TO if the buffer is zero-based.
   if (const auto error =
           stream.decisions().responder.judge_atomic(request.get<"operation">(), opened.address.value_or(to)))
     return fail(stream, *error, {.segment = ulpdu});

@@ -16,7 +16,7 @@
 namespace rdmawire::endpoint {
 
 struct RnicOptions {
-  std::uint64_t seed = 1;  ///< for keys and request identifiers
+  std::uint64_t seed = 1;  ///< seed of the random keys and request identifiers
   bool extensions = true;  ///< RFC 7306: immediate data and atomics
 };
 
@@ -27,11 +27,11 @@ class Rnic {
   Rnic& operator=(const Rnic&) = delete;
 
   [[nodiscard]] const RnicOptions& options() const { return options_; }
-  /// Applies to new endpoints.
+  /// Enable or disable RFC 7306 for new endpoints.
   void set_extensions(bool on) { options_.extensions = on; }
   [[nodiscard]] device::Memory& memory() { return memory_; }
   [[nodiscard]] const Faults& faults() const { return faults_; }
-  /// The decisions with the overrides of the faults.
+  /// Return the decisions, with the overrides of the enabled faults.
   [[nodiscard]] const Decisions& decisions() const { return decisions_; }
   /// Enable a fault for all following operations.
   void set_fault(Fault fault);
@@ -40,7 +40,7 @@ class Rnic {
 
   std::uint32_t alloc_pd() { return next_handle_++; }
   std::uint32_t new_handle() { return next_handle_++; }
-  /// Register application memory with the rights of device::access. The key is lkey and STag. Errors are those of
+  /// Register application memory with the rights of device::access. Its key is both lkey and STag. Errors: as in
   /// Memory.
   device::Result<device::Region*> register_region(std::uint32_t pd, std::uint64_t address, std::uint64_t bytes,
                                                   std::uint32_t rights);
@@ -53,15 +53,15 @@ class Rnic {
   [[nodiscard]] std::vector<device::Completion> poll(std::uint32_t cq, std::size_t most = SIZE_MAX);
   /// Request a notification of the next completion, or of the next solicited or failed completion.
   void arm(std::uint32_t cq, bool solicited_only);
-  /// Return and remove the next notified completion queue, once for each arm().
+  /// Return and remove the next completion queue with a notification. There is one notification for each arm().
   std::optional<std::uint32_t> next_notification();
   std::optional<device::AsyncEvent> next_event();
 
   // For endpoints
-  /// Return false if the queue is full or has overflowed. The completion is lost.
+  /// Add a completion. Return false if the completion is lost, because the queue is full or has overflowed.
   bool complete(std::uint32_t cq, const device::Completion& completion, bool solicited);
   void raise_event(device::EventType type, std::uint32_t object);
-  /// Fail all streams of the RNIC.
+  /// Make all streams of the RNIC fail.
   void fail_streams() { failed_ = true; }
   [[nodiscard]] bool has_failed() const { return failed_; }
   device::Random& random() { return random_; }

@@ -44,7 +44,7 @@ void RpcHandler::describe_port(rpc::PortAttributes& port) {
   port.bad_pkey_counter = port.qkey_violations = 0;
   port.capabilities = {"cm"};
   port.gid_table_length = 1;
-  // As in siw, the GID is the MAC address of the network interface.
+  // The GID is the MAC address of the network interface, as in siw.
   port.gids.push_back({.gid = "200:0:1::", .type = "ib", .netdev = "reference"});
   port.pkeys = {0xffff};
 }
@@ -100,7 +100,7 @@ Result<rpc::CreateQp::Result> RpcHandler::create_qp(const rpc::CreateQp& request
 }
 
 Result<rpc::ModifyQp::Result> RpcHandler::modify_qp(const rpc::ModifyQp& request) {
-  // cur_state and pkey_index have no meaning for iWARP, and are accepted as in Linux drivers.
+  // cur_state and pkey_index are accepted, as in Linux drivers, although they have no meaning for iWARP.
   static constexpr std::string_view supported[] = {"qp", "state", "cur_state", "access", "pkey_index", "port"};
   const rpc::Json given = rpc::arguments_of(request);
   for (const auto& [name, value] : given.items())

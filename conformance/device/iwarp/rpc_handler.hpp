@@ -1,5 +1,6 @@
 #pragma once
-/// Agent commands of the iWARP device, in addition to VerbsRpcHandler. docs/reference/agent-protocol.md.
+/// Handles the agent commands of the iWARP device, in addition to VerbsRpcHandler. See
+/// docs/reference/agent-protocol.md.
 
 #include "conformance/device/iwarp/adapter.hpp"
 #include "conformance/device/roce/verbs_rpc_handler.hpp"
@@ -9,7 +10,7 @@ namespace rdmawire::endpoint {
 
 class RpcHandler final : public device::VerbsRpcHandler {
  public:
-  /// `adapter` must outlive this.
+  /// `adapter` must outlive the handler.
   RpcHandler(Adapter& adapter, Step step);
 
  private:

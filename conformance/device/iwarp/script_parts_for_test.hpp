@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: an endpoint and a tester that sends literal bytes.
+/// For tests only: the device under test, and a tester that sends literal bytes to it.
 
 #include <fmt/format.h>
 
@@ -44,7 +44,7 @@ inline void append_number(ByteVector& to, std::uint64_t value, unsigned bytes) {
   to.resize(to.size() + bytes);
   store_be(to.data() + to.size() - bytes, bytes, value);
 }
-/// Return a segment with DV and RV 1.
+/// Return an untagged segment with DDP and RDMAP version 1.
 inline ByteVector untagged(std::uint8_t opcode, std::uint32_t qn, std::uint32_t msn, std::uint32_t mo,
                            const ByteVector& payload = {}, bool last = true, std::uint32_t invalidate = 0) {
   ByteVector segment{static_cast<std::uint8_t>(last ? 0x41 : 0x01), static_cast<std::uint8_t>(0x40 | opcode)};
@@ -83,7 +83,7 @@ inline ByteVector atomic_header(std::uint32_t operation, std::uint32_t stag, std
 }
 inline ByteVector some(std::size_t count, std::uint8_t value = 0x5a) { return ByteVector(count, value); }
 
-/// Record completions, events and memory of an application.
+/// Append completions, events and memory of an application to `verbs`.
 inline void note_consumer(Consumer& consumer, std::string& verbs) {
   for (const auto& one : consumer.poll())
     verbs += fmt::format("completion {} {} {} {} {:x} {:x}\n", one.id, static_cast<int>(one.status),

@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: the endpoint, connected over TCP to a program in a lab guest with Linux's siw.
+/// For tests only: an endpoint that is connected over TCP to a program in a lab guest with Linux's siw.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace rdmawire::endpoint::testing {
 
 inline constexpr std::chrono::seconds default_timeout{30};
 
-/// An application and its stream to the program.
+/// An application whose endpoint is connected to the program.
 class SiwPeer {
  public:
   SiwPeer(TcpStream connected, machines::MpaSettings mpa)
@@ -97,8 +97,8 @@ inline machines::MpaSettings siw_settings(int revision, bool crc) {
   return mpa;
 }
 
-/// Return an `End` (a SiwPeer) that is connected to a guest program at a forwarded port. Until the program listens,
-/// connections close immediately and are retried. nullptr: no connection.
+/// Return an `End`, which is a SiwPeer, that is connected to a guest program at a forwarded port. Until the program
+/// listens, connections close immediately and are retried. nullptr: no connection.
 template <class End>
 std::unique_ptr<End> connected(std::uint16_t port, const machines::MpaSettings& mpa) {
   for (int attempt = 0; attempt < 100; ++attempt) {
@@ -113,16 +113,16 @@ std::unique_ptr<End> connected(std::uint16_t port, const machines::MpaSettings& 
   return nullptr;
 }
 
-/// Work around siw of Linux 6.1: data directly after its MPA Reply Frame is processed only when more data arrives. Wait
-/// for the response to the first message, and send an empty RDMA Write if there is none. Returns true if that was
-/// necessary.
+/// Work around a bug of siw in Linux 6.1: it processes data that arrives directly after its MPA Reply Frame only when
+/// more data arrives. Wait for the response to the first message. If there is none, send an empty RDMA Write and return
+/// true.
 inline bool nudge(SiwPeer& end) {
   if (end.wait_received(std::chrono::seconds(3))) return false;
   end.post({.opcode = device::WorkOpcode::write});
   return true;
 }
 
-/// One guest for all tests of the program.
+/// Tests that share one guest with siw.
 class Siw : public ::testing::Test {
  protected:
   static lab::Result<lab::TestGuest>& booted() {
@@ -141,7 +141,7 @@ class Siw : public ::testing::Test {
     for (const auto& complaint : guest().complaints()) ADD_FAILURE() << "guest kernel: " << complaint.what;
   }
   static lab::Guest& guest() { return booted()->guest; }
-  /// Start a program in the guest. The test is its peer.
+  /// Start a program in the guest, whose peer is the test.
   static std::future<lab::Result<lab::RunResult>> start(std::vector<std::string> argv) {
     return std::async(std::launch::async, [argv = std::move(argv)] {
       lab::RunOptions options;

@@ -42,7 +42,7 @@ struct Whereabouts {
   std::uint32_t key = 0;
 };
 
-/// perftest requests as many concurrent READs as siw supports.
+/// Permit 128 outstanding READs: perftest requests as many as siw supports.
 machines::MpaSettings settings() {
   machines::MpaSettings mpa = siw_settings(2, true);
   mpa.ird = mpa.ord = 128;
@@ -59,7 +59,7 @@ class Perftest {
   void post_receive() { control.consumer().receive(0, receive_at, Whereabouts::size); }
   /// Return the peer's next control message. Empty if none arrives or the connection is closed.
   MutableBytes receive_message() {
-    // Process the traffic connection while waiting.
+    // Process messages of the traffic connection during the wait.
     for (const auto until = std::chrono::steady_clock::now() + default_timeout;
          std::chrono::steady_clock::now() < until;) {
       if (control.wait_received(1ms)) {
@@ -83,8 +83,8 @@ class Perftest {
       if (!one) return;
       EXPECT_EQ(one->bytes, bytes);
       ++messages;
-      // The sender stops when the receive queue could be empty. Report the number of messages by writing it to its
-      // memory.
+      // Write the number of received messages to the sender's memory. Otherwise it stops when it has used all receives
+      // that it knows of.
       std::ranges::fill(traffic->consumer().at(count_at, 4), 0);
       traffic->consumer().at(count_at, 4)[0] = static_cast<std::uint8_t>(messages);
       traffic->post({.opcode = WorkOpcode::write,
@@ -167,7 +167,7 @@ TEST_P(SiwPerftest, ClientInGuestCompletesWithEndpointAsServer) {
     endpoint.post_receive();
     ASSERT_TRUE(endpoint.send_message(message.size()));
     if (!of_memory || endpoint.traffic) continue;
-    // The program now opens the second connection.
+    // After the first parameters, the program opens the second connection.
     auto second = listener.accept(default_timeout);
     ASSERT_TRUE(second) << second.error().message;
     endpoint.traffic = std::make_unique<SiwPeer>(std::move(*second), settings());
@@ -193,7 +193,7 @@ TEST_P(SiwPerftest, ServerInGuestCompletesWithEndpointAsClient) {
   auto first = connected<SiwPeer>(port.host, settings());
   ASSERT_TRUE(first);
   Perftest endpoint(std::move(first));
-  // Version, path MTU, inline size and an undocumented value, as sent by perftest.
+  // Send version, path MTU, inline size and an undocumented value, as perftest does.
   constexpr std::string_view version = "6.06";
   std::ranges::copy(version, endpoint.own().begin());
   endpoint.post_receive();

@@ -69,7 +69,7 @@ TEST_P(SiwNegotiated, RpingClientInGuestCompletesWithEndpointAsServer) {
   const auto asked = endpoint.event();
   ASSERT_TRUE(asked);
   if (GetParam().revision == 1) {
-    // siw requests enhanced negotiation, and gives up if the peer rejects it: RFC 6581, 10.
+    // siw requests enhanced negotiation, which a device of revision 1 rejects. siw then gives up. RFC 6581, 10.
     EXPECT_EQ(asked->type, Type::failed);
     (void)endpoint.event();
     EXPECT_NE(program.get()->status, 0);
@@ -135,10 +135,10 @@ TEST_P(SiwNegotiated, RpingServerInGuestCompletesWithEndpointAsClient) {
     memory.fill(Rping::source_at, ping);
     endpoint->send({memory.buffer + Rping::source_at, memory.stag, bytes});
     nudged = (round == 0 && nudge(*endpoint)) || nudged;
-    ASSERT_TRUE(endpoint->received()) << (nudged ? "not even after an RDMA Write" : "");  // rping has read the source
+    ASSERT_TRUE(endpoint->received()) << (nudged ? "not even after an RDMA Write" : "");  // the source was read
     endpoint->post_receive();
     endpoint->send({memory.buffer + Rping::sink_at, memory.stag, bytes});
-    ASSERT_TRUE(endpoint->received());  // rping has written the sink
+    ASSERT_TRUE(endpoint->received());  // the sink was written
     endpoint->post_receive();
     EXPECT_TRUE(memory.text(Rping::sink_at, bytes) == ping) << round;
   }

@@ -16,11 +16,11 @@ class StreamLink {
  public:
   StreamLink(Endpoint& initiator, Endpoint& responder) : ends_{&initiator, &responder} {}
 
-  /// Number of the waiting bytes that arrive at once. Default: all.
+  /// Returns how many of the waiting bytes arrive at once. Default: all.
   std::function<std::size_t(std::size_t)> piece = [](std::size_t waiting) { return waiting; };
   std::int64_t now = 0;
   std::int64_t delay = 1000;
-  /// Observer of sent segments, FINs and resets. The segment is empty for FIN and reset.
+  /// Called for each sent segment, FIN and reset. The segment is empty for a FIN or a reset.
   std::function<void(int from, Bytes segment, bool fin, bool reset)> observer = [](int, Bytes, bool, bool) {};
   /// Bytes sent by each endpoint.
   std::vector<std::uint8_t> sent[2];

@@ -51,7 +51,7 @@ void apply(Stream& stream, const StreamStep& step, Type reported, IwarpError err
 }
 
 void flush_sends(Stream& stream) {
-  // Requests after a failed request may have arrived. RFC 5040, 6.2.1
+  // Flush requests after a failed one even if they were sent: the peer may have executed them. RFC 5040, 6.2.1
   bool after_failure = false;
   for (Work& work : stream.work) {
     if (!work.done || (after_failure && work.status == device::Status::success)) work.status = device::Status::flushed;
@@ -97,7 +97,7 @@ void end_by_fin(Stream& stream) {
   apply(stream, machines::after(stream.state, inside ? StreamEvent::fin_in_message : StreamEvent::fin), Type::error,
         machines::iwarp_error::tcp_lost);
   if (stream.state != StreamState::peer_closed) return;
-  // Responses can no longer arrive, but responses to the peer's requests are still sent.
+  // The peer sends no more responses, so flush the requests. Responses to the peer's requests are still sent.
   if (!stream.requested.empty()) flush_sends(stream);
   if (stream.options.closes_with_peer) stream.closing = true;
 }

@@ -45,7 +45,7 @@ std::optional<Address> address_of(const std::string& text, std::uint16_t port) {
   return address;
 }
 
-/// Return true if the descriptor is ready. `timeout` of zero or less: do not wait.
+/// Wait until the descriptor is ready, and return whether it is. `timeout` of zero or less: do not wait.
 bool ready(int descriptor, short events, Milliseconds timeout) {
   pollfd one{descriptor, events, 0};
   return ::poll(&one, 1, static_cast<int>(std::max<Milliseconds::rep>(timeout.count(), 0))) > 0;
@@ -193,7 +193,7 @@ bool TcpDriver::step(Milliseconds wait) {
   if (over()) return moved;
   if (endpoint_.wakes() != never)
     wait = std::min(wait, Milliseconds(std::max<std::int64_t>((endpoint_.wakes() - steady_now()) / 1'000'000 + 1, 0)));
-  // After the peer's FIN the socket stays readable: wait only until it is writable.
+  // The socket stays readable after the peer's FIN. Then wait only until it is writable.
   const auto events = static_cast<short>((received_end_ ? 0 : POLLIN) | (unsent_.empty() || sent_end_ ? 0 : POLLOUT));
   if (!moved) (void)ready(stream_.descriptor(), events, wait);
   moved = read() || moved;

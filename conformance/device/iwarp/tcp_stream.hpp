@@ -1,6 +1,6 @@
 #pragma once
-/// TCP for endpoints: non-blocking kernel sockets, and a driver that moves data between socket and endpoint. A kernel
-/// socket may change the segment boundaries.
+/// TCP for endpoints: non-blocking kernel sockets, and a driver that moves data between socket and endpoint. The kernel
+/// may send the data in other segments than the endpoint created.
 
 #include <chrono>
 #include <cstdint>
@@ -16,25 +16,25 @@ namespace rdmawire::endpoint {
 
 class TcpStream {
  public:
-  /// Connect and wait for at most `timeout`. `address`: IPv4 or IPv6 in text. Errors: system error numbers.
+  /// Connect, and wait at most `timeout`. `address`: IPv4 or IPv6 address as text. Errors: system error numbers.
   static device::Result<TcpStream> connect(const std::string& address, std::uint16_t port,
                                            std::chrono::milliseconds timeout = std::chrono::seconds(10));
 
   struct Arrival {
     std::vector<std::uint8_t> bytes;
-    bool closed = false;  ///< the peer's FIN, after the bytes
-    bool lost = false;    ///< reset, or timed out
+    bool closed = false;  ///< true: the peer sent a FIN after the bytes
+    bool lost = false;    ///< true: the connection was reset or timed out
   };
   /// Return the received data, which may be empty.
   Arrival receive();
-  /// Return the number of accepted bytes. If it is smaller than requested, wait until the socket is writable. Empty:
-  /// the connection is lost.
+  /// Return the number of accepted bytes. If not all were accepted, wait until the socket is writable and send the
+  /// rest. nullopt: the connection is lost.
   std::optional<std::size_t> send(Bytes bytes);
-  /// Send a FIN after the sent data.
+  /// Close the sending side: send a FIN after the data.
   void close_half();
   /// Send a reset.
   void reset();
-  /// Return the current segment size in bytes: MSS without options.
+  /// Return the current segment size in bytes, without TCP options.
   [[nodiscard]] std::uint32_t emss() const;
   [[nodiscard]] int descriptor() const { return socket_.get(); }
 
@@ -58,13 +58,13 @@ class TcpListener {
   std::uint16_t port_;
 };
 
-/// Connects an endpoint to its stream. Both must outlive this.
+/// Moves data between an endpoint and its stream. Both must outlive the driver.
 class TcpDriver {
  public:
   TcpDriver(Endpoint& endpoint, TcpStream& stream) : endpoint_(endpoint), stream_(stream) {}
 
-  /// Move data until `done` returns true. It is called after each change. Returns false after `timeout` or if both
-  /// directions are closed.
+  /// Move data until `done`, which is called after each change, returns true. Returns false after `timeout`, or when
+  /// both directions are closed.
   bool run(const std::function<bool()>& done, std::chrono::milliseconds timeout);
   /// Run one step, waiting at most `wait`. Returns true if data was moved.
   bool step(std::chrono::milliseconds wait);

@@ -52,7 +52,7 @@ std::optional<std::vector<std::uint8_t>> payload_of(Stream& stream, const DdpPie
   } else if (out.request) {
     if (gather(stream.rnic.memory(), stream.options.pd, *out.request, out.done, piece.bytes, payload) !=
         device::Status::success) {
-      // The buffer was deregistered during transmission: the message cannot be finished.
+      // The buffer was deregistered during the transmission, so the message cannot be finished.
       stream.outgoing.reset();
       fail(stream, machines::iwarp_error::local_catastrophic);
       return std::nullopt;

@@ -12,7 +12,8 @@ namespace errors = machines::iwarp_error;
 
 namespace {
 
-/// True for the RTR indication of the initiator. The endpoint consumes it: RFC 6581, 9.2.
+/// True if the segment is a Send that is the initiator's RTR indication, which is not passed to the application: RFC
+/// 6581, 9.2.
 bool is_rtr_indication(const Stream& stream, const DdpSegment& segment) {
   return !stream.any_fpdu && stream.role == machines::MpaRole::responder && stream.agreement.peer_to_peer &&
          machines::operation_of(segment.control) == RdmapOperation::send && segment.bytes == 0 && segment.last;

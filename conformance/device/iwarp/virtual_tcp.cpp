@@ -85,7 +85,7 @@ class VirtualTcp::Connection final : public replay::TcpConnection {
         TcpArrival arrival = std::move(link.inbox.front());
         link.inbox.pop_front();
         link.unread -= arrival.bytes.size();
-        host_.settle();  // the receive window has space again
+        host_.settle();  // the device may send more, because the receive window has space again
         host_.notify_device_event();
         return arrival;
       }
@@ -133,7 +133,7 @@ std::int64_t VirtualTcp::now() const {
 VirtualTcp::Link& VirtualTcp::new_link() {
   Link& link = links_[++last_link_];
   link.id = last_link_;
-  // Initial sequence numbers are deterministic, and far below the wrap.
+  // Initial sequence numbers are the same in each run, and do not wrap soon.
   link.tester_next = 0x1000'0000 + 0x0001'0000 * (last_link_ & 0xfff);
   link.device_next = 0x5000'0000 + 0x0001'0000 * (last_link_ & 0xfff);
   link.tester.address = options_.tester;
@@ -151,7 +151,7 @@ void VirtualTcp::forget_if_done(std::uint32_t id) {
   if (!link || link->taken) return;
   const bool closed = link->tester_fin && link->device_fin && link->fin_received;
   if (link->tester_over || closed) {
-    // Wait until all frames in flight have arrived, so that the device receives a reset.
+    // Keep the connection until all frames in flight have arrived, so that the device receives a reset.
     const bool flies = std::ranges::any_of(in_flight_, [&](const auto& one) { return one.second.link == id; });
     if (flies) return;
     if (link->stream) device_.forgotten(*link->stream);

@@ -1,7 +1,7 @@
 #pragma once
-/// TCP between a tester and an iWARP device in the same process, in virtual time: all segments arrive unchanged, after
-/// the same delay. Time advances during waiting calls, and until a segment of the tester has arrived. When send()
-/// returns, the device has received the segment and has reported the resulting events.
+/// TCP between a tester and an iWARP device in the same process, in virtual time. All segments arrive unchanged and
+/// after the same delay. Time advances only in calls that wait or send. When send() returns, the device has received
+/// the segment and reported the events that it caused.
 
 #include <atomic>
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace rdmawire::endpoint {
 
-/// The device's side of the connections. It numbers the connections.
+/// The device's side of TCP. It assigns numbers to the connections.
 class TcpUser {
  public:
   TcpUser() = default;
@@ -31,14 +31,15 @@ class TcpUser {
   /// Advance the device's time.
   virtual void passed(std::int64_t now) = 0;
   [[nodiscard]] virtual bool listens(std::uint16_t port) const = 0;
-  /// A peer has connected to a port. `emss`: maximum segment size in bytes. Returns the connection number.
+  /// Called when a peer has connected to a port. `emss`: maximum segment size in bytes. Returns the connection's
+  /// number.
   virtual std::uint32_t connected(std::uint16_t port, const replay::TcpAddress& from, std::uint32_t emss) = 0;
   struct PendingRequest {
     std::uint32_t stream = 0;
     std::uint16_t port = 0;  ///< local port
     replay::TcpAddress to{};
   };
-  /// Return and remove the next requested connection.
+  /// Return and remove the next connection that the device wants to open.
   virtual std::optional<PendingRequest> next_connect_request() = 0;
   /// Report the result of a connection request: a Linux error number, or 0.
   virtual void answered(std::uint32_t stream, int error, std::uint32_t emss) = 0;
@@ -47,7 +48,7 @@ class TcpUser {
   virtual void lost(std::uint32_t stream) = 0;
   /// Return data to send now, about `most` bytes.
   virtual Output take(std::uint32_t stream, std::size_t most) = 0;
-  /// The connection is closed and has no more events.
+  /// Called when the connection is closed and has no more events.
   virtual void forgotten(std::uint32_t stream) = 0;
   /// Return the time of the next required woken() call, or `never`.
   [[nodiscard]] virtual std::int64_t wakes() const = 0;
@@ -60,12 +61,12 @@ class VirtualTcp final : public replay::TcpHost {
     replay::IpAddress tester = replay::IpAddress::v4(0x0a0000c8);  ///< 10.0.0.200
     replay::IpAddress device = replay::IpAddress::v4(0x0a000001);  ///< 10.0.0.1
     std::int64_t delay = 1000;                                     ///< one-way delay in nanoseconds
-    std::uint32_t device_mss = 1460;                               ///< announced in the device's SYN
-    std::uint32_t window = 65'535;                                 ///< maximum bytes that the tester has not read
+    std::uint32_t device_mss = 1460;                               ///< MSS in the device's SYN
+    std::uint32_t window = 65'535;                                 ///< limit of bytes that the tester has not read
   };
   static constexpr std::size_t most_frames = 1U << 18;  ///< frames kept for take_passed(). Further frames are discarded
 
-  /// `device` must outlive this.
+  /// `device` must outlive the object.
   explicit VirtualTcp(TcpUser& device) : VirtualTcp(device, Options()) {}
   VirtualTcp(TcpUser& device, Options options) : device_(device), options_(std::move(options)) {}
 
@@ -86,9 +87,9 @@ class VirtualTcp final : public replay::TcpHost {
 
   /// Lock this mutex while using the device, step() or settle().
   std::mutex& mutex() { return mutex_; }
-  /// Set a function that is called, with the mutex locked, after possible events of the device.
+  /// Set a function that is called, with the mutex locked, when the device may have new events.
   void on_device_event(std::function<void()> callback) { on_event_ = std::move(callback); }
-  /// Process the next event up to `until`. Returns false, with the clock at `until`, if there is no event.
+  /// Process the next event until the time `until`. If there is none, advances the clock to `until` and returns false.
   bool step(std::int64_t until);
   /// Send the data that a command to the device has caused.
   void settle();
@@ -99,19 +100,19 @@ class VirtualTcp final : public replay::TcpHost {
   struct Link {
     std::uint32_t id = 0;
     replay::TcpAddress tester, device;
-    std::uint32_t mss = 1460;                                ///< announced by the tester
-    std::optional<std::uint32_t> stream{};                   ///< the device's number, if it knows the connection
-    bool open = false;                                       ///< for the tester
-    bool device_open = false;                                ///< for the device: it may send
-    int refused = 0;                                         ///< error number if the tester's connection was refused
-    std::uint32_t tester_next = 0, device_next = 0;          ///< next sequence numbers
+    std::uint32_t mss = 1460;                        ///< MSS in the tester's SYN
+    std::optional<std::uint32_t> stream{};           ///< the device's number of the connection. nullopt: unknown to it
+    bool open = false;                               ///< true: the tester may send
+    bool device_open = false;                        ///< true: the device may send
+    int refused = 0;                                 ///< error number if the tester's connection was refused
+    std::uint32_t tester_next = 0, device_next = 0;  ///< next sequence numbers
     std::uint32_t tester_expected = 0, device_expected = 0;  ///< next expected sequence numbers
-    bool tester_fin = false, device_fin = false;             ///< sent
-    bool fin_received = false;                               ///< received by the tester
-    bool tester_over = false, device_over = false;           ///< reset, as known by each side
-    bool taken = false;                                      ///< the tester has a connection object
+    bool tester_fin = false, device_fin = false;             ///< true: the side has sent a FIN
+    bool fin_received = false;                               ///< true: the tester has received the device's FIN
+    bool tester_over = false, device_over = false;           ///< true: for this side, the connection is reset
+    bool taken = false;                                      ///< true: the tester has a connection object
     std::deque<replay::TcpArrival> inbox;
-    std::size_t unread = 0;  ///< bytes in flight to the tester or in its inbox
+    std::size_t unread = 0;  ///< number of bytes in flight to the tester or in its inbox
   };
   enum class SegmentKind : std::uint8_t { syn, syn_ack, established, bytes, fin, reset };
   struct InFlightFrame {

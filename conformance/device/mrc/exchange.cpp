@@ -30,7 +30,7 @@ enum class Fate : std::uint8_t { delivered, marked, trimmed, lost };
 
 std::uint16_t timestamp_of(std::int64_t time) { return static_cast<std::uint16_t>(time / 128); }
 
-/// A packet of the requester's messages.
+/// A packet of a WRITE message, and the state of its transmission.
 struct DataPacket {
   std::uint8_t opcode = 0;
   std::uint16_t msn = 0, rqmsn = 0;
@@ -261,7 +261,7 @@ class Run {
 
   void arrive(std::size_t index, Fate fate, const Entropy& entropy, std::uint16_t stamp,
               std::vector<std::uint8_t> bytes, bool again) {
-    constexpr std::size_t traffic_class_at = Ethernet::size;  // the first 16 bits of IPv6
+    constexpr std::size_t traffic_class_at = Ethernet::size;  // start of the IPv6 header, which contains it
     const auto set_traffic_class = [&](std::uint8_t dscp, std::uint8_t ecn) {
       const std::uint32_t value = std::uint32_t{dscp} << 2 | ecn;
       store_bits(bytes.data() + traffic_class_at, 4, 8, value);

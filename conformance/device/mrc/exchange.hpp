@@ -1,5 +1,5 @@
 #pragma once
-/// Reference endpoints of MRC in virtual time: a requester, a responder, and a network with several paths between them.
+/// MRC reference endpoints in virtual time: a requester, a responder, and a network with several paths between them.
 ///
 /// The requester sprays the packets of its WRITEs over entropy values and retransmits lost and trimmed packets. The
 /// responder sends SACKs, NACKs and Acknowledges. The network delays, marks, trims and loses packets. Everything
@@ -14,11 +14,11 @@
 
 namespace rdmawire::conformance::mrc {
 
-/// The two fields that select a path.
+/// Entropy value: the two fields of a packet that select its path.
 struct Entropy {
   std::uint16_t label = 0, port = 0;
   friend bool operator==(const Entropy&, const Entropy&) = default;
-  /// The value in SACK and NACK: flow label, then source port.
+  /// Returns the value as SACK and NACK contain it: flow label, then UDP source port.
   [[nodiscard]] std::uint32_t value() const { return std::uint32_t{label} << 16 | port; }
 };
 
@@ -27,9 +27,9 @@ struct Outgoing {
   Frame frame;
   MrcOperation operation = MrcOperation::rdma_write;
   std::uint32_t number = 0;     ///< number among the packets of this operation, from 0
-  std::uint32_t psn = 0;        ///< WRITE: its PSN
-  bool retransmission = false;  ///< WRITE
-  Entropy previous;             ///< retransmission: entropy value of the previous transmission
+  std::uint32_t psn = 0;        ///< PSN of a WRITE packet
+  bool retransmission = false;  ///< true: a retransmission of a WRITE packet
+  Entropy previous;             ///< entropy value of the previous transmission, if this is a retransmission
 
   /// Sets a field of the innermost header `H`. Ignored if the packet has no such header.
   template <class H>
@@ -44,25 +44,25 @@ struct Outgoing {
   void send_on(const Entropy& entropy);
 };
 
-/// An error of an endpoint that violates a rule.
+/// A fault that makes an endpoint violate a rule.
 struct Fault {
   std::string_view name;
   std::string_view rule;         ///< id of the violated rule
   std::string_view description;  ///< one sentence
   void (*change)(Outgoing&);     ///< changes a packet before it is sent
 };
-/// The faults, at least one for each rule of MRC.
+/// All faults, at least one for each rule of MRC.
 extern const std::vector<Fault> faults;
 
 struct ExchangeOptions {
   std::uint64_t seed = 1;
   std::uint32_t messages = 24;
   const Fault* fault = nullptr;
-  bool disturbed = true;   ///< the network marks and trims packets
-  bool path_fails = true;  ///< if disturbed: a path loses all packets for some time
+  bool disturbed = true;   ///< true: the network marks and trims packets
+  bool path_fails = true;  ///< true: if `disturbed`, a path loses all packets for some time
 };
 
-/// A frame at the capture point, the responder's port.
+/// A frame at the capture point, which is the responder's port.
 struct CapturedFrame {
   std::int64_t time = 0;  ///< nanoseconds since the start
   std::vector<std::uint8_t> bytes;

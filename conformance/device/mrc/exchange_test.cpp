@@ -39,7 +39,7 @@ struct Results {
   std::size_t mrc_packets = 0;
 };
 
-// `complete`: the monitors assume that the capture has all packets as sent.
+// Returns the results of the monitors. `complete`: they assume that the capture contains all packets as sent.
 Results check(const std::vector<CapturedFrame>& frames, bool complete) {
   MonitorOptions options;
   options.assumptions.everywhere = complete;
@@ -105,7 +105,7 @@ TEST(MrcExchange, QueuePairOfOnePacketNeedsOneEntry) {
 TEST(MrcExchange, SoundEndpointsViolateNoRule) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed)
     for (const bool complete : {false, true}) {
-      // A packet that the network loses before the capture point makes the capture incomplete.
+      // The capture is incomplete if the network loses packets, because it does so before the capture point.
       const auto frames = run({.seed = seed, .path_fails = !complete});
       const Results results = check(frames, complete);
       EXPECT_EQ(results.mrc_packets, frames.size());
@@ -136,14 +136,14 @@ INSTANTIATE_TEST_SUITE_P(Mrc, EachFault, ::testing::Range(std::size_t{0}, faults
   return name;
 });
 
-// A capture with missing, reordered or damaged packets shows no violation by conforming endpoints.
+// Packets are removed, reordered and damaged in the captures of conforming endpoints.
 TEST(MrcExchange, DisturbedCaptureShowsNoViolation) {
   std::mt19937 random(5);
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     std::vector<CapturedFrame> frames;
     for (CapturedFrame& frame : run({.seed = seed, .messages = 60})) {
       if (random() % 8 == 0) continue;
-      // A trimmed packet has no ICRC. If its opcode is damaged, it is not recognized as MRC.
+      // Damage only later bytes of a trimmed packet: it has no ICRC, and a damaged opcode would hide that it is MRC.
       const std::size_t from = decode(frame.bytes).cut ? 74 : 62;
       if (random() % 16 == 0) frame.bytes[from + random() % (frame.bytes.size() - from)] ^= 1U << random() % 8;
       frames.push_back(std::move(frame));

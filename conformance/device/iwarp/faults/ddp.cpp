@@ -22,7 +22,7 @@ const machines::UntaggedQueue* queue_of(const Stream& stream, const DdpSegment& 
 
 using Reject = decltype(SegmentDecisions::reject)::Next;
 
-/// Silently drop segments with an error, without their effect on the expected MSN and MO.
+/// Silently drop affected segments with an error. The expected MSN and MO do not change.
 template <bool (*affected)(const DdpSegment&, IwarpError)>
 void drop_silently(const Reject& next, Stream& stream, const DdpSegment& segment, IwarpError error, Bytes ulpdu) {
   if (!affected(segment, error)) next(stream, segment, error, ulpdu);
@@ -35,7 +35,7 @@ bool is_invalid_queue(const DdpSegment& /*segment*/, IwarpError error) { return 
 
 using Read = decltype(SegmentDecisions::read)::Next;
 
-/// Ignore the DDP version of segments of one buffer model.
+/// Ignore the DDP version of tagged or of untagged segments.
 template <bool tagged>
 std::optional<DdpSegment> ignore_version(const Read& next, const Stream& stream, Bytes ulpdu) {
   auto segment = next(stream, ulpdu);

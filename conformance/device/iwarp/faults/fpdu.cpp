@@ -17,15 +17,15 @@ bool is_zero(Bytes bytes) {
   return std::ranges::all_of(bytes, [](std::uint8_t byte) { return byte == 0; });
 }
 
-/// Write the CRC of the bytes from `from` on.
+/// Replace the CRC by that of the bytes from `from` to the CRC.
 void write_crc(const Stream& stream, std::vector<std::uint8_t>& fpdu, std::size_t from = 0) {
   if (!stream.agreement.crc || fpdu.empty()) return;
   const std::size_t crc_at = fpdu.size() - mpa::crc_bytes;
   store_be(fpdu.data() + crc_at, mpa::crc_bytes, compute_mpa_crc(Bytes(fpdu).first(crc_at).subspan(from)));
 }
 
-/// Return the FPDU after a change of each marker's FPDUPTR. `change`: (pointer, number of the FPDU's earlier markers
-/// after its length field) → pointer.
+/// Return the FPDU with another FPDUPTR in each marker. `change` returns the new pointer. Its arguments: the right
+/// pointer, and the number of earlier markers between the FPDU's length field and this marker.
 template <class Change>
 std::vector<std::uint8_t> with_changed_markers(const decltype(FpduDecisions::fpdu)::Next& next, Stream& stream,
                                                Bytes ulpdu, const Change& change) {

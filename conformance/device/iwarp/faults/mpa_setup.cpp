@@ -17,7 +17,7 @@ using machines::MpaSetupArrival;
 using machines::MpaSetupFrame;
 using Reaction = machines::MpaReplyVerdict::Kind;
 
-// Bytes of an MPA frame.
+// Offsets and flags in an MPA frame.
 constexpr std::size_t flags_at = 16, revision_at = 17, length_at = 18;
 constexpr std::uint8_t reject_flag = 0x20, enhanced_flag = 0x10, reserved_flags = 0x0f;
 
@@ -30,10 +30,10 @@ void write_expected_key(const Stream& stream, std::vector<std::uint8_t>& frame) 
   std::ranges::copy(stream.role == MpaRole::initiator ? mpa::reply_key : mpa::request_key, frame.begin());
 }
 
-/// True if the fields of the frame have arrived.
+/// True if the fixed fields of the frame have arrived.
 bool is_readable(Bytes frame) { return frame.size() >= MpaFrame::size; }
 
-/// Return the peer's frame with changed fields, as soon as they have arrived.
+/// Return the peer's frame. `change` is applied to it once its fixed fields have arrived.
 template <class Change>
 std::vector<std::uint8_t> changed(Bytes bytes, const Change& change) {
   std::vector<std::uint8_t> frame(bytes.begin(), bytes.end());
@@ -43,7 +43,7 @@ std::vector<std::uint8_t> changed(Bytes bytes, const Change& change) {
 
 constexpr MpaSetupArrival improper{.state = MpaSetupArrival::State::improper};
 
-/// Ignore that bytes follow the request.
+/// Treat a request that is followed by bytes like one without.
 MpaRequestVerdict ignore_more(const decltype(SetupDecisions::judge_request)::Next& next, const MpaSettings& own,
                               const MpaSetupFrame& request, bool /*more_follows*/) {
   return next(own, request, false);
@@ -51,7 +51,7 @@ MpaRequestVerdict ignore_more(const decltype(SetupDecisions::judge_request)::Nex
 
 using JudgeReply = decltype(SetupDecisions::judge_reply)::Next;
 
-/// Continue instead of terminating the stream because of the IRD, or because of the RTR indication.
+/// Accept a reply that requires a Terminate because of the IRD, or otherwise because of the RTR indication.
 template <bool because_of_ird>
 machines::MpaReplyVerdict continue_anyway(const JudgeReply& next, const MpaSettings& own, const MpaSetupFrame& request,
                                           const MpaSetupFrame& reply) {

@@ -1,5 +1,5 @@
 #pragma once
-/// The overrides of each fault, in the groups of the protocol's layers.
+/// The overrides of each fault, grouped by protocol layer.
 
 #include <span>
 
@@ -7,7 +7,7 @@
 
 namespace rdmawire::endpoint {
 
-/// A fault and the function that adds its overrides. A fault can have several entries.
+/// A fault, and a function that adds an override for it. A fault can have several entries.
 struct FaultOverride {
   Fault fault;
   void (*add_to)(Decisions& decisions);
@@ -24,7 +24,7 @@ std::span<const FaultOverride> rnic_overrides();
 
 /// Set the RDMAP version of a segment's header to 0.
 inline void clear_rdmap_version(std::vector<std::uint8_t>& header) { header[1] &= 0x3f; }
-/// Execute the writes that an override has delayed in Stream::faults when the next event is processed.
+/// Add an override that executes the writes delayed in Stream::faults when the next event is processed.
 void write_at_next_event(Decisions& decisions);
 
 }  // namespace rdmawire::endpoint

@@ -39,7 +39,8 @@ bool is_read_request(const DdpSegment& segment) {
 
 using Place = decltype(RequesterDecisions::place_response)::Next;
 
-/// Place a response that the sink does not match at the STag and TO of its header, if that memory exists.
+/// Place a response that does not match the request's data sink at the STag and TO of its header, if that memory
+/// exists.
 bool place_anywhere(const Place& next, Stream& stream, const DdpSegment& segment, Bytes payload) {
   if (!conforming::judge_response(stream, segment)) return next(stream, segment, payload);
   const device::Sge target{segment.to, segment.bytes, segment.stag};
@@ -48,7 +49,7 @@ bool place_anywhere(const Place& next, Stream& stream, const DdpSegment& segment
   return true;
 }
 
-/// Write only when the next event of the stream is processed.
+/// Delay a write until the next event of the stream is processed.
 void defer_write(const decltype(ResponderDecisions::write)::Next& /*next*/, Stream& stream, std::uint64_t address,
                  Bytes bytes) {
   stream.faults.writes.emplace_back(address, std::vector<std::uint8_t>(bytes.begin(), bytes.end()));

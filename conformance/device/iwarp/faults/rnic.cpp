@@ -19,7 +19,7 @@ constexpr FaultOverride rnic_rows[] = {
      }},
 };
 
-/// Faults of the memory, which is a part of the RoCE device.
+/// Faults of the memory, whose code is shared with the RoCE device.
 constexpr std::pair<Fault, device::Fault> memory_rows[] = {
     {Fault::ignores_domains, device::Fault::ignores_protection_domains},
     {Fault::bounds_off_by_one, device::Fault::bounds_off_by_one},
