@@ -200,7 +200,7 @@ void fail_quoted_read(Stream& stream, machines::IwarpError error);
 void begin_event(Stream& stream, std::int64_t now);
 /// True if FPDUs are received in this state: until an error or a FIN. RFC 5041, 6.2.
 bool receives(machines::StreamState state);
-/// Return the step after an error. A responder that has not received an FPDU may not send a Terminate: RFC 5044, 7.1.2
+/// Return the step after an error. A responder may send a Terminate only after it has received an FPDU: RFC 5044, 7.1.2
 /// rule 4.
 machines::StreamStep step_after_error(const Stream& stream, machines::IwarpError error);
 /// True if a Terminate must report the error, because it is the first one. RFC 5040, 7.1 rule 4.

@@ -42,7 +42,7 @@ struct Gid {
 
 enum class GidType : std::uint8_t { roce_v1, roce_v2 };
 
-/// Entry of a port's GID table. An empty entry has a GID of zeros.
+/// Entry of a port's GID table. The GID of an empty entry is zero.
 struct GidEntry {
   Gid gid;
   GidType type = GidType::roce_v2;
@@ -56,7 +56,7 @@ struct AddressVector {
   std::uint8_t hop_limit = 64;
   std::uint8_t traffic_class = 0;
   std::uint32_t flow_label = 0;
-  std::uint8_t sl = 0;  ///< service level: the priority of the VLAN tag, if any, A17.4.2
+  std::uint8_t sl = 0;  ///< service level, sent as the priority of the VLAN tag if there is one. A17.4.2
 
   friend bool operator==(const AddressVector&, const AddressVector&) = default;
 };

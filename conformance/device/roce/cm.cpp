@@ -73,8 +73,8 @@ Result<void> to_init(Core& core, const CmConnection& at, QueuePair& qp) {
                 {.state = QpState::init, .pkey_index = static_cast<std::uint16_t>(index), .port = 1, .access = rights});
 }
 
-/// Move the queue pair to RTS with the negotiated parameters. 12.7: each endpoint receives from the PSN that it
-/// announced.
+/// Move the queue pair to RTS with the negotiated parameters. The first PSN that it expects is the one that this
+/// endpoint announced: 12.7.
 Result<void> to_rts(Core& core, const CmConnection& at, QueuePair& qp) {
   const bool reliable = qp.is_reliable();
   QueuePairChange rtr{.state = QpState::rtr};
@@ -112,7 +112,7 @@ std::uint8_t rejected_message(const CmConnection& at) {
   return at.active ? reply : request;
 }
 
-/// Encode the message with the current state of the connection.
+/// Encode the message that the step sends, from the state of the connection.
 std::vector<std::uint8_t> message_of(Core& core, CmConnection& at, const CmStep& step, Bytes private_data) {
   const CmSettings& settings = core.options.cm;
   switch (*step.sends) {
@@ -127,7 +127,7 @@ std::vector<std::uint8_t> message_of(Core& core, CmConnection& at, const CmStep&
     case CmMessage::dreq: at.last_transaction = new_transaction(core); return disconnect_of(at);
     case CmMessage::drep: return short_of(at, cm_attribute::drep, at.last_transaction);
     case CmMessage::rej: {
-      // A REJ for a timeout names no rejected message. The peer's ID is known from an MRA or its REQ.
+      // If the reason is a timeout, no message is rejected. The peer's ID may then be known from an MRA or its REQ.
       const bool gives_up = step.reason == cm_reason::timeout;
       return rejection_of(at.id, core.decisions.cm.rejected_id(at, step.reason), at.transaction,
                           gives_up ? 2 : rejected_message(at), step.reason, private_data);
@@ -155,7 +155,7 @@ CmEvent event_of(const CmConnection& at, CmEventType type) {
   return event;
 }
 
-/// Report the notification to the application and perform its automatic actions.
+/// Report a notification of the state machine to the application, and perform automatic actions.
 void handle_notification(Core& core, CmConnection& at, CmNotification told, std::uint16_t reason = 0) {
   switch (told) {
     case CmNotification::nothing: break;
@@ -223,7 +223,7 @@ Result<void> disconnect(Core& core, CmConnection& at) {
   return call(core, at, machines::CmCall::disconnect, "cm_disconnect");
 }
 
-/// Remove idle connections without an application.
+/// Remove connections that are idle and that the application has destroyed.
 void sweep(Core& core) {
   std::erase_if(core.cm.connections, [](const auto& entry) {
     return entry.second.machine.state == machines::CmState::idle && entry.second.forgotten;
@@ -258,7 +258,7 @@ void receive_request(Core& core, const Packet& packet, const CmIncoming& message
       send_message(core, at, step);
       return;
     }
-    // 12.9.8.3 (clause number not verified): the queue pair belongs to an older connection.
+    // The peer's queue pair still has another connection here. 12.9.8.3 (clause number not verified).
     if (at.peer.qpn == request.peer.qpn && at.machine.state != CmState::timewait)
       return reject(core, packet, message, 0, cm_reason::stale_connection);
   }
@@ -283,7 +283,7 @@ void receive_request(Core& core, const Packet& packet, const CmIncoming& message
                   .hop_limit = std::max<std::uint8_t>(request.hop_limit, 1),
                   .traffic_class = request.traffic_class,
                   .sl = request.sl};
-  // Response time of the sender's CM, from the REQ.
+  // The REQ contains the response time of its sender's CM.
   at.machine.times = {.answer = time_of(request.local_response_timeout) + round_trip_time(core),
                       .way = round_trip_time(core),
                       .timewait = round_trip_time(core),
@@ -293,7 +293,7 @@ void receive_request(Core& core, const Packet& packet, const CmIncoming& message
   handle_notification(core, at, step.told);
 }
 
-/// Return the connection of a message: local ID and, if known, remote ID match.
+/// Return the connection that a message belongs to: the local ID must match, and also the remote ID if it is known.
 CmConnection* connection_of(Core& core, const Packet& packet, const CmIncoming& message) {
   std::uint32_t id = message.remote_id;
   // A REJ for a timeout may omit this endpoint's ID: 12.6.7.
@@ -334,7 +334,7 @@ void receive_unknown(Core& core, const Packet& packet, const CmIncoming& message
 /// Store message contents in the connection and return the input for the state machine.
 machines::CmReceived take_in(CmConnection& at, const CmIncoming& message, CmMessage what) {
   machines::CmReceived received{what};
-  const std::uint8_t bits = message.body[8];  // MRA, REJ: the message that they refer to
+  const std::uint8_t bits = message.body[8];  // MRA, REJ: type of the message that is acknowledged or rejected
   if (what == CmMessage::mra) {
     received.about = bits >> 6 == 0 ? CmMessage::req : CmMessage::rep;
     received.service = time_of(message.body[9] >> 3);
@@ -402,7 +402,7 @@ Result<void> check_data(const char* call, const CmParameters& with, std::size_t 
                                     with.private_data.size(), most));
 }
 
-/// Replace unspecified depths by the largest that both endpoints permit.
+/// Limit the depths to those that both endpoints permit. Unspecified ones become the largest permitted.
 void limit(CmParameters& with, std::uint32_t most, std::uint32_t most_answers, std::uint32_t most_asked) {
   with.responder_resources = static_cast<std::uint8_t>(std::min<std::uint32_t>(
       with.responder_resources.value_or(static_cast<std::uint8_t>(std::min(most, most_answers))), 255));
@@ -499,7 +499,7 @@ void cm_forget(Core& core, CmConnection& at) {
       (void)call(core, at, what, "destroy");
       break;
     }
-  // An active endpoint that gives up sends a REJ for a timeout.
+  // If the active endpoint gives up, it sends a REJ with the reason timeout.
   if (at.machine.waits_for_reply()) {
     CmStep step{at.machine, CmMessage::rej, false, cm_reason::timeout};
     step.next.state = machines::CmState::idle;

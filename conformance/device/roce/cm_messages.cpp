@@ -49,7 +49,7 @@ std::vector<std::uint8_t> mad_of(std::uint8_t method, std::uint16_t attribute, s
   return mad;
 }
 
-/// Read an address of RDMA-CM's header: IPv4 addresses use the last four bytes.
+/// Read an address of RDMA-CM's header. An IPv4 address is in the last four bytes.
 Gid address_at(Bytes bytes, bool ipv4) {
   Gid gid;
   std::copy_n(bytes.begin(), 16, gid.bytes.begin());
@@ -83,7 +83,7 @@ CmIncoming read_cm(Bytes mad) {
   message.attribute = header.get<"attribute_id">();
   message.transaction = header.get<"transaction_id">();
   message.body = mad.subspan(Mad::size);
-  // Every message starts with both IDs, except a REQ, which has only the local ID.
+  // Each message starts with the local and the remote ID. Only a REQ has no remote ID.
   message.local_id = static_cast<std::uint32_t>(load_be<4>(message.body.data()));
   if (message.attribute != cm_attribute::req)
     message.remote_id = static_cast<std::uint32_t>(load_be<4>(message.body.data() + 4));

@@ -163,7 +163,7 @@ TEST_F(Connecting, RequestIsRetransmittedUnchangedUntilTimeout) {
   std::vector<std::vector<std::uint8_t>> requests;
   for (const Seen& seen : line.seen)
     if (attribute_of(seen.bytes) == cm_attribute::req)
-      requests.emplace_back(seen.bytes.begin() + 62, seen.bytes.end() - 4);  // only the datagram
+      requests.emplace_back(seen.bytes.begin() + 62, seen.bytes.end() - 4);  // the datagram without other headers
   ASSERT_EQ(requests.size(), 8U);                                            // Max CM Retries 7
   for (const auto& request : requests) EXPECT_EQ(request, requests[0]);
   EXPECT_GE(line.seen[1].time - line.seen[0].time, 536'870'912);  // code 17
@@ -174,7 +174,7 @@ TEST_F(Connecting, RequestIsRetransmittedUnchangedUntilTimeout) {
 }
 
 TEST_F(Connecting, DuplicateMessageGetsSameResponse) {
-  // Every message from a arrives twice.
+  // The link duplicates every message from a.
   line.way = [](const Seen& seen) {
     return seen.from == 0 ? std::vector<std::int64_t>{1000, 2000} : std::vector<std::int64_t>{1000};
   };
@@ -272,7 +272,8 @@ struct General : ::testing::Test {
 };
 
 TEST_F(General, DisconnectOfUnknownConnectionGetsReply) {
-  // DREQ, transaction 0x0102030405060708, from 0x11223344 to 0x55667788: a DREP with swapped IDs.
+  // The DREQ has transaction 0x0102030405060708, local ID 0x11223344 and remote ID 0x55667788. The DREP has swapped
+  // IDs.
   const std::string dreq =
       "0107020300000000"
       "0102030405060708"
@@ -287,7 +288,7 @@ TEST_F(General, DisconnectOfUnknownConnectionGetsReply) {
 }
 
 TEST_F(General, ReturnsClassPortInfo) {
-  // Get(ClassPortInfo): GetResp with base version 1, class version 2, response time 17.
+  // The response to Get(ClassPortInfo) is a GetResp with base version 1, class version 2, response time 17.
   EXPECT_EQ(response_to("0107020100000000"
                         "00000000000000aa"
                         "0001000000000000"),
@@ -296,7 +297,7 @@ TEST_F(General, ReturnsClassPortInfo) {
             "0001000000000000"
             "0102000000000011"
             "00000000");
-  // Other attribute: the method is not supported for it.
+  // The status for another attribute: its method is not supported.
   EXPECT_EQ(response_to("0107020100000000"
                         "00000000000000aa"
                         "0002000000000000")
@@ -320,7 +321,7 @@ TEST_F(General, InvalidDatagramsAreDropped) {
 }
 
 TEST_F(General, UnknownServiceVersionAndReplyAreRejected) {
-  // REQ with service ID 1: REJ of a REQ with reason 8, without a local ID, to the sender's ID.
+  // The response to a REQ with service ID 1 is a REJ of a REQ: reason 8, local ID 0, remote ID of the REQ's sender.
   const std::string req =
       "0107020300000000"
       "0000000000000001"
@@ -334,9 +335,9 @@ TEST_F(General, UnknownServiceVersionAndReplyAreRejected) {
             "0012000000000000"
             "0000000011223344"
             "00000008");
-  // Other class version: reason 31 with the highest supported version.
+  // The response to another class version has reason 31 and the highest supported version.
   EXPECT_EQ(response_to("010703" + req.substr(6)).substr(64), "0002001f");
-  // REP without connection: a REJ of the REP (bits 40) with reason 6.
+  // The response to a REP without a connection is a REJ of a REP (bits 40) with reason 6.
   EXPECT_EQ(response_to("0107020300000000"
                         "0000000000000002"
                         "0013000000000000"

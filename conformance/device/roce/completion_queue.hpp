@@ -20,7 +20,7 @@ struct CompletionQueue {
   std::deque<Completion> entries;
 };
 
-/// Queue of notifications: handles of completion queues in the order of their events.
+/// A completion channel. `notified`: handles of completion queues with an event, in the order of the events.
 struct CompletionChannel {
   std::uint32_t handle = 0;
   std::deque<std::uint32_t> notified;
@@ -31,7 +31,7 @@ struct SharedReceiveQueue {
   std::uint32_t number = 0;  ///< SRQ number in the XRCETH, 24 bits
   std::uint32_t pd = 0;
   std::uint32_t capacity = 0, most_sges = 0;
-  std::uint32_t limit = 0;  ///< an event is raised once when fewer requests remain. 0: none
+  std::uint32_t limit = 0;  ///< when fewer requests remain, one event is raised. 0: no event
   std::uint32_t xrcd = 0;   ///< handle of the XRC domain. 0: basic SRQ
   std::uint32_t cq = 0;     ///< completion queue of an XRC SRQ
   std::deque<ReceiveRequest> requests;

@@ -48,7 +48,7 @@ void complete_receive(Core& core, QueuePair& qp, const ReceiveRequest& request, 
   completion.id = request.id;
   completion.qpn = qp.qpn;
   std::uint32_t cq = qp.options.recv_cq;
-  // XRC: the SRQ determines the completion queue. Annex A14 (clause number not verified).
+  // An XRC target uses the completion queue of the SRQ. Annex A14 (clause number not verified).
   if (qp.options.type == QpType::xrc_target) {
     const SharedReceiveQueue* shared = core.srq(qp.responder.receive_srq);
     if (!shared) return;

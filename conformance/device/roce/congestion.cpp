@@ -55,7 +55,7 @@ OutgoingPacket cnp(const Core& core, const QueuePair& qp, const Packet& packet) 
   OutgoingPacket cnp = packet_of(core, qp, notification, Psn(0));
   cnp.ecn = 0;
   cnp.fields.pkey = packet.fields.pkey;
-  cnp.fields.migrated = false;  // Figure 6: M 0
+  cnp.fields.migrated = false;  // A17.9.3, figure 6: M is 0
   if (!qp.is_connected()) {
     cnp.path.dgid = packet.sgid;
     cnp.path.sgid_index = core.port.find(packet.dgid, packet.type, packet.vlan).value_or(0);

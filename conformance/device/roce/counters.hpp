@@ -9,17 +9,17 @@ namespace rdmawire::device {
 
 struct Counters {
   std::uint64_t sent_packets = 0, received_packets = 0, sent_bytes = 0, received_bytes = 0;
-  std::uint64_t icrc_errors = 0;                             ///< dropped for a wrong ICRC
-  std::uint64_t malformed = 0;                               ///< dropped for wrong lengths, versions or flags
-  std::uint64_t misdirected = 0;                             ///< dropped: unknown QP, wrong service, peer or state
-  std::uint64_t bad_pkeys = 0;                               ///< 16 bits like the port's counter: stops at 0xffff
-  std::uint64_t qkey_violations = 0;                         ///< 16 bits, stops at 0xffff
-  std::uint64_t duplicate_request = 0, out_of_sequence = 0;  ///< of responders
+  std::uint64_t icrc_errors = 0;      ///< packets dropped for a wrong ICRC
+  std::uint64_t malformed = 0;        ///< packets dropped for wrong lengths, versions or flags
+  std::uint64_t misdirected = 0;      ///< packets dropped for an unknown QP, or a wrong service, peer or state
+  std::uint64_t bad_pkeys = 0;        ///< stops at 0xffff, like the 16-bit counter of a port
+  std::uint64_t qkey_violations = 0;  ///< stops at 0xffff
+  std::uint64_t duplicate_request = 0, out_of_sequence = 0;  ///< counted by responders
   std::uint64_t rnr_naks_sent = 0, rnr_naks_received = 0;
   std::uint64_t naks_sent = 0, naks_received = 0;
   std::uint64_t timeouts = 0, retries_exceeded = 0, rnr_retries_exceeded = 0, implied_naks = 0;
-  std::uint64_t retransmitted = 0;  ///< packets
-  std::uint64_t no_receive = 0;     ///< dropped: UD without posted receive, UC packets that need a receive
+  std::uint64_t retransmitted = 0;  ///< number of packets
+  std::uint64_t no_receive = 0;     ///< UC and UD packets dropped because no receive was posted
   std::uint64_t ecn_marked = 0, cnps_sent = 0, cnps_handled = 0, cnps_ignored = 0;
 };
 

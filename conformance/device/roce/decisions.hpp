@@ -29,10 +29,10 @@ struct Core;
 struct Group;
 struct WireOperation;
 
-/// Decision about a request.
+/// Decision about a received request.
 struct Decision {
   machines::RcDecision rc;
-  std::uint8_t nak = 0;  ///< NAK code of a rejection
+  std::uint8_t nak = 0;  ///< NAK code, if the request is rejected
 };
 
 namespace conforming {
@@ -44,26 +44,27 @@ void drop_frame(Core& core, const Packet& packet, Refusal refusal);
 bool is_own_address(const Core& core, const Packet& packet);
 /// True if the version of the transport header is 0. 9.6.1 (clause number not verified).
 bool accepts_header_version(const Packet& packet);
-/// True if the number 0xFFFFFF is used for groups, and for nothing else. 9.6.1 (clause number not verified).
+/// True if the packet has destination QP 0xFFFFFF and a group address, or neither. 9.6.1 (clause number not verified).
 bool accepts_destination_qpn(const Packet& packet);
 /// True if the headers are acceptable for any queue pair. Reserved bits, FECN and BECN are ignored: C9-6, CA17-29. Both
 /// values of MigReq are accepted: 17.2.8.
 bool accepts_headers(const Core& core, const Packet& packet);
 /// Drop a packet to a queue pair that does not exist. CA17-33 (QP 0), 9.6.1.
 void drop_unknown(Core& core, const Packet& packet);
-/// Return the queue pairs that receive a multicast packet: all members of the group. 11.3.1, A17.5.6.
+/// Return the queue pairs that receive a multicast packet, which are all members of the group. 11.3.1, A17.5.6.
 std::vector<std::uint32_t> receivers_of(const Group& group);
 /// Receive a packet if the state, service, peer, P_Key and Q_Key of the queue pair permit it. 9.6.1.
 void receive_for(Core& core, QueuePair& qp, const Packet& packet);
-/// True if the state of the queue pair accepts packets: requests from RTR on, also in SQD and SQE. 10.3.1.
+/// True if the state of the queue pair accepts requests (RTR, RTS, SQD, SQE) or responses (RTS, SQD). 10.3.1.
 bool accepts_packets(const QueuePair& qp);
 /// Drop a packet that the state of the queue pair does not accept.
 void drop_in_state(Core& core, QueuePair& qp, const Packet& packet);
-/// True if the source is the peer of a connected queue pair. Datagrams have any source. 9.6.1.2.3, A17.4.4.2.
+/// True if the source is the peer of a connected queue pair. A datagram may have any source. 9.6.1.2.3, A17.4.4.2.
 bool accepts_source(const QueuePair& qp, const Packet& packet);
-/// True if the RoCE version is that of the GID of a connected queue pair. Datagrams have any version. CA17-40, CA17-43.
+/// True if the RoCE version is that of a connected queue pair's GID. A datagram may have any version. CA17-40, CA17-43.
 bool accepts_version(const Core& core, const QueuePair& qp, const Packet& packet);
-/// True if the destination is the GID of a connected queue pair. Datagrams have any address of the port. 9.6.1.2.3.
+/// True if the destination is the GID of a connected queue pair. A datagram may have any address of the
+/// port. 9.6.1.2.3.
 bool accepts_destination(const Core& core, const QueuePair& qp, const Packet& packet);
 /// True if the P_Key matches that of the queue pair. QP 1 accepts any P_Key of the port's table. C9-42, C9-43.
 bool accepts_pkey(const Core& core, const QueuePair& qp, std::uint16_t pkey);
@@ -77,122 +78,122 @@ void count_violation(std::uint64_t& counter);
 bool accepts_gsi_pkey(const Core& core, std::uint16_t pkey);
 /// True for the Q_Key of QP 1. 9.6.1.4.1.
 bool accepts_gsi_qkey(std::uint32_t qkey);
-/// Return the datagram with a MAD, which has 256 bytes: C13-3. It uses the encapsulation of `way`: A17.6.1.
+/// Return a datagram with the MAD, padded to 256 bytes: C13-3. It has the encapsulation of `way`: A17.6.1.
 OutgoingPacket management_datagram(Core& core, const CmPath& way, std::vector<std::uint8_t> mad);
 
 // Received requests: responder_decision.cpp
-/// Return the settings of the state machine: the MTU and the rights of the queue pair.
+/// Return the settings of the responder's state machine, which are the MTU and the rights of the queue pair.
 machines::RcResponderSettings responder_settings(const QueuePair& qp);
 /// Return the decision of the state machine about a request. 9.7.3 to 9.7.5.
 Decision judge(Core& core, QueuePair& qp, const Packet& packet, const machines::RcRequest& request);
 /// Return the rights that a request needs. A FLUSH needs a right for each requested placement: A19.
 std::uint32_t rights_for(const machines::RcRequest& request);
-/// True if the range of the request has to be in the region. A19.4.1.2: it is not checked for a FLUSH of a region.
+/// True if the range of the request must be in the region. It is not checked for a FLUSH of a whole region: A19.4.1.2.
 bool checks_range(const machines::RcRequest& request);
-/// True if the XRC queue pair may use the SRQ: both are in the same domain. Annex A14 (clause number not verified).
+/// True if the XRC queue pair may use the SRQ, because both are in the same domain. Annex A14 (clause number not
+/// verified).
 bool may_use(const QueuePair& qp, const SharedReceiveQueue& srq);
 
 // Execution of received requests: responder.cpp
-/// Execute, answer or reject a request as decided.
+/// Execute, respond to or reject a request, according to the decision.
 void react(Core& core, QueuePair& qp, const Packet& packet, const machines::RcRequest& request,
            const Decision& decision);
-/// Execute an atomic and return the result: the original value. 9.4.5.
+/// Execute an atomic, and return the original value. 9.4.5.
 std::uint64_t operate(MutableBytes bytes, const machines::RcRequest& request);
-/// Return the part of a SEND's payload that is placed in its receive: all.
+/// Return the part of a SEND's payload to place in its receive, which is all of it.
 Bytes placed_payload(const Responder& at, Bytes payload);
 /// Return the completion of a finished receive. `bytes`: length of the message.
 Completion receive_completion(const QueuePair& qp, const Packet& packet, std::uint64_t bytes);
-/// True if the completion of the message causes a solicited event: the SE bit of its last packet.
+/// True if the completion of the message causes a solicited event, because its last packet has the SE bit.
 bool is_solicited(const Packet& packet);
 /// Update the state of the responder after the execution of a request. `original`: result of an atomic.
 void advance(QueuePair& qp, const machines::RcRequest& request, std::uint64_t original);
 /// Acknowledge an executed request if it has AckReq set.
 void acknowledge(Core& core, QueuePair& qp, const machines::RcRequest& request);
-/// Send an acknowledgement of an executed request once.
+/// Send the acknowledgement of an executed request, exactly once.
 void send_acknowledgement(Core& core, QueuePair& qp, Response response);
 
 // Duplicates: responder.cpp
-/// Apply the effect of a duplicate, before it is answered: none. `kept`: the stored response. nullptr: the duplicate is
-/// only acknowledged.
+/// Called before the response to a duplicate is sent. Does nothing: a duplicate has no effect. `kept`: the stored
+/// response. nullptr: the duplicate is only acknowledged.
 void apply_duplicate(Core& core, QueuePair& qp, const Packet& packet, const machines::RcRequest& request,
                      machines::RcAnswer* kept);
-/// Return the part of a stored response that is retransmitted: the requested part.
+/// Return the part of a stored response to retransmit, which is the requested part.
 machines::RcRequest replayed_part(const machines::RcRequest& request, const machines::RcAnswer& kept);
-/// Return the PSN that acknowledges a duplicate: the newest acknowledged PSN.
+/// Return the PSN of the ACK for a duplicate, which is the newest acknowledged PSN.
 Psn duplicate_psn(const Responder& at, const machines::RcRequest& request);
 
 // Errors of received requests: responder.cpp
 /// Report a gap in the PSNs with a NAK.
 void report_gap(Core& core, QueuePair& qp, const Packet& packet, const machines::RcRequest& request);
-/// Return the PSN of the NAK for a gap: the expected PSN.
+/// Return the PSN of the NAK for a gap, which is the expected PSN.
 Psn gap_psn(const Responder& at, const machines::RcRequest& request);
 /// Send an RNR NAK. Following packets are silently dropped until the retry arrives.
 void report_not_ready(Core& core, QueuePair& qp, const machines::RcRequest& request);
-/// Return the timer code of an RNR NAK: the attribute of the queue pair.
+/// Return the timer code of an RNR NAK, which is an attribute of the queue pair.
 unsigned rnr_timer(const QueuePair& qp);
 /// Complete the receive of a rejected request in error. 9.9.3.1.3, 10.10.2.2.
 void complete_rejected(Core& core, QueuePair& qp, const ReceiveRequest& request, Status status);
-/// Raise the event for a rejected request that uses no receive. 10.10.2.3. `code`: of the NAK.
+/// Raise the event for a rejected request that uses no receive. 10.10.2.3. `code`: code of the NAK.
 void raise_rejection(Core& core, const QueuePair& qp, std::uint8_t code);
 /// Send the NAK of a rejected request.
 void send_rejection(Core& core, QueuePair& qp, const Packet& packet, std::uint8_t code);
-/// Return the NAK of a rejected request. The queue pair enters the Error state after it.
+/// Return the NAK of a rejected request. The queue pair enters the Error state after sending it.
 Response rejection(const Packet& packet, std::uint8_t code);
 
 // Sent responses: responder_answers.cpp
-/// Return the AETH credits: the number of posted receives, as far as the code can express it. Invalid for an SRQ.
-/// 9.7.7.2.
+/// Return the credit code of an AETH for the number of posted receives, rounded down. SRQ: 31 (invalid). 9.7.7.2.
 std::uint8_t credits(const Core& core, QueuePair& qp);
-/// Return the index of a response in the pending responses: PSN order. C9-110, o9-30.
+/// Return the index at which to insert a response in the pending responses, which are in PSN order. C9-110, o9-30.
 std::size_t place_of(const std::deque<Response>& answers, const Response& response);
-/// Return the kind of response to an operation whose response is stored.
+/// Return the kind of response to an operation with a stored response.
 Response::Kind kind_of_answer(Operation operation);
-/// Return the MSN of READ responses: it includes the READ.
+/// Return the MSN of READ responses, which counts the READ.
 Msn read_response_msn(const Responder& at);
-/// Return the maximum payload of the next packet of a READ response: the path MTU.
+/// Return the maximum payload of the next packet of a READ response, which is the path MTU.
 std::uint32_t read_response_mtu(const QueuePair& qp, const Response& response);
-/// Return the next packet of a READ response. Each packet checks the key and reads memory again. Empty if access
-/// failed.
+/// Return the next packet of a READ response. The key is checked and memory is read for each packet. nullopt: the
+/// access failed.
 std::optional<OutgoingPacket> next_of_read(Core& core, QueuePair& qp, Response& response);
-/// Return the payload of a READ response packet. Empty if the key is no longer valid. 9.7.5.1.3.
+/// Return the payload of a READ response packet. nullopt: the key is no longer valid. 9.7.5.1.3.
 std::optional<std::vector<std::uint8_t>> bytes_of_read(Core& core, const QueuePair& qp, const Response& response,
                                                        std::uint32_t count);
-/// Return the PSN of the NAK that replaces a READ response packet: that packet's PSN.
+/// Return the PSN of the NAK that replaces a READ response packet, which is the PSN of that packet.
 Psn read_error_psn(const Response& response);
 
 // Sent requests: requester.cpp
-/// Return which messages the state of the queue pair permits to send. In SQD, only started messages are finished:
+/// Return which messages may be sent in the state of the queue pair. In SQD, only started messages are finished:
 /// 10.3.1.5.
 machines::Sending sending(const QueuePair& qp);
-/// Start the oldest request that has not started. False if it has to wait. 9.5.
+/// Start the oldest request that has not started. Return false if it must wait. 9.5.
 bool start_request(Core& core, QueuePair& qp);
-/// True if a message may have this length: at most 2^31 bytes. 9.7.7, C9-94.
+/// True if a message may have this length, which is at most 2^31 bytes. 9.7.7, C9-94.
 bool allows_length(std::uint64_t bytes);
-/// Return the payload of all packets of a message but the last: the path MTU. 9.4.
+/// Return the payload length of each packet of a message except the last one, which is the path MTU. 9.4.
 std::uint32_t payload_per_packet(const QueuePair& qp);
-/// Return the number of PSNs of a message: one per packet, for a READ one per packet of the response. 9.7.2.
+/// Return the number of PSNs of a message: one for each packet, or for each response packet of a READ. 9.7.2.
 std::uint32_t psns_of(const Core& core, const QueuePair& qp, Operation operation, std::uint32_t bytes);
-/// True if the credits of the responder permit the message. Without credits, one message that needs a receive may be
-/// sent. 9.7.7.2.
+/// True if the responder's credits permit the message. One message that needs a receive may be sent without credits.
+/// 9.7.7.2.
 bool has_credit(const Requester& at, const WireOperation& operation);
-/// True if a fenced request has to wait: for the responses to earlier READs and atomics (10.8.3.3), or as a local
-/// invalidate for all earlier requests (10.6.5.1).
+/// True if a fenced request must wait. It waits for the responses to earlier READs and atomics (10.8.3.3). A local
+/// invalidate waits for all earlier requests (10.6.5.1).
 bool waits_at_fence(const Requester& at, const SendRequest& request);
 /// Return the maximum number of outstanding READs and atomics. 9.4.4, 11.2.4.2.
 std::uint32_t most_outstanding(const QueuePair& qp);
-/// Return the next packet of a started message. The received part of a READ is not requested again: 9.4.4.
+/// Return the index of the next packet of a started message. The received part of a READ is skipped: 9.4.4.
 std::uint32_t next_packet(const Requester& at, const SendWork& work);
-/// Return the opcode of a packet, or nullptr if the service does not define it. Only the last packet has immediate data
-/// or an IETH: 9.4.
+/// Return the opcode of a packet. nullptr: the service does not define it. Only the last packet has immediate data or
+/// an IETH: 9.4.
 const Opcode* request_opcode(const QueuePair& qp, const SendWork& work, std::uint32_t packet);
 /// Set the fields of the extension headers of a packet. A retry of a READ requests the missing part: 9.4.4.
 void fill_request(const QueuePair& qp, const SendWork& work, std::uint32_t packet, PacketFields& to);
-/// True if the packet requests an acknowledgement: the last packet of a message, if the service is reliable.
+/// True if the packet requests an acknowledgement. This is the last packet of each message of a reliable service.
 bool requests_acknowledgement(const QueuePair& qp, const Opcode& op);
-/// Append the payload of a packet from the application's memory.
+/// Append the payload of a packet, read from the application's memory, to `to`.
 Status read_payload(Core& core, const QueuePair& qp, const SendWork& work, std::uint32_t packet,
                     std::vector<std::uint8_t>& to);
-/// Continue after the sent PSNs.
+/// Move the cursor to the packet after the sent PSNs.
 void move_cursor(Requester& at, const SendWork& work, std::uint32_t psns);
 /// Remove the oldest request, which is complete.
 SendWork remove_oldest(Requester& at);
@@ -200,13 +201,14 @@ SendWork remove_oldest(Requester& at);
 void complete_failed(Core& core, QueuePair& qp, const SendRequest& request, Status status);
 
 // Sent requests of UC and UD: unreliable_requester.cpp
-/// Return the PSN of a packet: one per packet. 9.8.2.
+/// Return the PSN of a packet. Each packet has its own: 9.8.2.
 Psn psn_of(const SendWork& work, std::uint32_t packet);
-/// True if the oldest request, whose last packet was sent, is complete: without an acknowledgement. 9.8.2.
+/// True if a request is complete when its last packet is sent, without an acknowledgement. 9.8.2.
 bool completes_when_sent(const QueuePair& qp);
-/// True if a datagram is discarded and completes successfully: above the MTU of the port. C10-93.1.1.
+/// True if a datagram exceeds the MTU of the port. It is then discarded, and completes successfully. C10-93.1.1.
 bool discards_datagram(const Port& port, std::uint64_t bytes);
-/// Return the Q_Key of a datagram: of the queue pair if that of the request has its high bit set. 10.2.5.
+/// Return the Q_Key to send in a datagram. It is that of the request, or of the queue pair if the high bit of the
+/// request's Q_Key is set. 10.2.5.
 std::uint32_t datagram_qkey(const QueuePair& qp, const SendRequest& request);
 
 // Received responses: requester_answers.cpp
@@ -216,78 +218,79 @@ machines::RcProgress judge_response(QueuePair& qp, const machines::RcResponse& r
 void ignore_response(Core& core, QueuePair& qp, const Packet& packet);
 /// Store the data of a READ or an atomic.
 Status take_payload(Core& core, QueuePair& qp, SendWork& work, const Packet& packet);
-/// Fail the request of a NAK or an invalid response. 9.9.2.2, Table 59.
+/// Fail the request that a NAK or an invalid response belongs to. 9.9.2.2, Table 59.
 void fail_request(Core& core, QueuePair& qp, const Packet& packet, const machines::RcProgress& progress);
 /// Return the completion status of a failed request. 9.9.2.4.2, 10.10.2.2.
 Status failure_status(const Packet& packet, machines::RcFailure failure);
 
 // Retries: requester_answers.cpp
-/// Return the time until the transport timer expires: twice the timeout (allowed: 1 to 4 times). 0: none. 9.7.6.1.3.
+/// Return the time until the transport timer expires, which is twice the timeout (1 to 4 times is permitted). 0: there
+/// is no timer. 9.7.6.1.3.
 std::int64_t transport_timeout(const QueuePair& qp);
 /// Return the time before a retry after an RNR NAK. 9.7.5.2.8, Table 45.
 std::int64_t rnr_wait(Syndrome syndrome);
-/// Use one retry for a timeout or a sequence error. False if none is left. 9.7.6.
+/// Use one retry for a timeout or a sequence error. Return false if none is left. 9.7.6.
 bool may_retry(Requester& at);
-/// Use one retry for an RNR NAK. False if none is left. A retry count of 7 has no limit.
+/// Use one retry for an RNR NAK. Return false if none is left. A retry count of 7 means no limit.
 bool may_retry_after_rnr(Requester& at);
 /// Reload the retry counters after progress. 9.7.6.
 void reload_retries(Requester& at);
 /// Retransmit after a sequence error NAK or an implied NAK. 9.7.5.2.
 void recover(Core& core, QueuePair& qp, const machines::RcProgress& progress);
-/// True if the requester already recovers from the loss at this PSN: one loss causes one recovery.
+/// True if the requester already recovers from the loss at this PSN. Further NAKs of the loss are then ignored.
 bool recovers_already(const Requester& at, Psn psn);
-/// Return the PSN from which a recovery retransmits: that of the NAK, or of the missing response.
+/// Return the first PSN of a recovery, which is that of the NAK or of the missing response.
 Psn restart_psn(const machines::RcProgress& progress);
-/// Continue sending at `psn`: go-back-N.
+/// Continue to send at `psn` (go-back-N).
 void go_back(Requester& at, Psn psn);
 
 // Received requests of UC: unreliable_responder.cpp
 /// Return the decision of the state machine about a packet. 9.8.2.
 machines::UcDecision judge_unreliable(Core& core, QueuePair& qp, const machines::RcRequest& request);
-/// True if a packet of a SEND takes the next receive: the first packet.
+/// True if a packet of a SEND uses the next receive, because it is the first packet.
 bool takes_next_receive(const Opcode& op);
-/// Return the state after a dropped packet: the next message is accepted with any PSN.
+/// Return the state after a dropped packet, which accepts a next message with any PSN.
 machines::UcResponder after_drop(const machines::UcResponder& at, const machines::RcRequest& request);
-/// Execute a packet. It has no response.
+/// Execute a packet, without a response.
 void execute_unreliable(Core& core, QueuePair& qp, const Packet& packet, const machines::RcRequest& request);
 
 // Received datagrams: datagram.cpp
-/// Return the maximum payload of a datagram: the MTU of the port.
+/// Return the maximum payload of a datagram, which is the MTU of the port.
 std::uint32_t largest_datagram(const Port& port);
-/// True if the PSN of a datagram is acceptable: always, because it is not checked.
+/// True if the PSN of a datagram is acceptable. Always true: any PSN is.
 bool accepts_datagram_psn(QueuePair& qp, Psn psn);
 /// Drop a datagram silently. `next`: the next receive, or nullptr.
 void drop_datagram(Core& core, QueuePair& qp, const Packet& packet, const ReceiveRequest* next);
 /// Return the offset of the network header in the 40 bytes before the payload. A17.4.5.2: an IPv4 header is in the
 /// second half. The first half is undefined.
 std::ptrdiff_t network_header_offset(const Packet& packet);
-/// Return the completion of a datagram, apart from its status. Its length includes the 40 bytes of the header.
+/// Return the completion of a datagram, without its status. Its length includes the 40 bytes of the header.
 Completion datagram_completion(const QueuePair& qp, const Packet& packet);
 
 // Congestion control: congestion.cpp
 /// React to the congestion marks of a valid packet. A duplicate causes no CNP: CA17-44. FECN is ignored: CA17-29.
 void observe_congestion(Core& core, QueuePair& qp, const Packet& packet);
-/// Return the CNP that answers a packet: CA17-45, figure 6.
+/// Return the CNP for a packet: CA17-45, figure 6.
 OutgoingPacket cnp(const Core& core, const QueuePair& qp, const Packet& packet);
-/// Send a CNP once.
+/// Send a CNP, exactly once.
 void send_cnp(Core& core, OutgoingPacket cnp);
-/// True if the device sends CNPs. CA17-44.
+/// True if the device sends CNPs for marked packets. CA17-44.
 bool notices_marks(const Core& core);
-/// Return the state that paces the CNPs: one for each queue pair.
+/// Return the pacing state of CNPs. Each queue pair has its own.
 machines::NotificationPoint& pacing(Core& core, QueuePair& qp);
-/// True if a CNP concerns the queue pair. Its reserved bytes are ignored.
+/// True if the queue pair must obey a CNP. The reserved bytes of the CNP are ignored.
 bool obeys(const Core& core, const QueuePair& qp, const Packet& packet);
 /// Reduce the rate of the queue pair. CA17-46.
 void handle_cnp(Core& core, QueuePair& qp, const Packet& packet);
-/// Return the current rate: it increases with time.
+/// Return the state with the current rate, which increases with time.
 machines::ReactionPoint rate_now(const Core& core, const QueuePair& qp);
 
 // Completions: completions.cpp
-/// Report a completion that exceeds the capacity of the queue. C9-218, 11.6.3.1.
+/// Handle a completion that exceeds the capacity of the queue. C9-218, 11.6.3.1.
 void overflow(Core& core, CompletionQueue& queue);
 /// True if the completion causes the requested notification.
 bool notifies(const CompletionQueue& queue, const Completion& completion, bool solicited);
-/// True if the send request has a completion. Unsignaled requests complete only on failure. 10.7.3.1.
+/// True if the send request causes a completion. An unsignaled one does so only if it failed. 10.7.3.1.
 bool reports(const QueuePair& qp, const SendRequest& request, Status status);
 
 // States of queue pairs: queue_pair_states.cpp
@@ -295,19 +298,19 @@ bool reports(const QueuePair& qp, const SendRequest& request, Status status);
 machines::ModifyDecision judge_modify(const QueuePair& qp, QpState to, machines::QueuePairAttributes given);
 /// True if the application may set the Q_Key. 10.2.5.
 bool may_set_qkey(const QueuePair& qp, std::uint32_t qkey);
-/// Set the initial state.
+/// Set the requester's and the responder's initial state.
 void reset(QueuePair& qp);
-/// Become ready to receive: the expected PSN is known.
+/// Start to receive with the expected PSN of the attributes.
 void begin_receiving(QueuePair& qp);
-/// Become ready to send with the PSN of the attributes.
+/// Start to send with the PSN of the attributes.
 void begin_sending(QueuePair& qp);
 /// Complete pending send requests as flushed, in order. C9-220, C10-42.
 void flush_sends(Core& core, QueuePair& qp, std::deque<SendWork> sends);
 /// Complete pending receive requests as flushed, in order. C9-220, C10-42.
 void flush_receives(Core& core, QueuePair& qp, const std::deque<ReceiveRequest>& receives);
-/// True if the Error state raises the event that the queue pair completes no more requests of the SRQ: o11-5.2.5.
+/// True if the queue pair raises the event Last WQE Reached when it enters the Error state: o11-5.2.5.
 bool reports_last_wqe(const QueuePair& qp);
-/// True if a drained send queue raises an event: if the application requested it.
+/// True if a drained send queue raises an event, because the application requested it.
 bool reports_drained(const Requester& at);
 
 // Verbs: device.cpp
@@ -317,7 +320,7 @@ Counters reported_counters(const Counters& counters);
 std::string_view reported_gid_type(const GidEntry& entry);
 /// Return the P_Key table. Entry 0 is the default partition: C10-2.
 std::vector<std::uint16_t> reported_pkeys(const Port& port);
-/// Return EBUSY for a queue pair that is attached to a multicast group: o10-2.2.3. Bound windows do not prevent
+/// Fail with EBUSY if the queue pair is attached to a multicast group: o10-2.2.3. Bound windows do not prevent its
 /// destruction: o10-2.2.5.
 Result<void> may_destroy(const Core& core, const QueuePair& qp);
 /// Return whether a send request is executed, queued, flushed or refused in the state of the queue pair. C10-96.
@@ -328,17 +331,19 @@ machines::PostAnswer post_receive(const QueuePair& qp);
 bool uses_cq(const QueuePair& qp, std::uint32_t cq);
 
 // Connection manager: cm.cpp
-/// Return the first PSN that this device sends: the starting PSN of the peer's message. 12.7.
+/// Return the first PSN that this device sends, which is the starting PSN of the peer's message. 12.7.
 std::uint32_t sending_psn(const CmConnection& at);
-/// Return the timeout code of the queue pair: from the REQ, or computed for it.
+/// Return the ACK timeout code of the queue pair. The active side computes it from the packet lifetime and the peer's
+/// ACK delay. The passive side uses that of the REQ.
 std::uint8_t ack_timeout(const CmConnection& at, const CmSettings& settings);
 /// Stop the queue pair of a connection that ended.
 void end_queue_pair(Core& core, QueuePair& qp);
 /// Return the REP.
 std::vector<std::uint8_t> reply(const CmConnection& at, const CmSettings& settings);
-/// Return the Remote Communication ID of a REJ: the ID of the peer, as far as it is known.
+/// Return the Remote Communication ID of a REJ, which is the peer's ID, or 0 if it is unknown.
 std::uint32_t rejected_id(const CmConnection& at, std::uint16_t reason);
-/// Prepare the retransmission of a message. Unchanged: a retransmission is identical to the first transmission.
+/// Prepare the retransmission of a message. Does not change it: a retransmission is identical to the first
+/// transmission.
 void repeat(machines::CmMessage message, std::vector<std::uint8_t>& mad);
 /// Return the reason for rejecting a REQ without notifying the application (12.6.7.2), or 0. LIDs are ignored: CA17-35.
 std::uint8_t rejection_reason(const Core& core, const Packet& packet, const CmRequest& request,

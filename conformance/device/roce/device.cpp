@@ -110,7 +110,7 @@ Result<std::uint32_t> Device::create_qp(const QueuePairOptions& options) {
   qp.qpn = options.gsi ? 1 : new_qpn();
   qp.options = options;
   qp.options.privileged = options.privileged || options.gsi;
-  // The UDP source port is constant, so that all packets of the queue pair use one path: A17.9.4.
+  // All packets of the queue pair have the same UDP source port, so that they use the same path: A17.9.4.
   qp.source_port = static_cast<std::uint16_t>(0xc000 | core_.random.bits(14));
   qpns_[*handle] = qp.qpn;
   if (options.pd != 0) ++core_.pds[options.pd];

@@ -1,6 +1,6 @@
 #pragma once
-/// The reference device: an in-process RoCE endpoint, controlled by verbs calls and connected by frames. Time and
-/// frames are inputs, and random numbers come from a seed, so that runs are reproducible.
+/// The RoCE reference device, which runs in the process of its caller. The caller makes verbs calls, and passes frames
+/// and the time. Random numbers come from a seed, so that runs are reproducible.
 ///
 ///     Device device(options);
 ///     const auto pd = device.alloc_pd();
@@ -19,8 +19,8 @@
 
 namespace rdmawire::device {
 
-/// Handles are unique numbers from one sequence. Common errors: ENOENT for an unknown handle, EINVAL for an invalid
-/// call, ENOMEM if a limit of the device is reached, EBUSY for an object in use.
+/// All handles are unique. Common errors: ENOENT for an unknown handle, EINVAL for an invalid call, ENOMEM if a limit
+/// of the device is reached, EBUSY for an object in use.
 class Device final : public replay::SimulatedHost, public Verbs {
  public:
   explicit Device(DeviceOptions options = {});
@@ -31,10 +31,10 @@ class Device final : public replay::SimulatedHost, public Verbs {
   void woken(std::int64_t time, replay::SimulatedHostOutput& output) override;
 
   [[nodiscard]] const Faults& faults() const { return core_.faults; }
-  /// Inject exactly these faults, from the next event on.
+  /// Replace the injected faults. They have an effect from the next event.
   void set_faults(const Faults& faults);
   [[nodiscard]] Counters counters() const;
-  /// Return the name of the type of a GID, and the P_Key table, as the application sees them.
+  /// Return the name of the type of a GID, as it is reported to the application.
   [[nodiscard]] std::string_view gid_type(const GidEntry& entry) const;
   [[nodiscard]] std::vector<std::uint16_t> pkeys() const;
   /// Enable or disable XRC (A14) or congestion management (A17.9), which are optional.
@@ -49,7 +49,7 @@ class Device final : public replay::SimulatedHost, public Verbs {
   // Application memory.
   Result<std::uint64_t> alloc(std::uint64_t bytes) override { return core_.memory.allocate(bytes); }
   Result<void> free(std::uint64_t address) override;
-  /// Return an empty span if some of the bytes do not exist.
+  /// Return the bytes. Empty: some of them do not exist.
   [[nodiscard]] MutableBytes memory(std::uint64_t address, std::uint64_t bytes) override {
     return core_.memory.at(address, bytes);
   }
@@ -81,7 +81,7 @@ class Device final : public replay::SimulatedHost, public Verbs {
   // Shared receive queues, XRC domains, address handles, groups.
   Result<std::uint32_t> open_xrcd();
   Result<void> close_xrcd(std::uint32_t xrcd);
-  /// With `xrcd`, create an XRC SRQ, whose completions go to `cq`.
+  /// Create an SRQ. `xrcd` not 0: an XRC SRQ, whose completions are added to `cq`.
   Result<std::uint32_t> create_srq(std::uint32_t pd, std::uint32_t capacity, std::uint32_t most_sges,
                                    std::uint32_t limit = 0, std::uint32_t xrcd = 0, std::uint32_t cq = 0);
   Result<void> modify_srq(std::uint32_t srq, std::uint32_t limit);
@@ -97,7 +97,7 @@ class Device final : public replay::SimulatedHost, public Verbs {
   Result<void> destroy_qp(std::uint32_t qp) override;
   Result<void> post_send(std::uint32_t qp, SendRequest request) override;
   Result<void> post_recv(std::uint32_t qp, ReceiveRequest request) override;
-  /// Post a bind of a type 1 window and return its new key.
+  /// Post a bind of a type 1 window. Returns the new key.
   Result<std::uint32_t> bind_mw(std::uint32_t qp, SendRequest request) override;
   Result<void> attach_mcast(std::uint32_t qp, const Gid& group);
   Result<void> detach_mcast(std::uint32_t qp, const Gid& group);
@@ -110,7 +110,7 @@ class Device final : public replay::SimulatedHost, public Verbs {
   Result<void> cm_reject(std::uint32_t cm_id, Bytes private_data) override;
   Result<void> cm_disconnect(std::uint32_t cm_id) override;
   Result<void> cm_destroy(std::uint32_t cm_id) override;
-  /// Return and remove the next CM event. A connect request that exceeds the object limit is rejected and skipped.
+  /// Return and remove the next CM event. Connection requests beyond the object limit are rejected and not reported.
   std::optional<CmEvent> get_cm_event() override;
   [[nodiscard]] const CmService& connections() const { return core_.cm; }
 
@@ -118,7 +118,7 @@ class Device final : public replay::SimulatedHost, public Verbs {
   std::uint32_t reserve_handle() override { return ++last_handle_; }
   /// Destroy all objects, including objects in use. Addresses, counters and faults are kept.
   void forget_everything() override;
-  /// Return nullptr if the queue pair does not exist.
+  /// Return a queue pair by handle. nullptr: it does not exist.
   [[nodiscard]] const QueuePair* qp(std::uint32_t qp) const;
 
  private:
@@ -130,7 +130,7 @@ class Device final : public replay::SimulatedHost, public Verbs {
   void send_out(replay::SimulatedHostOutput& output);
 
   Core core_;
-  std::map<std::uint32_t, std::uint32_t> qpns_;  ///< handle to number
+  std::map<std::uint32_t, std::uint32_t> qpns_;  ///< QP numbers by handle
   std::uint32_t last_handle_ = 0;
   std::size_t objects_ = 0;
 };

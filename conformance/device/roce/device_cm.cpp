@@ -1,4 +1,4 @@
-/// Handles of connections and listeners.
+/// Verbs calls for connections and listeners.
 
 #include <fmt/format.h>
 
@@ -19,7 +19,7 @@ Result<CmConnection*> Device::find_cm(std::uint32_t cm_id, const char* call) {
   return refuse(ENOENT, fmt::format("{}: cm_id: unknown connection {}", call, cm_id));
 }
 
-/// Add the QP number of the queue pair handle.
+/// Return the parameters with the QP number of their queue pair handle.
 Result<CmParameters> Device::with_queue_pair(CmParameters with, const char* call) {
   if (with.qp == 0) return with;
   const auto qp = find_qp(with.qp, call);
@@ -50,7 +50,7 @@ Result<std::uint32_t> Device::cm_connect(const CmEndpoint& to, const Gid& source
   if (!handle) return handle;
   auto done = device::cm_connect(core_, *handle, to, source, std::move(*parameters));
   if (!done) {
-    // The failure may precede the creation of the connection.
+    // The call may have failed before the connection was created.
     if (!cm_destroy(*handle)) --objects_;
     return tl::unexpected(done.error());
   }
@@ -86,7 +86,7 @@ Result<void> Device::cm_disconnect(std::uint32_t cm_id) {
 
 Result<void> Device::cm_destroy(std::uint32_t cm_id) {
   if (core_.cm.listeners.erase(cm_id) != 0) {
-    // Also destroy pending requests that the application has not received.
+    // Also destroy pending requests that were not reported to the application.
     std::vector<std::uint32_t> unknown;
     for (const auto& [id, connection] : core_.cm.connections)
       if (connection.listener == cm_id && connection.handle == 0) unknown.push_back(id);

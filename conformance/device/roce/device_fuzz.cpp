@@ -225,7 +225,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Input input({data, std::min<std::size_t>(size, 4096)});
   FuzzFixture fixture;
   std::size_t fault = input.byte();
-  if (fault == 255) fault += input.byte();  // there are more faults than values of a byte
+  if (fault == 255) fault += input.byte();  // a byte has fewer values than there are faults
   if (fault < fault_count) {
     Faults faults;
     faults.set(static_cast<Fault>(fault));

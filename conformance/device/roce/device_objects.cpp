@@ -140,7 +140,7 @@ Result<std::vector<Completion>> Device::poll_cq(std::uint32_t cq, std::size_t mo
 Result<void> Device::req_notify_cq(std::uint32_t cq, bool solicited_only) {
   const auto found = core_.cqs.find(cq);
   if (found == core_.cqs.end()) return no_such("req_notify_cq", "cq", cq);
-  // A request for all completions has priority over a request for solicited completions: C11-32.
+  // A request for solicited completions does not replace a request for the next completion: C11-32.
   if (found->second.armed != Notify::next || !solicited_only)
     found->second.armed = solicited_only ? Notify::solicited : Notify::next;
   return {};

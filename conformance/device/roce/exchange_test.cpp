@@ -111,7 +111,7 @@ struct Script {
   std::size_t adds_ = 0;
 };
 
-/// Drop, duplicate or delay one frame in `one_in`.
+/// Return a function that drops, duplicates or delays each frame with probability 1 / one_in.
 testing::Way impairment(std::uint64_t seed, unsigned one_in) {
   return [random = Random(seed), one_in](const Seen&) mutable -> std::vector<std::int64_t> {
     constexpr std::int64_t delay = testing::Line::delay;
@@ -124,7 +124,7 @@ testing::Way impairment(std::uint64_t seed, unsigned one_in) {
   };
 }
 
-/// Check that each frame decodes strictly with a valid ICRC, and feed the frames to a tracker.
+/// Check that each frame decodes without errors and has a valid ICRC. Return the events of a tracker.
 tracking::testing::Recorder watch(const std::vector<Seen>& seen) {
   tracking::testing::Recorder recorded;
   tracking::Dissector dissector;

@@ -60,7 +60,7 @@ void accept_connection(Script& s) {
     s.send(with.qp, 0x0a, s.device.qp(with.qp)->attributes.rq_psn, 8);
     s.run(20 * us);
   }
-  // LIDs have no meaning here.
+  // Send a REQ with LIDs, which RoCE must ignore.
   std::vector<std::uint8_t> by_lid = request_of(end_of(s, 0x12), settings, 1, true, s.port.gids[0].gid);
   constexpr std::size_t remote_lid_at = 24 + 54;
   by_lid[remote_lid_at] = 0;

@@ -1,4 +1,4 @@
-/// Parts of the fault script: requester, datagrams and verbs. And the complete script.
+/// The fault script's parts for requester, datagrams and verbs, and the function that runs all parts.
 
 #include "conformance/device/roce/fault_script_parts_for_test.hpp"
 #include "conformance/device/roce/rpc_handler.hpp"
@@ -37,7 +37,7 @@ void requester_sends(Script& s) {
   const auto wide = s.connect({.timeout = 0});
   big.sges.assign(4, {s.buffer, 65'536, s.mr->key});
   s.post(wide, big);
-  constexpr std::uint32_t piece = 8U << 20;  // 256 elements of this size and one byte
+  constexpr std::uint32_t piece = 8U << 20;  // 256 elements of this size are 2^31 bytes
   const auto large = *s.device.alloc(piece + 1);
   const auto large_region = *s.device.reg_mr(s.pd, large, piece + 1, access::local_write);
   const auto giant = s.connect({.sges = 256, .timeout = 0});
@@ -50,14 +50,14 @@ void requester_sends(Script& s) {
   SendRequest unknown = s.request(WorkOpcode::unknown, 8);
   s.post(s.connect({}), unknown);
   s.run(20 * us);
-  // Credits: no credits are sent.
+  // Credits: the tester sends none.
   const auto poor = s.connect({.timeout = 0});
   s.post(poor, s.request(WorkOpcode::send, 8));
   s.run(10 * us);
   answer(s, poor, 0x11, 2000, 0x00);
   for (int i = 0; i < 3; ++i) s.post(poor, s.request(WorkOpcode::send, 8));
   s.run(20 * us);
-  // Order: requests are sent in the order of posting, and fences are obeyed.
+  // Order: the device must send requests in the order of posting, and obey fences.
   const auto ordered = s.connect({.timeout = 0});
   s.post(ordered, s.request(WorkOpcode::send, 8));
   s.post(ordered, s.request(WorkOpcode::send, 16, 64));

@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: a tester that exercises every fault of a device and records the effects.
+/// For tests only: the fault script. It triggers every fault of a device and records the effects.
 
 #include <functional>
 #include <map>

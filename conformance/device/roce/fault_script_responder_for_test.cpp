@@ -26,12 +26,12 @@ void headers_received(Script& s) {
     s.send(qp, 0x04, psn++, 5);
     s.run(20 * us);
   };
-  with([](auto& f) { f[46] = 0xc0; });               // FECN, BECN: masked
-  with([](auto& f) { f[14 + 20 + 8 + 4] = 0x3f; });  // reserved bits: masked
+  with([](auto& f) { f[46] = 0xc0; });               // FECN and BECN, which the ICRC does not cover
+  with([](auto& f) { f[14 + 20 + 8 + 4] = 0x3f; });  // reserved bits, which the ICRC does not cover
   with([](auto& f) { f.back() ^= 1; });
   with([](auto& f) { f[12] = 0x86, f[13] = 0xdd; });
   with([](auto& f) { f[14] = 0x65, f = recomputed(f); });
-  // Fields that the ICRC covers, with a valid ICRC: made with sender faults.
+  // Invalid fields with a valid ICRC, from a sender with faults.
   for (const Fault fault : {Fault::allows_fragments, Fault::sends_ip_options, Fault::short_udp_length,
                             Fault::short_total_length, Fault::flush_icrc_twice}) {
     Faults sender;

@@ -15,7 +15,7 @@ struct Trace {
   std::string wire, verbs;
 };
 
-/// Device options under which every fault has an effect.
+/// Return device options. Each fault has an effect with at least one of them.
 std::vector<DeviceOptions> kinds() {
   std::vector<DeviceOptions> all(3, reference_options());
   all[1].congestion_control = false;

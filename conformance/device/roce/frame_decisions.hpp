@@ -13,18 +13,18 @@ namespace rdmawire::device {
 namespace conforming {
 
 // Sent frames
-/// Return the RoCE version of a packet: the type of its source GID. CA17-40, CA17-42.
+/// Return the RoCE version of a packet, which is the type of its source GID. CA17-40, CA17-42.
 GidType version_of(const GidEntry& source);
 /// Return the VLAN tag. Its priority is the service level. A17.4.2.
 HeaderValue vlan_tag(const OutgoingPacket& packet, const GidEntry& source);
-/// Return the header of the RoCE version and the IP version of `source`: CA17-3 to CA17-19. IPv4 headers have no
-/// options and DF set. Addresses, DSCP and hop limit are those of the address vector.
+/// Return the GRH, IPv4 or IPv6 header, according to the RoCE version and IP version of `source`: CA17-3 to CA17-19. An
+/// IPv4 header has no options, and DF is set. Addresses, DSCP and hop limit are those of the address vector.
 HeaderValue network_header(const OutgoingPacket& packet, const GidEntry& source);
-/// Return the UDP header: destination port 4791, checksum 0, the source port of the packet. CA17-20, A17.3.2.
+/// Return the UDP header, with destination port 4791, checksum 0 and the packet's source port. CA17-20, A17.3.2.
 HeaderValue udp_header(const OutgoingPacket& packet);
 /// Return the BTH. Reserved bits are 0 (C9-6). MigReq is constant without an alternate path (17.2.8).
 HeaderValue base_header(const PacketFields& from);
-/// Return the extension headers of the opcode, in its order. 5.2, Table 38.
+/// Return the extension headers of the opcode, in the specified order. 5.2, Table 38.
 std::vector<HeaderValue> extension_headers(const PacketFields& from);
 /// Encode headers and payload with lengths, pad and ICRC. CA17-6, CA17-15, CA17-21, CA17-22, 7.8.1.
 std::vector<std::uint8_t> encode(const Frame& frame);
@@ -40,7 +40,7 @@ bool accepts_header_length(const Packet& packet);
 bool accepts_fragmentation(const Packet& packet);
 /// True if an error in the BTH or an extension header makes the packet malformed. An unknown opcode does not.
 bool is_malformed(const ParseError& error);
-/// Return the number of bytes between payload and ICRC, which are not delivered: the pad count. 9.2.
+/// Return the number of bytes between payload and ICRC that are not delivered, which is the pad count. 9.2.
 std::uint32_t pad_of(const View<Bth>& bth);
 /// True if the ICRC is valid. CA17-24, 7.8.1.
 bool has_valid_icrc(const Packet& packet, const HeaderStack& stack);

@@ -8,7 +8,7 @@
 
 namespace rdmawire::device::testing {
 
-/// Reader of numbers. Returns zeros after the end of the input.
+/// Reads numbers. Returns zeros after the end of the input.
 class Input {
  public:
   explicit Input(Bytes bytes) : bytes_(bytes) {}

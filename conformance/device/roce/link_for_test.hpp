@@ -15,7 +15,7 @@ struct Seen {
   std::vector<std::uint8_t> bytes;
 };
 
-/// Return the delays, in nanoseconds, of the copies of a frame that arrive. Empty: the frame is lost.
+/// Returns the delay, in nanoseconds, of each copy of a frame that arrives. Empty: the frame is lost.
 using Way = std::function<std::vector<std::int64_t>(const Seen&)>;
 
 class Line {
@@ -25,7 +25,7 @@ class Line {
   Line(Device& a, Device& b) : ends_{&a, &b} {}
 
   Way way = [](const Seen&) { return std::vector<std::int64_t>{delay}; };
-  /// Modification by a switch on the path.
+  /// Modifies a frame, like a switch on the path.
   std::function<void(std::vector<std::uint8_t>&)> mark = [](std::vector<std::uint8_t>&) {};
   std::vector<Seen> seen;
   std::int64_t now = 0;

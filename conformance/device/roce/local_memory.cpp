@@ -6,7 +6,7 @@ namespace rdmawire::device {
 
 namespace {
 
-/// Call `each(bytes)` for the parts of [offset, offset + count) in order.
+/// Call `each(bytes)` in order for the parts of the list's range [offset, offset + count).
 template <class Each>
 Status walk(Memory& memory, std::uint32_t pd, const std::vector<Sge>& sges, std::uint64_t offset, std::uint64_t count,
             bool writes, const Each& each) {

@@ -1,4 +1,4 @@
-/// QP 1 (GSI) of the device, while no application owns it. IBTA vol 1, 9.6.1.4.1, C9-42, chapter 13.
+/// QP 1 (GSI) of the device, if no application owns it. IBTA vol 1, 9.6.1.4.1, C9-42, chapter 13.
 
 #include <algorithm>
 
@@ -48,7 +48,7 @@ void receive_management(Core& core, const Packet& packet) {
     validation.count_violation(core.counters.qkey_violations);
     return;
   }
-  // C13-3: a management datagram has 256 bytes.
+  // A management datagram must have 256 bytes: C13-3.
   if (packet.payload.size() != Mad::whole || packet.payload[0] != Mad::version) {
     ++core.counters.malformed;
     return;

@@ -27,7 +27,8 @@ machines::MemoryRights rights_of(std::uint32_t bits) {
   return rights;
 }
 
-/// Rights to write remotely require the right to write locally. 11.2.8.2, 10.6.3.
+/// True if the rights include a remote write or atomic, but the region lacks the local write that they
+/// require. 11.2.8.2, 10.6.3.
 constexpr bool grants_what_it_lacks(std::uint32_t rights, std::uint32_t region) {
   return (rights & (access::remote_write | access::remote_atomic)) != 0 && (region & access::local_write) == 0;
 }
@@ -257,7 +258,8 @@ Status Memory::bind(const SendRequest& request, std::uint32_t pd, std::uint32_t 
                                              .domain = pd});
   if (answer != machines::BindAnswer::done) return Status::bind;
   unbind(*bound);
-  // Type 1: the key was assigned when the request was posted. Type 2: the application chooses the low byte.
+  // The key of a type 1 window was assigned when the request was posted. The application chooses the low byte of
+  // type 2.
   bound->key = bound->type == 1 ? request.new_key : (bound->key & ~0xffU) | (request.new_key & 0xff);
   if (unbinds) return Status::success;
   bound->region = onto->handle;

@@ -15,13 +15,14 @@ struct Window;
 
 namespace conforming {
 
-/// True if the region may be deregistered: no windows are bound to it. 10.6.7.2.6.
+/// True if the region may be deregistered, because no windows are bound to it. 10.6.7.2.6.
 bool may_deregister(const Region& region);
-/// Return a key for a region or window: a random one. `last`: the previous proposal. RFC 5040, 8.1.1.
+/// Return a random key for a region or window. `last`: the previously returned key. RFC 5040, 8.1.1.
 std::uint32_t propose_key(Random& random, std::uint32_t last);
-/// Return the rights of a window: those of its bind. C10-77. `region`: the region of the window.
+/// Return the rights of a window, which are those of its bind. C10-77. `region`: the region of the window.
 std::uint32_t rights_of_window(const Window& window, const Region& region);
-/// Return the decision about an access through a remote key. `object`: its region or window, or nullptr. 9.7.4.1.5.
+/// Return the decision about an access with a remote key. `object`: the key's region or window. nullptr: there is none.
+/// 9.7.4.1.5.
 machines::AccessDecision judge_access(const machines::MemoryObject* object, const machines::RemoteAccess& access);
 /// Return the decision about a bind. `region`: nullptr if there is none. C10-72 to C10-75.
 machines::BindAnswer judge_bind(const machines::MemoryObject& window, const machines::MemoryObject* region,

@@ -1,5 +1,5 @@
 #pragma once
-/// Names of the protocol (replay/rpc/names.hpp) whose numbers differ in the reference devices.
+/// Names of the agent protocol for which the reference devices use other numbers than replay/rpc/names.hpp.
 
 #include "conformance/device/roce/work_request.hpp"
 #include "replay/rpc/names.hpp"

@@ -21,7 +21,7 @@ Mac mac_of(const std::uint8_t* p) {
   return mac;
 }
 
-/// Read the Ethernet header and a VLAN tag. `next`: index of the layer after them.
+/// Read the Ethernet header and the VLAN tag, if any. `next`: set to the index of the layer after them.
 Refusal read_ethernet(Packet& packet, const HeaderStack& stack, const Port& port, std::size_t& next) {
   const auto layers = stack.layers();
   if (layers.empty() || layers[0].header != &info<Ethernet>) return Refusal::not_roce;
@@ -39,11 +39,11 @@ Refusal read_ethernet(Packet& packet, const HeaderStack& stack, const Port& port
     ++next;
   }
   if (type != ethertype::ipv4 && type != ethertype::ipv6 && type != ethertype::roce_v1) return Refusal::not_roce;
-  // CA17-27: IP version and EtherType must agree. The decoder stops if they differ.
+  // IP version and EtherType must agree: CA17-27. If they differ, the decoder stops here.
   return layers.size() > next ? Refusal::none : Refusal::malformed;
 }
 
-/// `available`: bytes from the header to the end of the frame.
+/// Check the IPv4 header. `available`: number of bytes from the header to the end of the frame.
 Refusal read_ipv4(const DecodingDecisions& decisions, Packet& packet, std::uint32_t available) {
   const View<Ipv4> ip(packet.network.data());
   if (ip.get<"protocol">() != ip_protocol::udp) return Refusal::not_roce;
@@ -55,7 +55,7 @@ Refusal read_ipv4(const DecodingDecisions& decisions, Packet& packet, std::uint3
     return Refusal::malformed;
   if (internet_checksum(packet.network) != 0) return Refusal::malformed;
   if (!decisions.accepts_header_length(packet) || !decisions.accepts_fragmentation(packet)) return Refusal::malformed;
-  // CA17-8: fragments are not allowed.
+  // Reject fragments: CA17-8.
   return ip.get<"mf">() || ip.get<"fragment_offset">() != 0 ? Refusal::malformed : Refusal::none;
 }
 
@@ -80,7 +80,7 @@ Refusal read_grh(Packet& packet, std::uint32_t available) {
   return valid ? Refusal::none : Refusal::malformed;
 }
 
-/// CA17-20, CA17-21: the length is that of the IP packet without its header.
+/// Check the UDP header. Its length must be that of the IP packet without the IP header: CA17-20, CA17-21.
 Refusal read_udp(const Packet& packet, const View<Udp>& udp) {
   if (udp.get<"dst_port">() != DecodeOptions::roce_v2_udp_port) return Refusal::not_roce;
   const std::uint8_t* ip = packet.network.data();
@@ -156,7 +156,8 @@ void read_transport(Packet& packet, const HeaderStack& stack) {
   if (const auto h = stack.get<AtomicAckEth>()) to.original = h->get<"original">();
 }
 
-/// Return the bytes between extension headers and ICRC, including the layers of a management datagram.
+/// Return the bytes between extension headers and ICRC, without the pad. They include the headers of a management
+/// datagram.
 Bytes payload_of(const DecodingDecisions& decisions, const Packet& packet, const HeaderStack& stack) {
   const Layer* bth = stack.find(info<Bth>);
   const std::uint32_t from = bth->offset + bth->length + packet.op->header_bytes;
@@ -164,8 +165,8 @@ Bytes payload_of(const DecodingDecisions& decisions, const Packet& packet, const
   return from <= to ? stack.bytes.subspan(from, to - from) : Bytes{};
 }
 
-/// True if the packet is too short for its headers or its pad. Errors in management datagrams and unknown opcodes are
-/// ignored here.
+/// True if the packet is too short for its headers or its pad. Ignores errors in management datagrams, and unknown
+/// opcodes.
 bool is_too_short(const DecodingDecisions& decisions, const Packet& packet, const HeaderStack& stack) {
   for (const ParseError& finding : stack.findings()) {
     const auto extensions = packet.op->extension_headers();

@@ -1,5 +1,5 @@
 #pragma once
-/// Decoded packets of the device, and their conversion from and to frames.
+/// Received and outgoing packets of the device, and their conversion from and to frames.
 
 #include <cstdint>
 #include <optional>
@@ -16,7 +16,7 @@ struct Core;
 struct EncodingDecisions;
 struct Port;
 
-/// BTH and extension headers. Only the fields of the opcode's headers are valid.
+/// Fields of the BTH and the extension headers. Only those of the opcode's headers are valid.
 struct PacketFields {
   std::uint8_t opcode = 0;
   bool solicited = false, migrated = true, ack_request = false, fecn = false, becn = false;
@@ -27,13 +27,13 @@ struct PacketFields {
   std::uint32_t rkey = 0, length = 0;
   std::uint64_t swap_add = 0, compare = 0;
   std::uint8_t placement = 0, selectivity = 0;
-  std::uint32_t immediate = 0;  ///< or the R_Key of an IETH
+  std::uint32_t immediate = 0;  ///< immediate data, or the R_Key of an IETH
   std::uint32_t xrc_srq = 0;
   std::uint32_t qkey = 0, source_qpn = 0;
   std::uint8_t syndrome = 0;
   std::uint32_t msn = 0;
   std::uint64_t original = 0;
-  std::uint8_t cnp_reserved = 0;  ///< CNP: a byte that must be zero
+  std::uint8_t cnp_reserved = 0;  ///< first reserved byte of a CNP, which must be zero
 };
 
 /// State that only faults of the decoder use.
@@ -45,17 +45,17 @@ struct PacketFaultState {
 /// A received packet.
 struct Packet {
   PacketFields fields;
-  const Opcode* op = nullptr;  ///< may be an opcode that the specification does not define
+  const Opcode* op = nullptr;  ///< the opcode, even if the specification does not define it
   std::uint8_t tver = 0;
-  Bytes payload;  ///< without pad. A view of the frame
-  Bytes network;  ///< the IPv4, IPv6 or GRH header
+  Bytes payload;  ///< view of the payload in the frame, without pad
+  Bytes network;  ///< view of the IPv4, IPv6 or GRH header
   Mac source_mac{};
   Gid sgid, dgid;
   GidType type = GidType::roce_v2;
   bool is_ipv4 = false;
   std::uint16_t vlan = 0;  ///< 0: no tag or a priority tag
   std::uint8_t traffic_class = 0, sl = 0;
-  bool reserved_bits = false;  ///< a reserved bit of the BTH, FECN or BECN is set
+  bool reserved_bits = false;  ///< true: a reserved bit of the BTH, FECN or BECN is set
   PacketFaultState faults;
 
   /// True if a switch set CE. RFC 3168, 5.
@@ -68,9 +68,9 @@ struct Packet {
 enum class Refusal : std::uint8_t {
   none,
   not_roce,   ///< not an RDMA packet
-  not_ours,   ///< for another MAC address, VLAN or IP address
-  malformed,  ///< lengths, versions, flags, fragments: CA17-24, CA17-27
-  icrc,       ///< CA17-24
+  not_ours,   ///< addressed to another MAC address, VLAN or IP address
+  malformed,  ///< wrong length, version or flag, or a fragment: CA17-24, CA17-27
+  icrc,       ///< wrong ICRC: CA17-24
 };
 
 /// A packet to send.
@@ -81,10 +81,10 @@ struct OutgoingPacket {
   std::uint8_t ecn = 0;  ///< ECN bits of the traffic class: CA17-5, CA17-14
   std::vector<std::uint8_t> payload;
 };
-/// Encode the frame. Empty if the path's GID index is empty or the destination's Ethernet address is unknown.
+/// Encode the frame. nullopt: the GID entry of the path is empty, or the destination's Ethernet address is unknown.
 std::optional<std::vector<std::uint8_t>> make_frame(const OutgoingPacket& packet, const Port& port,
                                                     const EncodingDecisions& decisions);
-/// The same without faults.
+/// The same, with the decisions of a conforming device.
 std::optional<std::vector<std::uint8_t>> make_frame(const OutgoingPacket& packet, const Port& port);
 
 }  // namespace rdmawire::device

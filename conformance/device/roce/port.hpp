@@ -1,5 +1,5 @@
 #pragma once
-/// The port: its addresses, tables and neighbors.
+/// A port: addresses, GID table, P_Key table and neighbors.
 
 #include <cstdint>
 #include <map>
@@ -20,13 +20,13 @@ struct Port {
 
   static constexpr std::size_t most_neighbors = 1024;
 
-  /// Return the index of a GID of this type and VLAN. A17.4.4, CA17-41.
+  /// Return the index of the GID with this type and VLAN. nullopt: there is none. A17.4.4, CA17-41.
   [[nodiscard]] std::optional<std::uint8_t> find(const Gid& gid, GidType type, std::uint16_t vlan) const;
-  /// Return the RoCEv2 entry for a destination: same IP version, longest common prefix. `source` selects one address.
-  /// Zeros: any.
+  /// Return the index of the RoCEv2 GID for a destination, which has the same IP version and the longest common prefix.
+  /// `source`: the address that the entry must have. Zero: any.
   [[nodiscard]] std::optional<std::uint8_t> source_for(const Gid& to, const Gid& source) const;
   [[nodiscard]] std::optional<Mac> mac_of(const Gid& gid) const;
-  /// Store the Ethernet address of a neighbor. Ignored if the table is full.
+  /// Store the Ethernet address of a neighbor, unless the table is full.
   void learn(const Gid& gid, const Mac& mac);
 };
 

@@ -26,15 +26,15 @@ inline constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 struct QueuePairOptions {
   QpType type = QpType::rc;
   std::uint32_t pd = 0, send_cq = 0, recv_cq = 0;  ///< handles
-  std::uint32_t srq = 0;                           ///< 0: own receive queue
-  std::uint32_t xrcd = 0;                          ///< for xrc_recv
+  std::uint32_t srq = 0;                           ///< handle. 0: the queue pair has its own receive queue
+  std::uint32_t xrcd = 0;                          ///< handle of the XRC domain of an xrc_recv queue pair
   std::uint32_t max_send_wr = 64, max_recv_wr = 64, max_send_sge = 4, max_recv_sge = 4, max_inline = 256;
   bool all_signaled = false;
-  bool privileged = false;  ///< the application may use Q_Keys with the high bit set: 10.2.5
-  bool gsi = false;         ///< QP 1, the general services interface: at most one, of type UD
+  bool privileged = false;  ///< true: the application may use Q_Keys with the high bit set: 10.2.5
+  bool gsi = false;         ///< true: QP 1, the general services interface. Requires type UD, only one can exist
 };
 
-/// Attributes of modify_qp. Only those that are present change.
+/// Attributes for modify_qp. Only attributes that are present are changed.
 struct QueuePairChange {
   std::optional<QpState> state{}, current{};
   std::optional<std::uint16_t> pkey_index{};
@@ -46,7 +46,7 @@ struct QueuePairChange {
   std::optional<std::uint32_t> dest_qpn{}, rq_psn{}, sq_psn{};
   std::optional<std::uint32_t> max_rd_atomic{}, max_dest_rd_atomic{};
   std::optional<std::uint8_t> min_rnr_timer{}, timeout{}, retry_count{}, rnr_retry{};
-  std::optional<bool> sqd_notify{};  ///< request an event when the send queue is drained
+  std::optional<bool> sqd_notify{};  ///< true: raise an event when the send queue is drained
 };
 
 /// Current attributes.
@@ -63,21 +63,21 @@ struct QueuePairAttributes {
   std::uint8_t min_rnr_timer = 0, timeout = 0, retry_count = 0, rnr_retry = 0;
 };
 
-/// A posted request that is not complete.
+/// A posted send request that is not complete.
 struct SendWork {
   SendRequest request;
   std::uint64_t length = 0;  ///< message length in bytes
   Psn first{};
   std::uint32_t psns = 0;  ///< number of PSNs. 0: local operation, or not started
   bool started = false, done = false;
-  Status failure = Status::success;  ///< detected at the start
+  Status failure = Status::success;  ///< error that was detected when the request started
   std::uint32_t answered = 0;        ///< see machines::RcOutstanding
   std::uint32_t asked_from = 0;      ///< see machines::RcOutstanding
 };
 
 /// State that only faults of the requester use.
 struct RequesterFaultState {
-  bool extra_retry = false;                                       ///< an additional retry was made
+  bool extra_retry = false;                                       ///< true: an additional retry was made
   std::optional<std::pair<std::size_t, std::uint32_t>> resume{};  ///< request and packet to send after the next one
 };
 
@@ -85,17 +85,17 @@ struct RequesterFaultState {
 struct Requester {
   std::deque<SendWork> queue;  ///< oldest first
   machines::RequesterWindow window;
-  std::size_t at = 0;        ///< index in the queue of the next request to send
-  std::uint32_t packet = 0;  ///< next packet of this request
+  std::size_t at = 0;        ///< cursor: index in the queue of the request to send next
+  std::uint32_t packet = 0;  ///< cursor: index of its packet to send next
   machines::RcRetries retries;
-  std::optional<Psn> went_back_to;    ///< start of the current NAK recovery. More NAKs of the same loss are ignored
-  std::int64_t ack_deadline = never;  ///< expiry of the ACK timer
+  std::optional<Psn> went_back_to;    ///< first PSN of the current recovery. Further NAKs of the same loss are ignored
+  std::int64_t ack_deadline = never;  ///< time at which the ACK timer expires
   std::int64_t rnr_until = 0;         ///< earliest time of the next transmission
-  Psn highest_sent{};                 ///< PSN after the highest PSN sent, for counting retransmissions
-  std::uint64_t messages = 0;         ///< started messages, without those that use no PSN
-  bool credits_known = false;         ///< the responder sent credits
-  Msn limit{};                        ///< message limit from the responder's credits: 9.7.7.2
-  bool draining = false;              ///< SQD: the application requested the drained event
+  Psn highest_sent{};                 ///< PSN after the highest one sent. Lower ones are retransmissions
+  std::uint64_t messages = 0;         ///< number of started messages that use PSNs
+  bool credits_known = false;         ///< true: the responder has sent credits
+  Msn limit{};                        ///< MSN of the last message that the credits permit: 9.7.7.2
+  bool draining = false;              ///< true: in SQD, and the application requested the drained event
   bool drained_reported = false;
   RequesterFaultState faults;
 };
@@ -106,15 +106,15 @@ struct Response {
   Psn psn{};
   std::uint8_t syndrome = 0;
   Msn msn{};
-  bool fatal = false;  ///< a NAK after which the queue pair enters the Error state
+  bool fatal = false;  ///< true: a NAK after which the queue pair enters the Error state
   std::uint64_t original = 0;
   // READ: remaining part.
   std::uint64_t va = 0;
   std::uint32_t rkey = 0;
   std::uint32_t pd = 0;  ///< protection domain for the R_Key
   std::uint32_t left = 0;
-  Psn request{};                     ///< PSN of the request, or of the repeated part
-  std::vector<std::uint8_t> kept{};  ///< original bytes that a later request of the queue pair has overwritten
+  Psn request{};                     ///< PSN of the request, or of the retry of a part
+  std::vector<std::uint8_t> kept{};  ///< original bytes, if a later request of the queue pair has overwritten them
   std::uint64_t kept_va = 0;         ///< address of `kept`, if that is not empty
 };
 
@@ -123,7 +123,7 @@ struct ResponderFaultState {
   bool reported_gap = false;
   std::uint64_t acknowledgements = 0;
   std::optional<Psn> unasked{};                                                ///< newest packet without AckReq
-  std::map<std::uint8_t, std::pair<std::uint64_t, std::uint64_t>> operands{};  ///< of atomics, by place of the response
+  std::map<std::uint8_t, std::pair<std::uint64_t, std::uint64_t>> operands{};  ///< of atomics, by index of the response
   std::optional<Psn> expected_datagram{};
 };
 
@@ -132,10 +132,10 @@ struct Responder {
   machines::RcResponder state;
   std::uint32_t pd = 0;                   ///< protection domain for the keys of the current request
   std::deque<Response> answers;           ///< in PSN order
-  std::optional<ReceiveRequest> receive;  ///< receive request of the message in progress
+  std::optional<ReceiveRequest> receive;  ///< receive request that the message in progress uses
   std::uint32_t receive_srq = 0;          ///< handle of its SRQ. 0: the queue pair's own queue
-  std::uint64_t written = 0;              ///< bytes of the message in progress
-  bool rejecting = false;                 ///< a fatal NAK is pending. No more requests are accepted
+  std::uint64_t written = 0;              ///< bytes written so far for the message in progress
+  bool rejecting = false;                 ///< true: a fatal NAK is pending, so no more requests are accepted
   machines::UcResponder uc;
   ResponderFaultState faults;
 };
@@ -154,7 +154,7 @@ struct QueuePair {
   std::int64_t next_send = 0;  ///< earliest time of the next packet, for rate control
   std::uint16_t source_port = 0xc000;
   std::uint32_t groups = 0;                                           ///< number of attached multicast groups
-  std::optional<std::pair<Psn, machines::ResponderWindow>> old_psns;  ///< set only by faults: PSNs before a reset
+  std::optional<std::pair<Psn, machines::ResponderWindow>> old_psns;  ///< only set by faults: PSNs before a reset
   bool last_wqe_reported = false;
   bool established_reported = false;
 

@@ -23,7 +23,7 @@ std::optional<ReceiveRequest> take_receive(Core& core, QueuePair& qp, std::uint3
   ReceiveRequest taken = std::move(queue->front());
   queue->pop_front();
   if (SharedReceiveQueue* shared = core.srq(srq); srq != 0 && shared->limit != 0 && queue->size() < shared->limit) {
-    shared->limit = 0;  // raised once, until the limit is set again: 10.2.9.1 (clause number not verified)
+    shared->limit = 0;  // the event is raised once for each setting of the limit: 10.2.9.1 (clause number not verified)
     core.event(EventType::srq_limit_reached, shared->handle);
   }
   return taken;

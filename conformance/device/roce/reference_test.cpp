@@ -82,7 +82,7 @@ TEST_F(ReferenceDevice, AcknowledgesSend) {
   Frame frame = request(0x04, 100);
   frame.payload = {'h', 'e', 'l', 'l', 'o'};
   send(frame);
-  // Acknowledge, MigReq, default partition, to QP 0x22, PSN 100. ACK without credits, MSN 1.
+  // BTH: Acknowledge, MigReq, default partition, to QP 0x22, PSN 100. AETH: ACK without credits, MSN 1.
   EXPECT_EQ(next(), "1140ffff000000220000006400000001");
   const auto done = take(cq->poll(1, 0ms));
   ASSERT_EQ(done.size(), 1U);
@@ -202,7 +202,7 @@ TEST_F(ReferenceDevice, AcceptsConnectionAndDisconnects) {
            // RDMA-CM header: version 4, port 1000, both addresses. Then "hi".
            "0040 03e8 000000000000000000000000 0a000009 000000000000000000000000 0a000001 6869");
   EXPECT_EQ(next(), "");
-  // The next response of the server also contains pending events.
+  // Pending events arrive with the response to the next command.
   ASSERT_TRUE(reference->peer().call("ping"));
   auto connection = take(listener.request(100ms));
   EXPECT_EQ(connection.request().private_data.at(1), 'i');

@@ -36,7 +36,7 @@ Status prepare(Core& core, QueuePair& qp, SendWork& work) {
   return Status::success;
 }
 
-/// True if a request that has not started may start.
+/// True if a request may start now.
 bool may_start(const Core& core, const QueuePair& qp, const SendWork& work) {
   const RequesterDecisions& decisions = core.decisions.requester;
   const Requester& at = qp.requester;
@@ -47,11 +47,11 @@ bool may_start(const Core& core, const QueuePair& qp, const SendWork& work) {
   if (machines::keeps_answer(wire->operation) && qp.attributes.max_rd_atomic != 0 &&
       answers_outstanding(at) >= decisions.most_outstanding(qp))
     return false;
-  // Keep the outstanding PSNs far below half of the PSN space.
+  // Limit the number of outstanding PSNs, because PSNs can only be compared within half of the PSN space.
   return decisions.has_credit(at, *wire) && at.window.outstanding() < Psn::half / 2;
 }
 
-/// Update the state after `psns` PSNs from `psn` on were sent.
+/// Update the state after `psns` PSNs, starting with `psn`, were sent.
 void sent(Core& core, QueuePair& qp, const SendWork& work, Psn psn, std::uint32_t psns) {
   Requester& at = qp.requester;
   if (psn - at.highest_sent < 0)
@@ -63,7 +63,7 @@ void sent(Core& core, QueuePair& qp, const SendWork& work, Psn psn, std::uint32_
   if (at.ack_deadline == never) restart_timer(core, qp);
 }
 
-/// Build the packet at the cursor. Empty if the request failed.
+/// Build the packet at the cursor. nullopt: the request failed.
 std::optional<OutgoingPacket> build(Core& core, QueuePair& qp) {
   const RequesterDecisions& decisions = core.decisions.requester;
   Requester& at = qp.requester;
@@ -204,7 +204,7 @@ std::optional<OutgoingPacket> next_request(Core& core, QueuePair& qp) {
       if (at.at == 0) fail(core, qp, 0, work.failure);
       return std::nullopt;
     }
-    if (work.psns == 0 || work.done) {  // local operation, or already complete and after a retransmission
+    if (work.psns == 0 || work.done) {  // a local operation, or complete before go-back-N returned to it
       work.done = true;
       ++at.at;
       at.packet = 0;

@@ -11,7 +11,7 @@ namespace {
 using machines::RcFailure;
 using machines::RcStep;
 
-/// Mark requests before the window as done.
+/// Mark requests as done whose PSNs are all acknowledged.
 void settle(Requester& at) {
   for (SendWork& work : at.queue) {
     if (!work.started) break;
@@ -36,7 +36,7 @@ void fail_at(Core& core, QueuePair& qp, Psn psn, Status status) {
   if (index < qp.requester.queue.size()) fail(core, qp, index, status);
 }
 
-/// Retry if the retry counter permits.
+/// Retransmit, or fail the request if no retry is left.
 void retry(Core& core, QueuePair& qp, Psn psn) {
   if (!core.decisions.requester.may_retry(qp.requester)) {
     ++core.counters.retries_exceeded;
@@ -78,7 +78,7 @@ void follow(Core& core, QueuePair& qp, const Packet& packet, const machines::RcP
   if (qp.sends()) retire(core, qp);
 }
 
-/// Acknowledge all PSNs before `through`.
+/// Mark all PSNs before `through` as acknowledged.
 void acknowledge(Core& core, QueuePair& qp, Psn through) {
   Requester& at = qp.requester;
   const bool forward = through - at.window.oldest > 0;
@@ -173,7 +173,7 @@ Status take_payload(Core& core, QueuePair& qp, SendWork& work, const Packet& pac
   const Operation asked = outstanding_of(work).operation;
   if (packet.op->operation == Operation::atomic_acknowledge) {
     work.answered = outstanding_of(work).answers();
-    // Memory contains the value in host byte order.
+    // Write the value in host byte order, which is little endian.
     std::array<std::uint8_t, 8> value;
     store_le(value.data(), 8, packet.fields.original);
     return scatter(core.memory, qp.options.pd, sges, 0, value);

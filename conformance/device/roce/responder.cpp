@@ -13,7 +13,7 @@ namespace {
 using machines::RcReaction;
 using machines::RcRequest;
 
-/// Remove and return the receive of a rejected request, if any.
+/// Remove and return the receive that a rejected request uses, if any.
 std::optional<ReceiveRequest> receive_of(Core& core, QueuePair& qp, const Packet& packet) {
   Responder& at = qp.responder;
   if (!at.receive && packet.op->known && packet.op->begins_message() && machines::takes_receive(*packet.op)) {
@@ -38,7 +38,7 @@ void reject_request(Core& core, QueuePair& qp, const Packet& packet, std::uint8_
   if (qp.state != QpState::err) decisions.send_rejection(core, qp, packet, code);
 }
 
-/// Process the part of a SEND or WRITE that uses a receive. False if the request was rejected.
+/// Process the part of a SEND or WRITE that uses a receive. Returns false if the request was rejected.
 bool deliver(Core& core, QueuePair& qp, const Packet& packet) {
   const ResponderDecisions& decisions = core.decisions.responder;
   Responder& at = qp.responder;
@@ -148,7 +148,7 @@ void receive_request(Core& core, QueuePair& qp, const Packet& packet) {
   }
   const bool takes = packet.op->known && machines::takes_receive(*packet.op);
   if (decision.rc.reaction == RcReaction::rnr_nak && takes && !receive_queue(core, qp, packet)) {
-    // The XRC domain has no SRQ with the number in the request. Annex A14 (clause number not verified).
+    // Reject the request instead if the XRC domain has no SRQ with its number. Annex A14 (clause number not verified).
     reject_request(core, qp, packet, nak_code::invalid_request, Status::remote_invalid_request);
     return;
   }

@@ -64,7 +64,7 @@ void answer_kept(Core& core, QueuePair& qp, const machines::RcAnswer& kept, cons
     response.rkey = request.rkey;
     response.left = request.length;
     response.msn = decisions.read_response_msn(qp.responder);
-    // A repeated request replaces a pending response and starts at the requested PSN.
+    // A retry of the READ replaces its pending response. The new one starts at the requested PSN.
     const Psn last = kept.psn + (kept.psns - 1);
     std::erase_if(qp.responder.answers, [&](const Response& waiting) {
       return waiting.kind == Response::Kind::read && waiting.psn - kept.psn >= 0 && waiting.psn - last <= 0;
@@ -85,7 +85,7 @@ std::optional<OutgoingPacket> next_answer(Core& core, QueuePair& qp) {
         if (front.left == 0) answers.pop_front();
         return packet;
       }
-      // The region is no longer valid: a NAK replaces the packet and ends the response.
+      // The region is no longer accessible. A NAK replaces the packet and ends the response.
       front = {.psn = core.decisions.responder.read_error_psn(front),
                .syndrome = Syndrome::nak(nak_code::remote_access_error).bits(),
                .msn = front.msn,

@@ -100,7 +100,7 @@ Decision judge(Core& core, QueuePair& qp, const Packet& packet, const RcRequest&
   Decision decision;
   decision.rc = machines::judge(at, request, core.decisions.responder.settings(qp),
                                 [&](const RcRequest& asked) { return knowledge_of(core, qp, packet, asked); });
-  // The announced length of the WRITE is complete before its last packet. The error is detected at the last packet.
+  // If the WRITE has all bytes of its DMA length before its last packet, the error is detected only at the last packet.
   const std::uint64_t before = request.op->begins_message() ? 0 : at.done;
   const std::uint64_t whole = request.op->begins_message() ? request.length : at.length;
   if (decision.rc.reaction == RcReaction::nak_invalid && decision.rc.invalid == InvalidRequest::message_length &&

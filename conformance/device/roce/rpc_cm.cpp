@@ -35,7 +35,7 @@ Result<Gid> address_of(const std::string& text, std::string_view name) {
   return *address;
 }
 
-/// Datagram port spaces need SIDR, which the device does not support.
+/// Check the port space. Datagram port spaces require SIDR, which the device does not support.
 Result<void> check_port_space(const std::optional<rpc::Choice<rpc::names::port_space>>& port_space) {
   if (port_space && port_space->name != "tcp")
     return refuse(EOPNOTSUPP, "port_space: the reference device's CM supports only tcp");
@@ -60,7 +60,7 @@ Result<CmParameters> parameters_of(const rpc::ConnectionParameters& request) {
 
 void set_peer(rpc::CmEvent& report, const CmPeer& peer) {
   report.private_data = peer.private_data;
-  // librdmacm swaps these fields: the peer's request is the limit of the local response.
+  // Swap these fields, as librdmacm does: each value of the peer limits the other one of this side.
   report.responder_resources = peer.initiator_depth;
   report.initiator_depth = peer.responder_resources;
   report.flow_control = peer.flow_control ? 1 : 0;

@@ -20,7 +20,7 @@ rpc::Completion completion_of(const Completion& c) {
   if (c.has_immediate) flags.emplace_back("imm");
   if (c.has_invalidated) flags.emplace_back("inv");
   if (c.has_immediate) report.imm = c.immediate;
-  if (c.has_immediate && c.immediate_data != 0) report.imm64 = c.immediate_data;  // complete value over iWARP
+  if (c.has_immediate && c.immediate_data != 0) report.imm64 = c.immediate_data;  // iWARP: all 64 bits
   if (c.has_invalidated) report.invalidated_rkey = c.immediate;
   if (c.opcode == CompletionOpcode::receive || c.opcode == CompletionOpcode::receive_write_imm) {
     report.src_qp = c.source_qpn;

@@ -1,5 +1,5 @@
 #pragma once
-/// Agent commands of the RoCE device, in addition to VerbsRpcHandler.
+/// Handles the agent commands of the RoCE device, in addition to VerbsRpcHandler.
 
 #include "conformance/device/roce/device.hpp"
 #include "conformance/device/roce/verbs_rpc_handler.hpp"
@@ -9,7 +9,7 @@ namespace rdmawire::device {
 
 class RpcHandler final : public VerbsRpcHandler {
  public:
-  /// `device` must outlive it.
+  /// `device` must outlive the handler.
   RpcHandler(Device& device, Step step);
 
  private:

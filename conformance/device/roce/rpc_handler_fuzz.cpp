@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   options.most_objects = 64;
   Device device(options);
   device.port().learn(Gid::ipv4(0x0a000009), {2, 0, 0, 0, 0, 9});
-  // Virtual time advances and all sent frames are lost.
+  // Advances the virtual time, and drops all sent frames.
   RpcHandler handler(device, [&](std::int64_t until) {
     if (device.wakes() > until) return false;
     rdmawire::replay::SimulatedHostOutput output;

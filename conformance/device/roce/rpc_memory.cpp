@@ -14,7 +14,7 @@ Result<VerbsRpcHandler::Part> VerbsRpcHandler::part_of(rpc::MrHandle mr, std::ui
   part.region = verbs_.region(number_of(mr));
   const auto piece = pieces_.find(number_of(mr));
   if (!part.region || piece == pieces_.end()) return refuse(ENOENT, fmt::format("mr: unknown region {}", mr.number));
-  // A fast registration region has allocated memory before it is valid.
+  // The memory of a fast registration can be accessed before the registration, up to its maximum length.
   const std::uint64_t has = std::max(part.region->length, part.region->most);
   const auto range = rpc::range_of(offset, length, has);
   if (!range) return refuse(range.error().number, range.error().message);

@@ -56,7 +56,7 @@ void RpcServer::send_lines(const std::vector<std::string>& lines) const {
   for (std::string_view left = output; !left.empty();) {
     const ssize_t sent = send(descriptor_, left.data(), left.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return;  // the client has closed, which the reader will detect
+    if (sent <= 0) return;  // the client has closed the connection. The reading thread detects that
     left.remove_prefix(static_cast<std::size_t>(sent));
   }
 }

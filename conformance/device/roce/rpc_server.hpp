@@ -15,18 +15,18 @@ namespace rdmawire::device {
 
 class RpcServer {
  public:
-  /// Process one line and return the response lines.
+  /// Processes one line and returns the response lines.
   using LineHandler = std::function<std::vector<std::string>(std::string_view line)>;
 
-  /// `mutex` and the objects used by `handler` must outlive the server. A server thread calls `handler` with the mutex
-  /// held.
+  /// Start the server. Its thread calls `handler` with the mutex held. `mutex` and the objects that `handler` uses must
+  /// outlive the server.
   static peer::PeerResult<std::unique_ptr<RpcServer>> start(std::mutex& mutex, LineHandler handler);
   ~RpcServer();
   RpcServer(const RpcServer&) = delete;
   RpcServer& operator=(const RpcServer&) = delete;
 
   peer::Peer& peer() { return *peer_; }
-  /// Send these lines. The caller holds the mutex, so that lines keep the order of events.
+  /// Send these lines. The caller must hold the mutex, so that lines are in the order of the events.
   void send_lines(const std::vector<std::string>& lines) const;
 
  private:

@@ -59,7 +59,7 @@ TEST(Services, UcDropsMessagesWithLostPackets) {
   EXPECT_EQ(received.size(), 11U);
   std::uint64_t slot = 0;
   for (const Completion& c : received) {
-    EXPECT_EQ(c.id, slot);  // reuses the receive of a lost message
+    EXPECT_EQ(c.id, slot);  // a lost message leaves its receive to the next one
     EXPECT_EQ(c.bytes, 1500U);
     EXPECT_EQ(pair.b.bytes(slot * 2048, 1500), pair.a.bytes(std::uint64_t{c.immediate} * 2048, 1500));
     ++slot;
@@ -138,7 +138,7 @@ TEST(Services, XrcSendUsesSpecifiedSharedReceiveQueue) {
 }
 
 TEST(Services, CongestionMarksReduceRate) {
-  // The same transfer with and without a switch that marks every packet.
+  // Returns the time of a transfer, with or without a switch that marks every packet.
   const auto lasts = [](bool marks) {
     Pair pair;
     SendRequest write = pair.a.request(WorkOpcode::write, 1, pair.a.at(0, 200'000), pair.b, 0);

@@ -20,7 +20,7 @@ void pace(Core& core, QueuePair& qp, std::uint64_t bytes) {
   qp.next_send = qp.rate.is_limited() ? core.now + machines::spacing(qp.rate, bytes) : 0;
 }
 
-/// Return the next control packet or the next packet of a queue pair, starting after the last sender.
+/// Return the next control packet. If there is none, return a packet of the next queue pair after the last sender.
 std::optional<std::vector<std::uint8_t>> next_frame(Core& core) {
   while (!core.control.empty()) {
     const OutgoingPacket packet = std::move(core.control.front());
@@ -35,7 +35,7 @@ std::optional<std::vector<std::uint8_t>> next_frame(Core& core) {
     if (!packet) continue;
     core.last_sender = qp.qpn;
     auto frame = make_frame(*packet, core.port, core.decisions.encoding);
-    if (!frame) return std::vector<std::uint8_t>{};  // unknown destination MAC address: lost
+    if (!frame) return std::vector<std::uint8_t>{};  // lost, because the destination's MAC address is unknown
     pace(core, qp, frame->size());
     return frame;
   }
@@ -61,7 +61,7 @@ void transmit(Core& core, std::vector<std::vector<std::uint8_t>>& frames) {
 }
 
 std::int64_t next_wake(const Core& core) {
-  // If the port is busy, a frame may be pending.
+  // Wake up when the port finishes its current frame, because another one may wait.
   std::int64_t next = std::min(core.port_free > core.now ? core.port_free : never, next_cm(core));
   for (const auto& [qpn, qp] : core.qps) {
     next = std::min(next, next_timer(core, qp));

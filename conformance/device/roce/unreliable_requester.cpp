@@ -31,7 +31,7 @@ Status prepare_unreliable(Core& core, const QueuePair& qp, SendWork& work) {
   return Status::success;
 }
 
-/// Start the oldest request, and return its status. Empty if it has to wait.
+/// Start the oldest request, and return its status. nullopt: it must wait.
 std::optional<Status> start_unreliable(Core& core, QueuePair& qp) {
   SendWork& work = qp.requester.queue.front();
   if (core.decisions.requester.sending(qp) != machines::Sending::everything) return std::nullopt;
@@ -55,7 +55,7 @@ void address_datagram(Core& core, const QueuePair& qp, const SendRequest& reques
   packet.fields.source_qpn = qp.qpn;
 }
 
-/// Build the next packet of the oldest request. Empty if the request failed.
+/// Build the next packet of the oldest request. nullopt: the request failed.
 std::optional<OutgoingPacket> build_unreliable(Core& core, QueuePair& qp) {
   const RequesterDecisions& decisions = core.decisions.requester;
   const bool ud = qp.options.type == QpType::ud;

@@ -19,7 +19,8 @@ machines::RcRequest unreliable_request_of(const Packet& packet) {
           .length = from.length};
 }
 
-/// Return the destination of a WRITE packet's payload. `whole`: for a first packet, the range of the complete message.
+/// Return the memory for the payload of a WRITE packet. nullopt: no access. `whole`: if it is the first packet, return
+/// the range of the complete message.
 std::optional<MutableBytes> reach(Core& core, QueuePair& qp, const machines::RcRequest& request, bool whole) {
   const machines::UcResponder& at = qp.responder.uc;
   if ((qp.attributes.access & access::remote_write) == 0) return std::nullopt;
@@ -43,14 +44,14 @@ machines::RcKnowledge knowledge_of(Core& core, QueuePair& qp, const machines::Rc
   known.receive = next != nullptr;
   known.receive_bytes = next ? next->bytes() : 0;
   if (machines::asks_access(request) && !reach(core, qp, request, true)) known.access = machines::Access::refused;
-  // The access rights of the QP are checked before the key, and also for a WRITE of 0 bytes.
+  // Check the access rights of the QP even for a WRITE of 0 bytes, whose key is not checked.
   if (op.operation == Operation::rdma_write && (qp.attributes.access & access::remote_write) == 0)
     known.access = machines::Access::refused;
   return known;
 }
 
-/// Abandon the message in progress. Class D1, own receive queue: the next message reuses the receive. Class E, SRQ: the
-/// receive completes in error.
+/// Abandon the message in progress. A receive of the queue pair's own queue is used for the next message (class D1). A
+/// receive of an SRQ completes in error (class E).
 void abandon(Core& core, QueuePair& qp, Status status = Status::remote_operation) {
   Responder& at = qp.responder;
   if (!at.receive || at.receive_srq == 0) return;
@@ -59,7 +60,7 @@ void abandon(Core& core, QueuePair& qp, Status status = Status::remote_operation
   complete_receive(core, qp, lost, {.status = status, .opcode = CompletionOpcode::receive}, false);
 }
 
-/// Abandon a message that is too long. The receive of an SRQ completes in error.
+/// Abandon a message that is too long. A receive of an SRQ completes in error.
 void spoil(Core& core, QueuePair& qp) {
   Responder& at = qp.responder;
   if (qp.options.srq == 0) return;

@@ -41,7 +41,7 @@ void receive_multicast(Core& core, const Packet& packet) {
   ++core.counters.misdirected;
 }
 
-/// Find the receiver of a packet with acceptable headers.
+/// Pass a packet with acceptable headers to its queue pair, or drop it.
 void receive_packet(Core& core, const Packet& packet) {
   if (packet.dgid.is_multicast() && packet.fields.dest_qpn == multicast_qpn) {
     receive_multicast(core, packet);

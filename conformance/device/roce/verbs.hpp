@@ -1,5 +1,5 @@
 #pragma once
-/// Verbs interface of every software device, independent of its transport.
+/// Verbs interface of the reference devices, independent of their transport.
 
 #include <cstdint>
 #include <optional>
@@ -17,8 +17,8 @@ struct Listening {
   std::uint16_t port;
 };
 
-/// Handles are unique numbers from one sequence. Common errors: ENOENT for an unknown handle, EINVAL for an invalid
-/// call, ENOMEM if a limit of the device is reached, EBUSY for an object in use.
+/// All handles are unique. Common errors: ENOENT for an unknown handle, EINVAL for an invalid call, ENOMEM if a limit
+/// of the device is reached, EBUSY for an object in use.
 class Verbs {
  public:
   Verbs() = default;
@@ -36,7 +36,7 @@ class Verbs {
   // Application memory, protection domains, regions, windows.
   virtual Result<std::uint64_t> alloc(std::uint64_t bytes) = 0;
   virtual Result<void> free(std::uint64_t address) = 0;
-  /// Return an empty span if some of the bytes do not exist.
+  /// Return the bytes. Empty: some of them do not exist.
   [[nodiscard]] virtual MutableBytes memory(std::uint64_t address, std::uint64_t bytes) = 0;
   virtual Result<std::uint32_t> alloc_pd() = 0;
   virtual Result<void> dealloc_pd(std::uint32_t pd) = 0;
@@ -47,7 +47,7 @@ class Verbs {
   virtual Result<void> dereg_mr(std::uint32_t mr) = 0;
   virtual Result<const Window*> alloc_mw(std::uint32_t pd, std::uint8_t type) = 0;
   virtual Result<void> dealloc_mw(std::uint32_t mw) = 0;
-  /// Return nullptr if the region does not exist.
+  /// Return a region by handle. nullptr: it does not exist.
   [[nodiscard]] virtual const Region* region(std::uint32_t mr) = 0;
   [[nodiscard]] virtual const Window* window(std::uint32_t mw) = 0;
 
@@ -67,7 +67,7 @@ class Verbs {
   virtual Result<void> destroy_qp(std::uint32_t qp) = 0;
   virtual Result<void> post_send(std::uint32_t qp, SendRequest request) = 0;
   virtual Result<void> post_recv(std::uint32_t qp, ReceiveRequest request) = 0;
-  /// Post a bind of a type 1 window and return its new key.
+  /// Post a bind of a type 1 window. Returns the new key.
   virtual Result<std::uint32_t> bind_mw(std::uint32_t qp, SendRequest request) = 0;
 
   // Connections through the communication manager. Each listener and connection has a handle.
@@ -78,7 +78,7 @@ class Verbs {
   virtual Result<void> cm_reject(std::uint32_t cm_id, Bytes private_data) = 0;
   virtual Result<void> cm_disconnect(std::uint32_t cm_id) = 0;
   virtual Result<void> cm_destroy(std::uint32_t cm_id) = 0;
-  /// Return and remove the next event. A request is rejected if no handle is available for it.
+  /// Return and remove the next event. Connection requests beyond the object limit are rejected and not reported.
   virtual std::optional<CmEvent> get_cm_event() = 0;
 };
 

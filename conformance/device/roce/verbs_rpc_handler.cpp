@@ -162,7 +162,7 @@ Result<void> VerbsRpcHandler::release(Kind kind, std::uint32_t handle) {
 }
 
 void VerbsRpcHandler::release_all() {
-  // Release the newest objects first and repeat until no object can be released, because objects may be in use.
+  // Release the newest objects first. An object in use cannot be released, so repeat until a pass releases none.
   for (bool any = true; any && !kinds_.empty();) {
     any = false;
     std::vector<std::pair<std::uint32_t, Kind>> all(kinds_.rbegin(), kinds_.rend());

@@ -1,6 +1,6 @@
 #pragma once
-/// Transport-independent agent commands (docs/reference/agent-protocol.md) for software devices. The client that
-/// controls physical devices also controls these. Waiting commands advance virtual time.
+/// Transport-independent agent commands (docs/reference/agent-protocol.md) for the reference devices, so that the
+/// client that controls physical devices can also control these. Commands that wait advance the virtual time.
 
 #include <fmt/format.h>
 
@@ -24,12 +24,12 @@ namespace rdmawire::device {
 
 using rpc::Json;
 
-/// A handle of a request. Numbers beyond the range of handles become 0, which no object has.
+/// Return a handle of a request as a number. A number beyond the range of handles becomes 0, which no object has.
 template <rpc::Kind kind>
 std::uint32_t number_of(rpc::Handle<kind> handle) {
   return handle.number <= 0xffff'ffff ? static_cast<std::uint32_t>(handle.number) : 0;
 }
-/// 0 if the request has none.
+/// The same for an optional handle. Returns 0 if it is absent.
 template <rpc::Kind kind>
 std::uint32_t number_of(const std::optional<rpc::Handle<kind>>& handle) {
   return handle ? number_of(*handle) : 0;
@@ -37,8 +37,8 @@ std::uint32_t number_of(const std::optional<rpc::Handle<kind>>& handle) {
 
 class VerbsRpcHandler {
  public:
-  /// Process the next event up to time `until` and advance the clock to it. Return false, with the clock at `until`, if
-  /// there is no event.
+  /// Processes the next event until the time `until`, and advances the clock to its time. If there is none, advances
+  /// the clock to `until` and returns false.
   using Step = std::function<bool(std::int64_t until)>;
 
   VerbsRpcHandler(const VerbsRpcHandler&) = delete;
@@ -49,18 +49,18 @@ class VerbsRpcHandler {
   std::vector<std::string> process_line(std::string_view line);
   /// Run one command and return its result.
   Result<Json> run(const std::string& command, const rpc::Received& arguments);
-  /// Return and remove pending device events in the protocol's format.
+  /// Return and remove the device's pending events in the format of the protocol.
   std::vector<Json> events();
 
  protected:
-  /// `verbs` must outlive this. `own_name`: name of the device. `greeting`: software name in the response to hello.
+  /// `verbs` must outlive the handler. `own_name`: name of the device. `greeting`: software name in the hello response.
   VerbsRpcHandler(Verbs& verbs, Step step, std::string own_name, std::string greeting);
 
   using Run = std::function<Result<Json>(const rpc::Received&)>;
   using Commands = std::map<std::string, Run, std::less<>>;
-  /// Add the commands of the transport. A command that exists already is kept.
+  /// Add the commands of the transport. They do not replace commands that exist already.
   void add_commands(Commands own);
-  /// A member function that executes a command.
+  /// Return the map entry of the command that a member function executes.
   template <class Of, class Message, class MessageResult>
   [[nodiscard]] static Commands::value_type by(Of* self, Result<MessageResult> (Of::*function)(const Message&)) {
     static_assert(std::is_same_v<MessageResult, typename Message::Result>);
@@ -152,19 +152,19 @@ class VerbsRpcHandler {
   Commands commands_;
   bool begun_ = false;
   std::map<std::uint32_t, Kind> kinds_;
-  std::map<std::uint32_t, std::uint64_t> pieces_;  ///< allocated memory by region
-  std::uint32_t opened_ = 0;                       ///< newest handle of the device
+  std::map<std::uint32_t, std::uint64_t> pieces_;  ///< address of the allocated memory, by region
+  std::uint32_t opened_ = 0;                       ///< newest handle of the opened device
 };
 
 /// Return the symbolic name of an error number, such as "ENOENT".
 std::string errno_name(int number);
-/// The result of a call as that of a command without members.
+/// Convert the result of a call to that of a command whose result has no members.
 Result<rpc::Nothing> nothing(const Result<void>& done);
 
-// Checks of requests that the protocol leaves to the device. An empty result is valid.
-/// The device supports these access rights.
+// Checks of request members that the protocol leaves to the device.
+/// Return the access rights as bits. Fail if the device does not support one.
 Result<std::uint32_t> rights_of(const rpc::Flags<rpc::names::access>& access);
-/// Parse a GID, written as an IPv6 address. `name`: of the member.
+/// Parse a GID in IPv6 notation. `name`: name of the member, for the error message.
 Result<Gid> gid_of(const std::string& text, std::string_view name);
 std::string gid_text(const Gid& gid);
 

@@ -37,7 +37,7 @@ replay::WireResult<std::size_t> VirtualWire::send(std::span<const replay::Outgoi
           WireError::Kind::frame, 0,
           name_ + ": invalid frame size of " + std::to_string(frame.frame.size()) + " bytes; 14 to 65536 are allowed"});
     }
-    // Send times are unique, so that they determine the order of arrival.
+    // Make send times unique, so that they determine the order of arrival.
     last_sent_ = std::max({frame.time, now_, last_sent_ + 1});
     if (frame.time <= now_) now_ = last_sent_ + 1;
     to_station_.push_back({last_sent_ + delay_, {frame.frame.begin(), frame.frame.end()}});

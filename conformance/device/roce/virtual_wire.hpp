@@ -1,6 +1,6 @@
 #pragma once
-/// A wire to a simulated host in virtual time. The host's owner can also process its events one by one: while a verbs
-/// call waits, frames stay in flight, and received frames are queued.
+/// A wire to a simulated host in virtual time. The owner can also process the host's events one by one, for example
+/// while a verbs call waits. Frames from the host are then queued until they are received.
 
 #include <deque>
 #include <map>
@@ -29,13 +29,15 @@ class VirtualWire final : public replay::Wire {
   [[nodiscard]] replay::WireCounters counters() const override;
   using Wire::send;
   replay::WireResult<std::size_t> send(std::span<const replay::Outgoing> frames) override;
-  /// With `forever`, return nothing without advancing the clock if the host waits only for this side.
+  /// `deadline` may be `forever`. If the host only waits for frames from this side, the call then returns nothing, and
+  /// the clock stays.
   replay::WireResult<std::optional<replay::Received>> receive(std::int64_t deadline) override;
   void close() override;
 
   /// Lock this mutex while using the host or step().
   std::mutex& mutex() { return mutex_; }
-  /// Process the host's next event up to `until`. Return false, with the clock at `until`, if there is no event.
+  /// Process the host's next event until the time `until`. If there is none, advances the clock to `until` and returns
+  /// false.
   bool step(std::int64_t until);
 
  private:

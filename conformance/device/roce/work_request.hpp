@@ -1,5 +1,5 @@
 #pragma once
-/// Work requests, completions and events. Names are those of verbs, IBTA vol 1, 11.4 and 11.6.
+/// Work requests, completions and events, with the names of verbs. IBTA vol 1, 11.4 and 11.6.
 
 #include <cstdint>
 #include <string>
@@ -20,7 +20,7 @@ struct Error {
 };
 template <class T>
 using Result = tl::expected<T, Error>;
-/// Return the result of a call that fails with this error number and message.
+/// Return an error result with this number and message.
 inline tl::unexpected<Error> refuse(int number, std::string message) {
   return tl::unexpected(Error{number, std::move(message)});
 }
@@ -59,38 +59,38 @@ enum class WorkOpcode : std::uint8_t {
   atomic_write,
   unknown,  ///< undefined number
 };
-/// True if the request concerns only the device's own memory, so that nothing is sent.
+/// True if the request changes only the device's own memory registrations, and sends nothing.
 constexpr bool is_local(WorkOpcode opcode) {
   return opcode == WorkOpcode::local_inv || opcode == WorkOpcode::bind_mw || opcode == WorkOpcode::reg_mr;
 }
 
-/// Request for the send queue.
+/// A request for the send queue.
 struct SendRequest {
   std::uint64_t id = 0;
   WorkOpcode opcode = WorkOpcode::send;
   bool signaled = true, fence = false, solicited = false;
-  bool is_inline = false;                         ///< use `bytes` as the message and ignore `sges`
-  std::vector<std::uint8_t> bytes{};              ///< inline message
-  std::vector<Sge> sges{};                        ///< source, or destination of READ and atomic responses
-  std::uint64_t remote_address = 0;               ///< RDMA and atomic operations
-  std::uint32_t rkey = 0;                         ///< RDMA and atomic operations. local_inv: the key
-  std::uint32_t immediate = 0;                    ///< *_imm. send_inv: the R_Key to invalidate
-  std::uint64_t compare = 0;                      ///< compare_swap
-  std::uint64_t swap_add = 0;                     ///< value to swap or add
-  std::uint64_t swap_add_mask = 0;                ///< iWARP, RFC 7306, 5.1: 0 for FetchAdd without fields
-  std::uint64_t compare_mask = ~0ULL;             ///< iWARP
-  std::uint64_t immediate_data = 0;               ///< *_imm over iWARP, with 64 bits: RFC 7306, 6
-  std::uint32_t length = 0;                       ///< flush: bytes of the range
-  std::uint8_t placement = 1;                     ///< flush: bit 0 global visibility, bit 1 persistence
-  std::uint8_t selectivity = 0;                   ///< flush: 0 range, 1 region
-  std::uint32_t ah = 0;                           ///< UD: address handle
+  bool is_inline = false;              ///< true: the message is `bytes`, and `sges` is ignored
+  std::vector<std::uint8_t> bytes{};   ///< inline message
+  std::vector<Sge> sges{};             ///< source of the message, or destination of a READ or atomic response
+  std::uint64_t remote_address = 0;    ///< RDMA and atomic operations
+  std::uint32_t rkey = 0;              ///< RDMA and atomic operations: R_Key. local_inv: key to invalidate
+  std::uint32_t immediate = 0;         ///< *_imm: immediate data. send_inv: R_Key to invalidate
+  std::uint64_t compare = 0;           ///< compare_swap: value to compare with
+  std::uint64_t swap_add = 0;          ///< value to swap or add
+  std::uint64_t swap_add_mask = 0;     ///< iWARP: mask of RFC 7306, 5.1. FetchAdd: 0 for one 64-bit addition
+  std::uint64_t compare_mask = ~0ULL;  ///< iWARP: compare mask of CmpSwap
+  std::uint64_t immediate_data = 0;    ///< iWARP, *_imm: 64 bits of immediate data. RFC 7306, 6
+  std::uint32_t length = 0;            ///< flush: length of the range in bytes
+  std::uint8_t placement = 1;          ///< flush: bit 0 global visibility, bit 1 persistence
+  std::uint8_t selectivity = 0;        ///< flush: 0 range, 1 region
+  std::uint32_t ah = 0;                ///< UD: address handle
   std::uint32_t remote_qpn = 0, remote_qkey = 0;  ///< UD
   std::uint32_t xrc_srq = 0;                      ///< XRC: SRQ number at the target
   std::uint32_t window = 0, region = 0;           ///< bind_mw and reg_mr: handles
-  std::uint32_t new_key = 0;                      ///< type 2 bind_mw and reg_mr: key, of which the low byte is used
-  std::uint64_t address = 0, bytes_bound = 0;     ///< bind_mw and reg_mr: range
-  std::uint64_t iova = 0;                         ///< reg_mr: start address of the range for users of the key
-  std::uint32_t rights = 0;                       ///< bind_mw and reg_mr
+  std::uint32_t new_key = 0;                   ///< bind_mw of type 2, and reg_mr: its low byte becomes that of the key
+  std::uint64_t address = 0, bytes_bound = 0;  ///< bind_mw and reg_mr: start and length of the range
+  std::uint64_t iova = 0;                      ///< reg_mr: start address for accesses with the key
+  std::uint32_t rights = 0;                    ///< bind_mw and reg_mr: access rights
 };
 
 struct ReceiveRequest {
@@ -144,16 +144,16 @@ struct Completion {
   std::uint64_t id = 0;
   Status status = Status::success;
   CompletionOpcode opcode = CompletionOpcode::send;
-  std::uint32_t bytes = 0;  ///< receives, READs and atomics
+  std::uint32_t bytes = 0;  ///< number of bytes of a receive, READ or atomic
   bool has_immediate = false, has_invalidated = false, has_grh = false;
-  std::uint32_t immediate = 0;  ///< or the invalidated key
-  std::uint32_t qpn = 0;        ///< local queue pair
+  std::uint32_t immediate = 0;  ///< immediate data, or the invalidated key
+  std::uint32_t qpn = 0;        ///< number of the local queue pair
   std::uint32_t source_qpn = 0;
   std::uint16_t pkey_index = 0;
   std::uint8_t sl = 0;
-  bool is_ipv4 = false;              ///< UD: network header
-  Mac source_mac{};                  ///< UD
-  std::uint64_t immediate_data = 0;  ///< iWARP
+  bool is_ipv4 = false;              ///< UD: true if the network header is IPv4
+  Mac source_mac{};                  ///< UD: MAC address of the sender
+  std::uint64_t immediate_data = 0;  ///< iWARP: 64 bits of immediate data
 
   friend bool operator==(const Completion&, const Completion&) = default;
 };

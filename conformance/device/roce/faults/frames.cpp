@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint32_t icrc_bytes = 4;
 
-/// Set a field if `header` is a `Header`.
+/// Set a field of `header` if the header has the type `Header`.
 template <class Header>
 void set_field(HeaderValue& header, std::string_view field, std::uint64_t value) {
   if (&header.header() == &info<Header>) header.set(*info<Header>.find(field), value);
@@ -28,7 +28,7 @@ using NetworkHeader = decltype(EncodingDecisions::network_header)::Next;
 using UdpHeader = decltype(EncodingDecisions::udp_header)::Next;
 using Encode = decltype(EncodingDecisions::encode)::Next;
 
-/// Make the network header from other attributes of the packet.
+/// Return the network header of the packet after `change`.
 template <void (*change)(OutgoingPacket&)>
 HeaderValue network_header_of(const NetworkHeader& next, const OutgoingPacket& packet, const GidEntry& source) {
   OutgoingPacket changed = packet;
@@ -54,7 +54,8 @@ std::size_t network_offset(Frame& frame) {
   return frame.find(info<Vlan>) ? Ethernet::size + Vlan::size : Ethernet::size;
 }
 
-/// Omit the ICRC from a length field. `not_counted` returns the size of the headers that the field does not count.
+/// Set a length field that does not count the ICRC. `not_counted` returns the size of the headers that it does not
+/// count.
 template <class Header, FixedString field, std::size_t (*not_counted)(Frame&)>
 std::vector<std::uint8_t> encode_short(const Encode& next, const Frame& frame) {
   Frame wrong = frame;
@@ -72,14 +73,14 @@ std::size_t ip_bytes(Frame& frame) { return frame.find(info<Ipv4>) ? Ipv4::size 
 
 bool is_connected(const PacketFields& packet) { return opcode(packet.opcode).transport != Transport::ud; }
 
-/// The bytes of a datagram that the ICRC covers, from the IP header on.
+/// The bytes of a datagram that the ICRC covers, which start with the IP header.
 struct Covered {
   Bytes datagram;
   bool ipv4 = false;
   const Opcode& op;
 };
 
-/// Encode with another ICRC. `masks`: how it is computed. Empty: correctly.
+/// Encode a frame with another ICRC. `masks` returns how to compute it. nullopt: correctly.
 template <std::optional<IcrcMasks> (*masks)(const Covered&)>
 std::vector<std::uint8_t> encode_icrc(const Encode& next, const Frame& frame) {
   Frame wrong = frame;
@@ -131,7 +132,7 @@ Refusal read_changed(const Read& next, const Core& core, Packet& packet, Bytes f
 
 unsigned version_of(Bytes frame) { return frame[Ethernet::size] >> 4; }
 
-/// Treat packets of UD whose opcode is not defined as SEND Only.
+/// Replace undefined UD opcodes by SEND Only.
 void unfragment(MutableBytes frame) {
   std::uint8_t& opcode = frame[Ethernet::size + Ipv4::size + Udp::size];
   const bool datagram = opcode >= 0x60 && opcode < 0x80;
@@ -158,7 +159,7 @@ void correct_lengths(MutableBytes frame) {
   correct_checksum(ip);
 }
 
-/// End the IP datagram where the UDP datagram ends.
+/// Shorten the IP datagram to the end of the UDP datagram.
 void cut_trailing_bytes(MutableBytes frame) {
   if (version_of(frame) != 4) return;
   std::uint8_t* ip = frame.data() + Ethernet::size;
@@ -191,7 +192,7 @@ bool matches_icrc(const Packet& packet, const HeaderStack& stack, Bytes frame, c
   return icrc_with(frame.subspan(network, end - network), packet.is_ipv4, masks) == load_icrc(stack.bytes.data() + end);
 }
 
-/// Check the ICRC of the received frame if a fault changed the frame.
+/// Check the ICRC of the frame as it was received, if a fault changed it.
 bool check_received(const HasValidIcrc& next, const Packet& packet, const HeaderStack& stack) {
   if (packet.type != GidType::roce_v2 || packet.faults.received.empty()) return next(packet, stack);
   return matches_icrc(packet, stack, packet.faults.received, {});

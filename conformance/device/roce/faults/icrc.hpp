@@ -8,10 +8,10 @@
 namespace rdmawire::device {
 
 struct IcrcMasks {
-  bool hops = true;                 ///< mask TTL or hop limit with ones
-  bool reserved = true;             ///< mask the reserved byte of the BTH with ones
-  std::uint32_t headers_again = 0;  ///< number of bytes after the BTH that are included twice
-  std::uint32_t left_out = 0;       ///< number of trailing bytes that are excluded
+  bool hops = true;                 ///< true: replace TTL or hop limit by ones
+  bool reserved = true;             ///< true: replace the reserved byte of the BTH by ones
+  std::uint32_t headers_again = 0;  ///< number of bytes after the BTH to include twice
+  std::uint32_t left_out = 0;       ///< number of trailing bytes to exclude
 };
 
 /// Compute the ICRC of a datagram from its IP header to the byte before the ICRC, in the byte order of load_icrc().

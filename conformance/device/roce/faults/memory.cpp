@@ -15,7 +15,7 @@ using machines::MemoryObject;
 using machines::RemoteAccess;
 using machines::WindowBind;
 
-/// Access with changed parameters. `change` is called only for known keys.
+/// Decide on an access after `change`, which is called only if the key is known.
 template <void (*change)(MemoryObject&, RemoteAccess&)>
 AccessDecision judge_access_of(const decltype(MemoryDecisions::judge_access)::Next& next, const MemoryObject* object,
                                const RemoteAccess& access) {

@@ -1,5 +1,5 @@
 #pragma once
-/// The overrides of each fault, in the groups of the device's parts.
+/// The overrides of each fault, grouped by part of the device.
 
 #include <span>
 
@@ -7,7 +7,7 @@
 
 namespace rdmawire::device {
 
-/// A fault and the function that adds its overrides. A fault can have several entries.
+/// A fault, and a function that adds an override for it. A fault can have several entries.
 struct FaultOverride {
   Fault fault;
   void (*add_to)(Decisions& decisions);

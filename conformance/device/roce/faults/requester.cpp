@@ -22,17 +22,17 @@ bool is_read(const SendWork& work) { return work.request.opcode == WorkOpcode::r
 
 bool is_acknowledge(const Opcode& op) { return op.operation == Operation::acknowledge; }
 
-/// Mark responses as received up to a PSN.
+/// Mark all responses up to a PSN as received.
 void believe_answered(Requester& at, Psn through) {
   for (SendWork& work : at.queue)
     if (work.started && work.psns != 0 && outstanding_of(work).last() - through <= 0)
       work.answered = outstanding_of(work).answers();
 }
 
-/// The part of a READ that a response packet belongs to.
+/// The part of a READ that a response packet must contain.
 struct ReadPart {
-  std::uint32_t index = 0;   ///< the packet's position in the response
-  std::uint32_t wanted = 0;  ///< bytes
+  std::uint32_t index = 0;   ///< index of the packet in the response
+  std::uint32_t wanted = 0;  ///< required number of payload bytes
   bool last = false;
 };
 
@@ -45,7 +45,7 @@ ReadPart part_of(const QueuePair& qp, const SendWork& read, Psn psn) {
   return part;
 }
 
-/// True if a READ response ends before its last packet.
+/// True if a packet that is too short ends a READ response before its last packet.
 bool ends_early(const ReadPart& part, const Opcode& op, std::size_t payload) {
   return payload < part.wanted && op.ends_message() && !part.last;
 }
@@ -64,7 +64,7 @@ RcProgress judge_changed(const JudgeResponse& next, QueuePair& qp, const RcRespo
   return next(qp, changed);
 }
 
-/// The result of an atomic completes the READ.
+/// Complete the READ with the response of an atomic.
 void take_wrong_answer(QueuePair& qp, SendWork& read, const ReadPart& /*part*/, RcResponse& response) {
   if (response.op->operation != Operation::atomic_acknowledge) return;
   read.answered = read.psns;
@@ -79,7 +79,7 @@ void take_middle_first(QueuePair& qp, SendWork& /*read*/, const ReadPart& part, 
   response.op = find_opcode(qp.transport(), op.operation, part.last ? Position::only : Position::first);
 }
 
-/// A short packet counts as complete. If it ends the message, it counts as the last packet.
+/// Accept a packet that is too short as complete. If it ends the message, accept it as the last packet.
 void take_short(QueuePair& qp, SendWork& read, const ReadPart& part, RcResponse& response) {
   const Opcode& op = *response.op;
   if (op.operation != Operation::rdma_read_response || response.payload >= part.wanted) return;
@@ -116,7 +116,7 @@ void ignore_gap(QueuePair& /*qp*/, SendWork& read, const ReadPart& part, RcRespo
   if (response.op->operation == Operation::rdma_read_response) read.answered = std::max(read.answered, part.index);
 }
 
-/// Go back for a sequence error NAK whose PSN is not outstanding.
+/// Go back to the PSN of a sequence error NAK although it is not outstanding.
 template <ResponsePlace place>
 void believe_nak(const decltype(RequesterDecisions::ignore_response)::Next& next, Core& core, QueuePair& qp,
                  const Packet& packet) {

@@ -31,7 +31,7 @@ bool is_wrong_sequence(const QueuePair& qp, const RcRequest& request, const Deci
                                                                  : WrongSequence::not_ended);
 }
 
-/// True if the payload length is wrong for a packet at this position. The receive buffer is not considered.
+/// True if the payload length is wrong for the packet's position in its message, regardless of the receive buffer.
 bool is_wrong_payload(const QueuePair& qp, const RcRequest& request, const Decision& decision) {
   return is_invalid(decision, InvalidRequest::payload) &&
          !machines::fits(*request.op, request.payload, qp.attributes.path_mtu);
@@ -58,7 +58,7 @@ Decision drop_duplicate(const Judge& next, Core& core, QueuePair& qp, const Pack
 
 using React = decltype(ResponderDecisions::react)::Next;
 
-/// Acknowledge a request that is invalid for the given reason, without its effect.
+/// Acknowledge a request that is invalid for the given reason, without executing it.
 template <InvalidRequest invalid>
 void acknowledge_invalid(const React& next, Core& core, QueuePair& qp, const Packet& packet, const RcRequest& request,
                          const Decision& decision) {
@@ -77,7 +77,7 @@ void acknowledge_sequence(const React& next, Core& core, QueuePair& qp, const Pa
     next(core, qp, packet, request, decision);
 }
 
-/// Acknowledge a packet with the wrong payload length for its position. `position`: true for the affected positions.
+/// Acknowledge a packet whose payload length is wrong for its position. `position` returns true for affected positions.
 template <bool (*position)(Position)>
 void acknowledge_payload(const React& next, Core& core, QueuePair& qp, const Packet& packet, const RcRequest& request,
                          const Decision& decision) {
@@ -91,7 +91,7 @@ bool is_only(Position position) { return position == Position::only; }
 bool is_last(Position position) { return position == Position::last; }
 bool is_first_or_middle(Position position) { return !is_only(position) && !is_last(position); }
 
-/// Return the index of the stored response whose PSNs include a duplicate.
+/// Return the index of the stored response whose PSNs include that of a duplicate.
 std::optional<std::uint8_t> kept_answer(const QueuePair& qp, const RcRequest& request) {
   const machines::RcResponder& at = qp.responder.state;
   constexpr std::size_t places = machines::RcResponder::most_answers;
@@ -106,7 +106,7 @@ std::optional<std::uint8_t> kept_answer(const QueuePair& qp, const RcRequest& re
   return std::nullopt;
 }
 
-/// True for a dropped duplicate of an operation whose response is stored.
+/// True if the request is a dropped duplicate of an operation with stored responses.
 bool is_dropped_duplicate(const QueuePair& qp, const RcRequest& request, const Decision& decision) {
   return qp.responder.state.window.place(request.psn) == RequestPlace::duplicate &&
          decision.rc.reaction == RcReaction::drop && request.op->known && machines::keeps_answer(request.op->operation);

@@ -24,7 +24,7 @@ void answer_dropped(Core& core, const Packet& packet, std::uint32_t dest_qpn, Sy
   core.control.push_back(std::move(answer));
 }
 
-/// Send a NAK for a packet to a queue pair that does not exist: to QP 0 with `zero`, otherwise to another number.
+/// Send a NAK for a packet to a queue pair that does not exist. `zero`: only for QP 0. Otherwise for all other numbers.
 template <bool zero>
 void reject_unknown(const decltype(ValidationDecisions::drop_unknown)::Next& next, Core& core, const Packet& packet) {
   next(core, packet);
@@ -37,7 +37,7 @@ bool accepts_except_in(const decltype(ValidationDecisions::accepts_packets)::Nex
   return qp.state != state && next(qp);
 }
 
-/// Replace the path by an IPv4 path to the same neighbor.
+/// Replace the path by one to an IPv4 address of the same neighbor.
 void go_over_ipv4(const Core& core, AddressVector& path) {
   const auto mac = core.port.mac_of(path.dgid);
   if (path.dgid.is_ipv4() || !mac) return;
