@@ -32,8 +32,8 @@ struct Coverage {
   const UnitCheck* unit = nullptr;
   const LeftOut* without = nullptr;
 
-  /// Returns whether the rule has the check that its mode requires. active: a case; passive: a monitor; both: a case or
-  /// a monitor; unit: a unit check.
+  /// Returns whether the rule has the check that its mode requires: a case (active), a monitor (passive), either of
+  /// them (both), or a unit check (unit).
   [[nodiscard]] bool complete() const;
 };
 

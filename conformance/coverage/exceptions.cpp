@@ -11,11 +11,11 @@ namespace {
 constexpr std::array monitors{
     UndetectingMonitor{
         "roce.sender.ip.protocol-is-udp",
-        "A packet of another IP protocol is not recognized as RoCE; the tester recognizes it by its QP."},
+        "A packet of another IP protocol is not recognized as RoCE, but the tester recognizes it by its QP."},
     UndetectingMonitor{"roce.sender.udp.source-port-dynamic", "The rule permits every port."},
-    UndetectingMonitor{"rc.responder.ack.coalesced",
-                       "An ACK of a smaller PSN is also valid, and acknowledges less; only the tester knows what was "
-                       "executed."},
+    UndetectingMonitor{
+        "rc.responder.ack.coalesced",
+        "An ACK of a smaller PSN is also valid, and only the tester knows which requests were executed."},
     UndetectingMonitor{"rc.responder.psn.wraps", "A violation appears as one of RSP-009, a NAK without a gap."},
     UndetectingMonitor{"rc.responder.access.unknown-rkey", "Packets do not show which keys are valid."},
     UndetectingMonitor{"rc.responder.credits.encoding", "Packets do not show the number of posted receives."},

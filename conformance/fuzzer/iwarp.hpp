@@ -67,8 +67,8 @@ std::string summary_of_stream(Bytes segment);
 
 /// Implements Target::broken() for iWARP.
 std::vector<FaultyReference> broken_endpoint(const Tolerance& tolerance);
-/// Return an in-process endpoint with these faults. `tolerance`: differences from the reference that are not reported
-/// (default: none).
+/// Return an in-process endpoint with these faults. `tolerance`: permitted differences from the reference (default:
+/// none).
 std::unique_ptr<Target> reference_endpoint_target(const endpoint::Faults& faults, std::string name = "reference:iwarp",
                                                   const Tolerance& tolerance = {});
 /// Return an iWARP device behind an agent. `first`: an open connection to use first. nullptr: call `reopen`.

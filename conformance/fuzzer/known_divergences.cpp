@@ -51,7 +51,7 @@ std::vector<FaultyReference> broken_likewise(const Finding& finding, const std::
     return replayed.alarm && replayed.step + 1 == script.steps.size() &&
            replayed.alarm->signature == finding.alarm.signature;
   };
-  // Also compare the frames of the last step: equal alarms do not exclude a difference in undecodable frames.
+  // Also compare the frames of the last step: undecodable frames can differ although the alarms are equal.
   const auto last_frames = [&](std::span<const Exchanged> frames) {
     std::vector<std::string> all;
     if (target.family() != Family::roce) return all;

@@ -82,8 +82,8 @@ tl::expected<std::unique_ptr<Target>, conformance::TargetError> remote_target(Re
 
 /// Implements Target::broken() for RoCE.
 std::vector<FaultyReference> broken_reference(const Tolerance& tolerance);
-/// Return an in-process reference device with these faults. `tolerance`: differences from the reference that are not
-/// reported (default: none).
+/// Return an in-process reference device with these faults. `tolerance`: permitted differences from the reference
+/// (default: none).
 std::unique_ptr<Target> reference_target(const device::Faults& faults, std::string name = "reference",
                                          const Tolerance& tolerance = {});
 
