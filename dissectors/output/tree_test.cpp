@@ -43,11 +43,11 @@ TEST(Tree, FrameWithEveryField) {
    14  ip  Internet Protocol, version 4  20 bytes
          version                4
          header_length          5                     length of the header in units of 4 bytes
-           bytes                20                    bytes of this header
+           bytes                20                    length of the header in bytes
          tos                    0x00                  type of service
            dscp                 0                     differentiated services code point
            ecn                  0                     Not-ECT: the sender does not support ECN
-         total_length           48                    bytes from this header to the datagram's end
+         total_length           48                    length of the datagram, including this header, in bytes
          identification         0x7391                identifies the fragments of a datagram
          df                     1                     do not fragment
          mf                     0                     more fragments follow
@@ -60,18 +60,18 @@ TEST(Tree, FrameWithEveryField) {
    34  udp  User Datagram Protocol  8 bytes
          src_port               49441                 source port (RoCEv2 senders vary it so that flows take different paths)
          dst_port               4791                  destination port (4791 is RoCEv2)
-         length                 28                    bytes of header and data
-         checksum               0x0000                0: none, as RoCEv2 senders do
+         length                 28                    length of header and data in bytes
+         checksum               0x0000                checksum (0: none, as in RoCEv2)
    42  bth  Base Transport Header  12 bytes
          opcode                 17                    RC Acknowledge
          se                     0                     solicited event: generated at the receiver when the message completes
-         migreq                 0                     path migration state: 1 migrated
+         migreq                 0                     path migration state (1: migrated)
          pad                    0                     bytes of padding after the payload
          tver                   0                     transport header version: 0
          pkey                   0xffff                partition key
            full                 1                     full member of the partition
          fecn                   0                     forward congestion notification: a switch detected congestion
-         becn                   0                     backward congestion notification: to the sender
+         becn                   0                     backward congestion notification: the receiver saw FECN
          dest_qp                0x000011              destination queue pair
          ack_request            0                     the sender requests an acknowledgement
          psn                    1595257               packet sequence number, modulo 2^24
@@ -79,7 +79,7 @@ TEST(Tree, FrameWithEveryField) {
          syndrome               0x60                  ACK, RNR NAK or NAK, with its code
            kind                 3                     NAK: the request was rejected or packets are missing
            nak_code             0                     PSN sequence error: a packet is missing (the NAK contains the expected PSN, from which the requester retransmits)
-         msn                    0                     message sequence number: messages the responder has completed
+         msn                    0                     message sequence number: number of messages that the responder has completed
    58  icrc                     0x65f72c6f            good
 )");
 }

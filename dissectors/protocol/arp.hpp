@@ -17,9 +17,9 @@ inline constexpr Name arp_hardware_entries[] = {
 inline constexpr Names arp_hardware_names{"ARP hardware type", arp_hardware_entries, "IANA ARP parameters"};
 
 inline constexpr Name arp_operation_entries[] = {
-    {1, "request", "asks for the owner of the target's protocol address"},
+    {1, "request", "requests the hardware address of the target's protocol address"},
     {2, "reply", "the sender owns the address"},
-    {3, "RARP request", "asks for the protocol address of the target's hardware address"},
+    {3, "RARP request", "requests the protocol address of the target's hardware address"},
     {4, "RARP reply", "response to a RARP request"},
 };
 inline constexpr Names arp_operation_names{"ARP operation", arp_operation_entries, "RFC 826; RFC 903"};
@@ -34,8 +34,8 @@ struct Arp {
           .hex()
           .of(ethertype_names)
           .alias("arp.proto.type"),
-      field("hardware_length", 32, 8, "bytes of a hardware address").alias("arp.hw.size"),
-      field("protocol_length", 40, 8, "bytes of a protocol address").alias("arp.proto.size"),
+      field("hardware_length", 32, 8, "length of a hardware address in bytes").alias("arp.hw.size"),
+      field("protocol_length", 40, 8, "length of a protocol address in bytes").alias("arp.proto.size"),
       field("operation", 48, 16, "request or reply").of(arp_operation_names).alias("arp.opcode"),
   };
 };
@@ -61,17 +61,17 @@ struct ArpInfiniband {
                                     section = "RFC 4391, 9.1.1";
   static constexpr std::size_t size = 48;
   static constexpr std::array fields{
-      field("sender_flags", 0, 8, "capabilities of the sender's interface in addition to datagrams").hex(),
+      field("sender_flags", 0, 8, "IPoIB modes of the sender's interface in addition to datagram mode").hex(),
       field("sender_flags.rc", 0, 1, "connected mode over RC").in("RFC 4755, 3.1"),
       field("sender_flags.uc", 1, 1, "connected mode over UC").in("RFC 4755, 3.1"),
       field("sender_qp", 8, 24, "sender's UD queue pair").hex(),
       field("sender_gid", 32, 128, "sender's port").as(Display::ipv6),
       field("sender_protocol", 160, 32, "sender's IPv4 address").as(Display::ipv4).alias("arp.src.proto_ipv4"),
-      field("target_flags", 192, 8, "capabilities of the target's interface in addition to datagrams").hex(),
+      field("target_flags", 192, 8, "IPoIB modes of the target's interface in addition to datagram mode").hex(),
       field("target_flags.rc", 192, 1, "connected mode over RC").in("RFC 4755, 3.1"),
       field("target_flags.uc", 193, 1, "connected mode over UC").in("RFC 4755, 3.1"),
       field("target_qp", 200, 24, "target's UD queue pair (zero in a request)").hex(),
-      field("target_gid", 224, 128, "target's port (zero in a request)").as(Display::ipv6),
+      field("target_gid", 224, 128, "GID of the target's port (zero in a request)").as(Display::ipv6),
       field("target_protocol", 352, 32, "target's IPv4 address").as(Display::ipv4).alias("arp.dst.proto_ipv4"),
   };
 };

@@ -16,7 +16,7 @@ namespace rdmawire {
 using Bytes = std::span<const std::uint8_t>;
 using MutableBytes = std::span<std::uint8_t>;
 
-/// A string usable as template argument: `view.get<"psn">()`.
+/// A string that can be a template argument: `view.get<"psn">()`.
 template <std::size_t N>
 struct FixedString {
   char text[N]{};
@@ -33,7 +33,7 @@ using uint_for = std::conditional_t<
 
 constexpr std::uint64_t low_mask(unsigned bits) { return bits >= 64 ? ~0ULL : (1ULL << bits) - 1; }
 
-/// The first `count` (at most 8) bytes at `p` as a big-endian number.
+/// Returns the first `count` (at most 8) bytes at `p` as a big-endian number.
 constexpr std::uint64_t load_be(const std::uint8_t* p, unsigned count) {
   std::uint64_t value = 0;
   for (unsigned i = 0; i < count; ++i) value = value << 8 | p[i];

@@ -1,6 +1,6 @@
 #pragma once
-/// Communication management: messages that establish, migrate and close connections (IBTA vol 1, chapter 12), and
-/// the private data header of RDMA's IP communication manager (annex A11).
+/// Communication management: messages that establish, migrate and close connections (IBTA vol 1, chapter 12), and the
+/// private data header of the RDMA IP CM (annex A11).
 
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/mad.hpp"
@@ -37,7 +37,7 @@ inline constexpr Names cm_mra_message_names{"CM message MRAed", cm_mra_message_e
 inline constexpr Name cm_rej_message_entries[] = {
     {0, "REQ", "a REQ is rejected"},
     {1, "REP", "a REP is rejected"},
-    {2, "no message", "no particular message, such as a timeout"},
+    {2, "no message", "no particular message, for example after a timeout"},
 };
 inline constexpr Names cm_rej_message_names{"CM message rejected", cm_rej_message_entries, "IBTA vol 1, 12.6.7"};
 
@@ -51,7 +51,7 @@ inline constexpr Name cm_rej_reason_entries[] = {
     {7, "Invalid Communication Instance", "the IDs, QPN and GUID do not belong to one communication"},
     {8, "Invalid Service ID", "no application listens on this service ID"},
     {9, "Invalid Transport Service Type", "the service is not offered over this transport"},
-    {10, "Stale connection", "the responder still has an older connection with this QP"},
+    {10, "Stale connection", "the responder still has an earlier connection with this QP"},
     {11, "RDC does not exist", "there is no reliable datagram channel yet"},
     {12, "Primary Remote Port GID rejected", "the responder rejects this GID (ARI can contain another)"},
     {13, "Primary Remote Port LID rejected", "the responder rejects this LID (ARI can contain another)"},
@@ -92,7 +92,7 @@ inline constexpr Name cm_ap_status_entries[] = {
     {2, "not supported", "alternate paths are not supported"},
     {3, "rejected", "failover is supported, but this path was rejected"},
     {4, "Redirect", "use another CM: the additional information contains a ClassPortInfo"},
-    {5, "duplicate path", "the path is the current one already"},
+    {5, "duplicate path", "the path is the same as the current one"},
     {6, "QPN or EECN mismatch", "the QP does not belong to this communication"},
     {7, "LID rejected", "the LID is not accepted (the additional information can contain another)"},
     {8, "GID rejected", "the GID is not accepted (the additional information can contain another)"},
@@ -115,14 +115,14 @@ inline constexpr Name cm_sidr_status_entries[] = {
 };
 inline constexpr Names cm_sidr_status_names{"CM SIDR_REP status", cm_sidr_status_entries, "IBTA vol 1, 12.11.2"};
 
-/// Service IDs of RDMA's IP communication manager: 0x00000000 01 pp nnnn, protocol and port. IBTA vol 1, A11.
+/// Service IDs of the RDMA IP CM: 0x00000000 01 pp nnnn, with IP protocol pp and port nnnn. IBTA vol 1, A11.
 struct IpServiceId {
   static constexpr unsigned prefix_bytes = 5;
   /// True if the service ID that starts at `id` is in this range.
   static constexpr bool holds(const std::uint8_t* id) { return load_be(id, prefix_bytes) == 1; }
 };
 
-/// ConnectRequest.
+/// ConnectRequest message.
 struct CmReq {
   static constexpr std::string_view name = "cmreq", title = "CM REQ", section = "IBTA vol 1, 12.6.5";
   static constexpr std::size_t size = 140;
@@ -175,7 +175,7 @@ struct CmReq {
       field("remote_eecn", 320, 24, "the responder's end-to-end context, RD only")
           .hex()
           .alias("infiniband.cm.req.remoteeecn"),
-      field("remote_cm_response_timeout", 344, 5, "code of the responder CM's response time limit")
+      field("remote_cm_response_timeout", 344, 5, "code for the response time limit of the responder's CM")
           .alias("infiniband.cm.req.remoteresptout"),
       field("remote_cm_response_timeout.limit", 344, 5, "response time limit of the responder's CM")
           .as(Display::time)
@@ -186,7 +186,7 @@ struct CmReq {
       field("end_to_end_flow_control", 351, 1, "the requester's channel adapter sends end-to-end credits")
           .alias("infiniband.cm.req.e2eflowctrl"),
       field("starting_psn", 352, 24, "first PSN that the responder sends").alias("infiniband.cm.req.startpsn"),
-      field("local_cm_response_timeout", 376, 5, "code of the requester CM's response time limit")
+      field("local_cm_response_timeout", 376, 5, "code for the response time limit of the requester's CM")
           .alias("infiniband.cm.req.localresptout"),
       field("local_cm_response_timeout.limit", 376, 5, "response time limit of the requester's CM")
           .as(Display::time)
@@ -205,9 +205,9 @@ struct CmReq {
       field("extended_transport_type", 413, 3, "transport, if not one of the four basic ones")
           .of(cm_extended_type_names)
           .alias("infiniband.cm.req.ext_transport"),
-      field("primary_local_lid", 416, 16, "primary path: the requester's LID (0xffff: by GID, as RoCE does)")
+      field("primary_local_lid", 416, 16, "primary path: the requester's LID (0xffff: the GID is used, as in RoCE)")
           .alias("infiniband.cm.req.prim_locallid"),
-      field("primary_remote_lid", 432, 16, "primary path: the responder's LID (0xffff: by GID, as RoCE does)")
+      field("primary_remote_lid", 432, 16, "primary path: the responder's LID (0xffff: the GID is used, as in RoCE)")
           .alias("infiniband.cm.req.prim_remotelid"),
       field("primary_local_gid", 448, 128, "primary path: the requester's GID").as(Display::ipv6),
       field("primary_local_gid.ipv6", 448, 128, "primary path: the requester's GID, if it is not an IPv4 address")
@@ -240,9 +240,9 @@ struct CmReq {
       field("primary_subnet_local", 756, 1, "primary path: both endpoints are in one subnet")
           .alias("infiniband.cm.req.prim_subnetlocal"),
       reserved("reserved4", 757, 3),
-      field("primary_local_ack_timeout", 760, 5, "primary path: code of the ACK timeout of the REQ's receiver")
+      field("primary_local_ack_timeout", 760, 5, "primary path: code for the responder's ACK timeout")
           .alias("infiniband.cm.req.prim_localacktout"),
-      field("primary_local_ack_timeout.limit", 760, 5, "primary path: ACK timeout of the REQ's receiver")
+      field("primary_local_ack_timeout.limit", 760, 5, "primary path: the responder's ACK timeout")
           .as(Display::time)
           .when([](const std::uint8_t* h) { return (h[95] >> 3) != 0; })
           .means(&exponential_time_ns),
@@ -272,9 +272,9 @@ struct CmReq {
       field("alternate_subnet_local", 1108, 1, "alternate path: both endpoints are in one subnet")
           .alias("infiniband.cm.req.alt_subnetlocal"),
       reserved("reserved7", 1109, 3),
-      field("alternate_local_ack_timeout", 1112, 5, "alternate path: code of the ACK timeout of the REQ's receiver")
+      field("alternate_local_ack_timeout", 1112, 5, "alternate path: code for the responder's ACK timeout")
           .alias("infiniband.cm.req.alt_localacktout"),
-      field("alternate_local_ack_timeout.limit", 1112, 5, "alternate path: ACK timeout of the REQ's receiver")
+      field("alternate_local_ack_timeout.limit", 1112, 5, "alternate path: the responder's ACK timeout")
           .as(Display::time)
           .when([](const std::uint8_t* h) { return (h[139] >> 3) != 0; })
           .means(&exponential_time_ns),
@@ -284,7 +284,7 @@ struct CmReq {
   };
 };
 
-/// MsgRcptAck.
+/// MsgRcptAck message.
 struct CmMra {
   static constexpr std::string_view name = "cmmra", title = "CM MRA", section = "IBTA vol 1, 12.6.6";
   static constexpr std::size_t size = 10;
@@ -293,15 +293,15 @@ struct CmMra {
       field("remote_comm_id", 32, 32, "the receiver's ID of this communication").hex(),
       field("message", 64, 2, "received message").of(cm_mra_message_names),
       reserved("reserved", 66, 6),
-      field("service_timeout", 72, 5, "code of the time until the reply"),
-      field("service_timeout.limit", 72, 5, "maximum time from now until the reply")
+      field("service_timeout", 72, 5, "code for the maximum time until the reply"),
+      field("service_timeout.limit", 72, 5, "maximum time from this MRA until the reply")
           .as(Display::time)
           .means(&exponential_time_ns),
       reserved("reserved2", 77, 3),
   };
 };
 
-/// ConnectReject.
+/// ConnectReject message.
 struct CmRej {
   static constexpr std::string_view name = "cmrej", title = "CM REJ", section = "IBTA vol 1, 12.6.7";
   static constexpr std::size_t size = 84;
@@ -315,7 +315,7 @@ struct CmRej {
           .alias("infiniband.cm.rej.remotecommid"),
       field("message", 64, 2, "rejected message").of(cm_rej_message_names).alias("infiniband.cm.rej.msgrej"),
       reserved("reserved", 66, 6),
-      field("info_length", 72, 7, "valid bytes of ARI, at most 72").alias("infiniband.cm.rej.rejinfolen"),
+      field("info_length", 72, 7, "number of valid bytes in ARI, at most 72").alias("infiniband.cm.rej.rejinfolen"),
       reserved("reserved2", 79, 1),
       field("reason", 80, 16, "reason").of(cm_rej_reason_names).alias("infiniband.cm.rej.reason"),
       field("ari", 96, 576, "Additional Reject Information: meaning depends on the reason, padded with zeros")
@@ -325,7 +325,7 @@ struct CmRej {
   };
 };
 
-/// ConnectReply.
+/// ConnectReply message.
 struct CmRep {
   static constexpr std::string_view name = "cmrep", title = "CM REP", section = "IBTA vol 1, 12.6.8";
   static constexpr std::size_t size = 36;
@@ -342,18 +342,19 @@ struct CmRep {
       field("local_eecn", 128, 24, "the responder's end-to-end context, RD only")
           .hex()
           .alias("infiniband.cm.rep.localeecn"),
-      field("vendor_id_middle", 152, 8, "bits 15 to 8 of the same")
+      field("vendor_id_middle", 152, 8, "bits 15 to 8 of that vendor")
           .hex()
           .in("IBTA vol 1, release 1.4 (clause number not verified)"),
       field("starting_psn", 160, 24, "first PSN that the requester sends").alias("infiniband.cm.rep.startpsn"),
-      field("vendor_id_low", 184, 8, "bits 7 to 0 of the same")
+      field("vendor_id_low", 184, 8, "bits 7 to 0 of that vendor")
           .hex()
           .in("IBTA vol 1, release 1.4 (clause number not verified)"),
       field("responder_resources", 192, 8, "RDMA READs and atomics that the responder can process simultaneously")
           .alias("infiniband.cm.rep.respres"),
       field("initiator_depth", 200, 8, "RDMA READs and atomics that the responder can have outstanding")
           .alias("infiniband.cm.rep.initdepth"),
-      field("target_ack_delay", 208, 5, "code of the responder's ACK delay").alias("infiniband.cm.rep.tgtackdelay"),
+      field("target_ack_delay", 208, 5, "code for the responder's maximum ACK delay")
+          .alias("infiniband.cm.rep.tgtackdelay"),
       field("target_ack_delay.limit", 208, 5, "maximum ACK delay of the responder")
           .as(Display::time)
           .means(&exponential_time_ns),
@@ -373,7 +374,7 @@ struct CmRep {
   };
 };
 
-/// ReadyToUse.
+/// ReadyToUse message.
 struct CmRtu {
   static constexpr std::string_view name = "cmrtu", title = "CM RTU", section = "IBTA vol 1, 12.6.9";
   static constexpr std::size_t size = 8;
@@ -387,7 +388,7 @@ struct CmRtu {
   };
 };
 
-/// DisconnectRequest.
+/// DisconnectRequest message.
 struct CmDreq {
   static constexpr std::string_view name = "cmdreq", title = "CM DREQ", section = "IBTA vol 1, 12.6.10";
   static constexpr std::size_t size = 12;
@@ -398,14 +399,14 @@ struct CmDreq {
       field("remote_comm_id", 32, 32, "the receiver's ID of this communication")
           .hex()
           .alias("infiniband.cm.dreq.remotecommid"),
-      field("remote_qpn", 64, 24, "the receiver's queue pair, RD: end-to-end context")
+      field("remote_qpn", 64, 24, "the receiver's queue pair (RD: end-to-end context)")
           .hex()
           .alias("infiniband.cm.req.remoteqpneecn"),
       reserved("reserved", 88, 8),
   };
 };
 
-/// DisconnectReply.
+/// DisconnectReply message.
 struct CmDrep {
   static constexpr std::string_view name = "cmdrep", title = "CM DREP", section = "IBTA vol 1, 12.6.11";
   static constexpr std::size_t size = 8;
@@ -419,7 +420,7 @@ struct CmDrep {
   };
 };
 
-/// LoadAlternatePath.
+/// LoadAlternatePath message.
 struct CmLap {
   static constexpr std::string_view name = "cmlap", title = "CM LAP", section = "IBTA vol 1, 12.8.1";
   static constexpr std::size_t size = 64;
@@ -427,8 +428,8 @@ struct CmLap {
       field("local_comm_id", 0, 32, "the sender's ID of this communication").hex(),
       field("remote_comm_id", 32, 32, "the receiver's ID of this communication").hex(),
       reserved("reserved", 64, 32),
-      field("remote_qpn", 96, 24, "the receiver's queue pair, RD: end-to-end context").hex(),
-      field("remote_cm_response_timeout", 120, 5, "code of the receiver CM's response time limit"),
+      field("remote_qpn", 96, 24, "the receiver's queue pair (RD: end-to-end context)").hex(),
+      field("remote_cm_response_timeout", 120, 5, "code for the response time limit of the receiver's CM"),
       field("remote_cm_response_timeout.limit", 120, 5, "response time limit of the receiver's CM")
           .as(Display::time)
           .means(&exponential_time_ns),
@@ -447,8 +448,8 @@ struct CmLap {
       field("alternate_sl", 496, 4, "alternate path: service level"),
       field("alternate_subnet_local", 500, 1, "alternate path: both endpoints are in one subnet"),
       reserved("reserved6", 501, 3),
-      field("alternate_local_ack_timeout", 504, 5, "alternate path: code of the ACK timeout of the LAP's receiver"),
-      field("alternate_local_ack_timeout.limit", 504, 5, "alternate path: ACK timeout of the LAP's receiver")
+      field("alternate_local_ack_timeout", 504, 5, "alternate path: code for the receiver's ACK timeout"),
+      field("alternate_local_ack_timeout.limit", 504, 5, "alternate path: the receiver's ACK timeout")
           .as(Display::time)
           .when([](const std::uint8_t* h) { return (h[63] >> 3) != 0; })
           .means(&exponential_time_ns),
@@ -456,7 +457,7 @@ struct CmLap {
   };
 };
 
-/// AlternatePathResponse.
+/// AlternatePathResponse message.
 struct CmApr {
   static constexpr std::string_view name = "cmapr", title = "CM APR", section = "IBTA vol 1, 12.8.2";
   static constexpr std::size_t size = 84;
@@ -464,14 +465,15 @@ struct CmApr {
   static constexpr std::array fields{
       field("local_comm_id", 0, 32, "the sender's ID of this communication").hex(),
       field("remote_comm_id", 32, 32, "the receiver's ID of this communication").hex(),
-      field("info_length", 64, 8, "valid bytes of the additional information, at most 72"),
+      field("info_length", 64, 8, "number of valid bytes in the additional information, at most 72"),
       field("status", 72, 8, "result for the alternate path").of(cm_ap_status_names),
       reserved("reserved", 80, 16),
-      field("info", 96, 576, "additional information, depends on the status, padded with zeros").as(Display::bytes),
+      field("info", 96, 576, "additional information: meaning depends on the status, padded with zeros")
+          .as(Display::bytes),
   };
 };
 
-/// ServiceIDResReq: requests the QP of a service ID.
+/// ServiceIDResReq message: requests the QP of a service ID.
 struct CmSidrReq {
   static constexpr std::string_view name = "cmsidrreq", title = "CM SIDR_REQ", section = "IBTA vol 1, 12.11.1";
   static constexpr std::size_t size = 16;
@@ -492,7 +494,7 @@ struct CmSidrReq {
   };
 };
 
-/// ServiceIDResResp.
+/// ServiceIDResResp message.
 struct CmSidrRep {
   static constexpr std::string_view name = "cmsidrrep", title = "CM SIDR_REP", section = "IBTA vol 1, 12.11.2";
   static constexpr std::size_t size = 96;
@@ -500,8 +502,8 @@ struct CmSidrRep {
   static constexpr bool by_ip(const std::uint8_t* h) { return IpServiceId::holds(h + 12); }
   static constexpr std::array fields{
       field("request_id", 0, 32, "matches the response with the request").hex(),
-      field("status", 32, 8, "validity of the QP").of(cm_sidr_status_names),
-      field("info_length", 40, 8, "valid bytes of the additional information, at most 72"),
+      field("status", 32, 8, "whether the QP is valid, or why not").of(cm_sidr_status_names),
+      field("info_length", 40, 8, "number of valid bytes in the additional information, at most 72"),
       reserved("reserved", 48, 16),
       field("qpn", 64, 24, "the service's queue pair").hex(),
       reserved("reserved2", 88, 8),
@@ -514,12 +516,13 @@ struct CmSidrRep {
           .in("IBTA vol 1, A11.6.1 (clause number not verified)")
           .when(&by_ip),
       field("qkey", 160, 32, "the queue pair's Q_Key").hex(),
-      field("info", 192, 576, "additional information, depends on the status, padded with zeros").as(Display::bytes),
+      field("info", 192, 576, "additional information: meaning depends on the status, padded with zeros")
+          .as(Display::bytes),
   };
 };
 
-/// Header of the RDMA IP CM Service (IBTA annex A11) at the start of the private data of a REQ or SIDR_REQ: the IP
-/// addresses and the source port of the connection.
+/// Header of the RDMA IP CM Service (IBTA annex A11) at the start of the private data of a REQ or SIDR_REQ. Contains
+/// the IP addresses and the source port of the connection.
 struct RdmaCm {
   static constexpr std::string_view name = "rdmacm", title = "RDMA IP CM private data header",
                                     section = "IBTA vol 1, A11.6.2 (clause number not verified)";
@@ -545,7 +548,7 @@ struct RdmaCm {
           .when(&v6)
           .alias("infiniband.cm.req.ip_cm.dip6"),
   };
-  /// Computes the IP version from the addresses.
+  /// Sets the IP version according to the addresses.
   static void fill(FrameLayout& frame, std::size_t index);
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 using namespace rdmawire::testing;
 
-// A captured frame. The bytes between `head` and the ICRC are zeros (the rest of the private data).
+// Returns a captured frame: `head`, zeros for the rest of the private data, and the ICRC.
 std::vector<std::uint8_t> captured(std::string_view head, std::string_view icrc) {
   std::vector<std::uint8_t> frame = from_hex(head);
   frame.resize(Ethernet::size + Ipv4::size + Udp::size + Bth::size + Deth::size + Mad::whole, 0);
@@ -164,7 +164,7 @@ TEST(Cm, CapturedDisconnect) {
   EXPECT_EQ(drep.get<"remote_comm_id">(), 0xa09f7c2dU);
 }
 
-// The lower layers of the messages in that capture: rxe sets AckReq, although UD has no acknowledgements.
+// Returns the lower layers of the messages in that capture. rxe sets AckReq, although UD packets are not acknowledged.
 Frame below(std::uint32_t src, std::uint32_t dst, std::uint16_t identification, std::uint32_t psn) {
   const std::uint64_t macs[] = {0, 0, 0x525400000002, 0x525400000003};
   Frame frame = Value<Ethernet>().set<"dst">(macs[dst & 3]).set<"src">(macs[src & 3]) /
@@ -239,7 +239,7 @@ TEST(Cm, EncodedFramesOfTheConnectionEqualCapture) {
   }
 }
 
-// The bytes after the MAD header of messages that are not in a capture.
+// Returns a CM message that is not in a capture, from the BTH on. `contents` are the bytes after the MAD header.
 std::vector<std::uint8_t> cm(std::string_view attribute_id, std::string_view contents) {
   return datagram(joined({from_hex("01070203 0000 0000 000000022d7c9fa0"), from_hex(attribute_id),
                           from_hex("0000 00000000"), from_hex(contents)}));
@@ -274,7 +274,7 @@ TEST(Cm, RejectBuiltFromValues) {
   EXPECT_EQ(frame.encode(), cm("0012", reject));
 }
 
-// Every reason has a name. 34 is not assigned.
+// Each reason from 1 to 35 has a name, except 34, which is not assigned.
 TEST(Cm, RejectReasonsAreComplete) {
   for (unsigned reason = 1; reason <= 35; ++reason) {
     const Name* name = cm_rej_reason_names.find(reason);

@@ -71,8 +71,8 @@ std::string_view to_string(CrcCheck::Status status) {
 
 namespace {
 
-// The first part of the ICRC's input: for RoCE eight bytes of ones instead of the LRH, then the headers up to the BTH
-// with their variant fields set to ones. The bytes after the BTH enter the CRC unchanged.
+// The first bytes of the ICRC's input: eight bytes of ones in place of the LRH (RoCE), then the headers up to the BTH
+// with their variant fields set to ones. The remaining input is the unchanged packet.
 class MaskedPrefix {
  public:
   void ones(std::size_t n) {
@@ -88,13 +88,13 @@ class MaskedPrefix {
   [[nodiscard]] Bytes bytes() const { return {bytes_, size_}; }
 
  private:
-  std::uint8_t bytes_[8 + 40 + 12];  // maximum: RoCEv1's ones, GRH, BTH
+  std::uint8_t bytes_[8 + 40 + 12];  // maximum: RoCEv1 (8 bytes of ones, GRH, BTH)
   std::size_t size_ = 0;
 };
 
 void mask_bth(std::uint8_t* bth) { bth[4] = 0xff; }  // FECN, BECN and the adjacent reserved bits
 void mask_ipv6_or_grh(std::uint8_t* header) {
-  header[0] |= 0x0f;  // traffic class, flow label, hop limit (the version is kept)
+  header[0] |= 0x0f;  // masks traffic class, flow label and hop limit, but not the version
   header[1] = header[2] = header[3] = 0xff;
   header[7] = 0xff;
 }
@@ -121,7 +121,7 @@ std::uint32_t plain::compute_icrc(const HeaderStack& stack, std::uint32_t end) {
     } else {
       mask_ipv6_or_grh(h);
     }
-    // IP options and extension headers are covered without a mask.
+    // The CRC covers IP options and extension headers without masking.
     const std::uint32_t crc = crc32({packet + ip_end, udp_at - ip_end}, crc32(prefix.bytes()));
     MaskedPrefix rest;
     std::uint8_t* udp = rest.copy(packet + udp_at, info<Udp>.size + info<Bth>.size);
@@ -133,11 +133,11 @@ std::uint32_t plain::compute_icrc(const HeaderStack& stack, std::uint32_t end) {
 
   const bool with_grh = stack.network != HeaderStack::none && layers[stack.network].header == &info<Grh>;
   if (stack.wire == Wire::infiniband) {
-    // The first LRH. Layers of the capture format before it are not covered.
+    // Starts with the first LRH. The CRC does not cover the layers of the capture format before it.
     for (const Layer& layer : layers)
       if (layer.header == &info<Lrh>) {
         if (with_grh) {
-          prefix.ones(info<Lrh>.size);  // routers rewrite the whole LRH
+          prefix.ones(info<Lrh>.size);  // routers change the whole LRH
         } else {
           prefix.copy(packet + layer.offset, info<Lrh>.size)[0] |= 0xf0;  // the virtual lane
         }
@@ -154,10 +154,10 @@ std::uint32_t plain::compute_icrc(const HeaderStack& stack, std::uint32_t end) {
 
 namespace {
 
-// Masking without a copy. A CRC is linear over GF(2): the CRC of the masked packet is the CRC of the unmasked packet
-// xor the CRC of the bits that the mask flips. The former is one pass of the library's function. The flipped bits
-// are in few bytes before the end of the BTH, so their CRC takes a few table look-ups and one multiplication modulo
-// the polynomial to shift it over the bytes after the BTH.
+// Masks without a copy. A CRC is linear over GF(2): the CRC of the masked packet is the CRC of the unmasked packet XOR
+// the CRC of the bits that the mask flips. The library computes the former. The flipped bits are in few bytes before
+// the end of the BTH, so their CRC needs only a few table look-ups, and one multiplication modulo the polynomial that
+// shifts it over the bytes after the BTH.
 
 constexpr std::uint32_t polynomial = 0xedb88320;  // reflected
 constexpr std::uint32_t times_x8(std::uint32_t crc) {
@@ -165,8 +165,8 @@ constexpr std::uint32_t times_x8(std::uint32_t crc) {
   return crc;
 }
 
-// contribution[p][b]: the CRC of byte b followed by p zero bytes. The largest p reaches from the end of the BTH back to
-// the first byte of IPv6.
+// contribution[p][b]: the CRC of byte b followed by p zero bytes. The largest p is the distance from the first byte of
+// an IPv6 header to the end of the BTH.
 constexpr std::size_t masked_reach = 60;
 constexpr auto contribution = [] {
   std::array<std::array<std::uint32_t, 256>, masked_reach> t{};
@@ -186,7 +186,7 @@ constexpr auto shift = [] {
   return t;
 }();
 
-// Returns a times b modulo the polynomial, bit by bit.
+// Returns a * b modulo the polynomial. Computes bit by bit.
 constexpr std::uint32_t multiply_slowly(std::uint32_t a, std::uint32_t b) {
   std::uint32_t product = 0;
   for (std::uint32_t bit = 0x80000000; bit != 0; bit >>= 1) {
@@ -195,7 +195,7 @@ constexpr std::uint32_t multiply_slowly(std::uint32_t a, std::uint32_t b) {
   }
   return product;
 }
-// Returns `crc` followed by `bytes` zero bytes.
+// Returns `crc` after `bytes` more zero bytes.
 std::uint32_t shifted(std::uint32_t crc, std::uint64_t bytes) {
   for (; bytes >= shift_reach; bytes -= shift_reach - 1) crc = multiply_slowly(crc, shift[shift_reach - 1]);
   return carryless::available() ? carryless::multiply(crc, shift[bytes]) : multiply_slowly(crc, shift[bytes]);
@@ -214,7 +214,7 @@ std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end) {
   const std::uint32_t bth_end = layers[stack.transport].offset + Bth::size;
   if (end - bth_end >= shift_reach || !carryless::available()) return plain::compute_icrc(stack, end);
 
-  const std::uint8_t* past = stack.bytes.data() + bth_end;  // offsets of masked bytes are relative to this
+  const std::uint8_t* past = stack.bytes.data() + bth_end;  // offsets of masked bytes count back from here
   std::uint32_t flips = 0;
   auto mask = [&](std::uint32_t back, std::uint8_t bits = 0xff) {
     flips ^= contribution[back - 1][static_cast<std::uint8_t>(~*(past - back) & bits)];
@@ -258,14 +258,14 @@ std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end) {
 
 namespace {
 
-// Words that differ between two packets: for each its XOR, and the CRC factor of its distance to the end of the CRC.
+// Words that differ between two packets: the XOR of each, and the CRC factor for its distance to the end of the CRC.
 struct ChangedWords {
   static constexpr std::size_t most = 96;
   std::size_t count = 0;
   std::uint32_t word[most], factor[most];
 
-  // Omits masked fields. Headers consist of whole words, so each masked byte has a fixed position in its word. Returns
-  // false if too many words differ.
+  // Finds the words. Omits masked fields: headers consist of whole words, so each masked byte has a fixed position in
+  // its word. Returns false if more than `most` words differ.
   bool find(const HeaderStack& stack, Bytes after, std::uint32_t end, std::uint32_t crc_end) {
     const auto layers = stack.layers();
     const std::uint32_t from = layers[stack.network].offset, bth = layers[stack.transport].offset;
@@ -278,7 +278,7 @@ struct ChangedWords {
       if (a == b) continue;
       std::uint32_t x = a ^ b;
       if constexpr (std::endian::native == std::endian::big) x = __builtin_bswap32(x);
-      // Low byte first.
+      // Masks: the low byte of a word is the first in the packet.
       if (at == from) x &= v4 ? 0xffff00ff : 0x000000f0;
       if (at == from + 4 && !v4) x &= 0x00ffffff;
       if (at == from + 8 && v4) x &= 0x0000ff00;
@@ -297,7 +297,8 @@ struct ChangedWords {
 std::uint32_t icrc_of_change(const HeaderStack& stack, Bytes after, std::uint32_t end) {
   const std::uint32_t from = stack.layers()[stack.network].offset, icrc = stack.icrc.offset;
   end = std::min(from + ((std::max(end, from) - from + 3) & ~3U), icrc);
-  // The CRC ends at the ICRC or, if the ICRC is out of the table's range, at the end of the change.
+  // The CRC covers the packet up to the ICRC or, if the ICRC is too far away for the table, up to the end of the
+  // change.
   const bool near = icrc - from < shift_reach;
   const std::uint32_t crc_end = near ? icrc : end;
   ChangedWords words;

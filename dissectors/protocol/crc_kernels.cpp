@@ -24,9 +24,8 @@ bool has_clmul() {
   return yes;
 }
 
-// ISA-L's kernels for AVX2 and AVX-512 return with the upper halves of the vector registers in use. Until these are
-// zero, each SSE instruction that follows waits for them. See Intel's optimization manual, "Mixing AVX code with SSE
-// code".
+// Clears the upper halves of the vector registers, which ISA-L's kernels for AVX2 and AVX-512 leave in use. Until they
+// are cleared, later SSE instructions are slow. See Intel's optimization manual, "Mixing AVX code with SSE code".
 __attribute__((target("avx"))) void zero_upper_halves() { _mm256_zeroupper(); }
 void clean_registers() {
   static const bool has_avx = __builtin_cpu_supports("avx");
@@ -35,7 +34,7 @@ void clean_registers() {
 
 #elif defined(__aarch64__)
 
-// Bits of AT_HWCAP, which getauxval() of Linux and elf_aux_info() of FreeBSD return.
+// Bits of AT_HWCAP, which Linux's getauxval() and FreeBSD's elf_aux_info() return.
 constexpr unsigned long hwcap_pmull = 1UL << 4, hwcap_crc32 = 1UL << 7, hwcap_cpuid = 1UL << 11;
 unsigned long hwcap() {
   static const unsigned long bits = [] {
@@ -45,14 +44,14 @@ unsigned long hwcap() {
     unsigned long value = 0;
     return elf_aux_info(AT_HWCAP, &value, sizeof value) == 0 ? value : 0UL;
 #elif defined(__ARM_FEATURE_AES) && defined(__ARM_FEATURE_CRC32)
-    return hwcap_pmull | hwcap_crc32;  // the build target requires these instructions
+    return hwcap_pmull | hwcap_crc32;  // the compiler's target already requires these instructions
 #else
     return 0UL;
 #endif
   }();
   return bits;
 }
-// Returns whether the processor is a Cortex-A57, a Cortex-A72 or a Neoverse N1: ISA-L does not use their PMULL.
+// Returns whether the processor is a Cortex-A57, a Cortex-A72 or a Neoverse N1. ISA-L does not use PMULL on these.
 bool isal_avoids_pmull() {
 #if defined(__linux__)
   if (!(hwcap() & hwcap_cpuid)) return false;
@@ -72,7 +71,7 @@ void clean_registers() {}
 
 }  // namespace
 
-// The only two calls of ISA-L. It selects the kernel at run time.
+// The only calls of ISA-L. ISA-L selects the kernel at run time.
 std::uint32_t crc32(Bytes bytes, std::uint32_t crc) {
   crc = crc32_gzip_refl(crc, bytes.data(), bytes.size());
   clean_registers();
@@ -80,12 +79,14 @@ std::uint32_t crc32(Bytes bytes, std::uint32_t crc) {
 }
 
 std::uint32_t crc32c(Bytes bytes, std::uint32_t crc) {
-  // The kernel's length parameter is an int, and the kernel does not invert the CRC.
+  // The kernel's length parameter is an int, so longer input is processed in chunks. The kernel does not invert the
+  // CRC.
   constexpr std::size_t chunk = 1U << 30;
   crc = ~crc;
   while (!bytes.empty()) {
     const std::size_t n = std::min(bytes.size(), chunk);
-    crc = crc32_iscsi(const_cast<std::uint8_t*>(bytes.data()), static_cast<int>(n), crc);  // it only reads
+    crc = crc32_iscsi(const_cast<std::uint8_t*>(bytes.data()), static_cast<int>(n),
+                      crc);  // the kernel only reads the bytes
     bytes = bytes.subspan(n);
   }
   clean_registers();
@@ -117,7 +118,7 @@ __attribute__((target("pclmul,sse4.1"))) std::uint32_t carryless::multiply(std::
   return reduce(product(a, b));
 }
 
-// Sums the products, then reduces once.
+// Adds the products first, so that only one reduction is needed.
 __attribute__((target("pclmul,sse4.1"))) std::uint32_t carryless::sum_of_products(const std::uint32_t* a,
                                                                                   const std::uint32_t* b,
                                                                                   std::size_t count) {
@@ -128,8 +129,8 @@ __attribute__((target("pclmul,sse4.1"))) std::uint32_t carryless::sum_of_product
 
 #elif defined(__aarch64__)
 
-// gcc and clang spell the attribute differently, and clang declares the intrinsics only if the whole file is compiled
-// for a processor with these instructions.
+// gcc and clang use different attributes. clang declares the intrinsics only if the whole file is compiled for a
+// processor with these instructions, so assembly replaces them.
 #if defined(__clang__)
 #define RDMAWIRE_TARGET_PMULL __attribute__((target("aes,crc")))
 #else
@@ -158,7 +159,7 @@ RDMAWIRE_TARGET_PMULL std::uint32_t carryless::multiply(std::uint32_t a, std::ui
   return reduce(product(a, b));
 }
 
-// Sums the products, then reduces once.
+// Adds the products first, so that only one reduction is needed.
 RDMAWIRE_TARGET_PMULL std::uint32_t carryless::sum_of_products(const std::uint32_t* a, const std::uint32_t* b,
                                                                std::size_t count) {
   std::uint64_t sum = 0;

@@ -69,7 +69,7 @@ TEST(Crc, CarrylessProductsEqualBitByBitProducts) {
 }
 
 #if defined(__x86_64__)
-// The state components that are not in their initial state (XINUSE). Intel's manual, volume 1, 13.6.
+// Returns the processor state components that are not in their initial state (XINUSE). Intel's manual, volume 1, 13.6.
 std::uint64_t components_in_use() {
   std::uint32_t low = 0, high = 0;
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(1));
@@ -92,7 +92,7 @@ TEST(Crc, KernelsLeaveUpperVectorRegisterHalvesClean) {
     crc32c(Bytes(bytes).first(n));
     EXPECT_EQ(components_in_use() & (upper_halves_256 | upper_halves_512), 0U) << "crc32c, " << n;
   }
-  // Calls ISA-L directly, and compares the registers that it uses with the names that crc_kernels() returns.
+  // Calls ISA-L directly, and compares the registers that its kernels use with the names that crc_kernels() returns.
   auto width = [] {
     const std::uint64_t used = components_in_use();
     return used & upper_halves_512 ? "512-bit" : used & upper_halves_256 ? "256-bit" : "";
@@ -106,8 +106,8 @@ TEST(Crc, KernelsLeaveUpperVectorRegisterHalvesClean) {
 }
 #endif
 
-// The sample packet of IBTA vol 1, 7.8, without its VCRC: local, with the variant field of the LRH already masked (its
-// first byte is 0xf0).
+// The sample packet of IBTA vol 1, 7.8, without its VCRC. It is a local packet, and the variant field of its LRH is
+// already masked (its first byte is 0xf0).
 TEST(Icrc, SampleOfTheSpecification) {
   auto packet = from_hex(
       "f012375c000e17d20a202487ff87b1b3000dec2a01710a1c015d400238f27a050000000ebb884d85fd5cfba4728bc0690ed4"
@@ -151,7 +151,7 @@ TEST(Icrc, CapturedFramesAreGoodAndEveryDamagedByteIsDetected) {
     const CrcCheck check = check_icrc(stack);
     EXPECT_EQ(check.status, CrcCheck::Status::good) << v.name;
     EXPECT_EQ(check.value, v.icrc) << v.name;
-    // No field from the BTH's DestQP on is masked.
+    // Fields from the BTH's DestQP on are not masked.
     for (std::size_t i = stack.layers()[stack.transport].offset + 5; i < stack.icrc.offset; ++i) {
       frame[i] ^= 0x40;
       EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::bad) << v.name << " byte " << i;
@@ -201,7 +201,7 @@ TEST(Icrc, IcrcOfChangeBeforeLongPayload) {
     const HeaderStack stack = decode(bytes);
     auto after = bytes;
     constexpr std::uint32_t ip = 14, end = ip + 40;
-    after[ip + 15] ^= 0x81;  // an address
+    after[ip + 15] ^= 0x81;  // one byte of an address
     after[end - 1] ^= 0x01;  // the PSN's last byte
     const std::uint32_t twice = plain::icrc_of_change(stack, after, end);
     EXPECT_NE(twice, 0U);
@@ -209,7 +209,7 @@ TEST(Icrc, IcrcOfChangeBeforeLongPayload) {
   }
 }
 
-// The table of shift factors ends at 4224 bytes. Longer packets are computed without it.
+// The table of shift factors ends at 4224 bytes. compute_icrc() does not use it for longer packets.
 TEST(Icrc, LengthsAroundTheEndOfTheTable) {
   Frame frame = Value<Ethernet>() / Value<Ipv4>() / Value<Udp>() / Value<Bth>().set<"opcode">(0x04);
   for (std::size_t byte_count = 4160; byte_count <= 4232; byte_count += 4) {
@@ -223,14 +223,14 @@ TEST(Icrc, LengthsAroundTheEndOfTheTable) {
     }
     const HeaderStack stack = decode(bytes);
     auto after = bytes;
-    after[26] ^= 0x81;  // an address
+    after[26] ^= 0x81;  // one byte of an address
     constexpr std::uint32_t changed_end = 30;
     EXPECT_EQ(icrc_of_change(stack, after, changed_end), plain::icrc_of_change(stack, after, changed_end))
         << byte_count;
     after[14 + byte_count] ^= 0x01;
     const auto end = static_cast<std::uint32_t>(15 + byte_count);
     EXPECT_EQ(icrc_of_change(stack, after, end), plain::icrc_of_change(stack, after, end)) << byte_count;
-    // From the first word on, which contains the IPv4 total length.
+    // The change starts in the first word, which contains the IPv4 total length.
     after[17] ^= 0x01;
     for (std::uint32_t last = 14 + 4220; last <= 14 + 4228 && last <= stack.icrc.offset; last += 4) {
       after[last - 1] ^= 0x01;
@@ -264,7 +264,7 @@ TEST(Icrc, TruncatedPacketIsUnverifiable) {
     EXPECT_NE(check_icrc(stack).status, CrcCheck::Status::bad) << n;
     EXPECT_NE(check_icrc(stack).status, CrcCheck::Status::good) << n;
     EXPECT_TRUE(stack.cut) << n;
-    // Without a wire length in the capture, the IP length shows that the packet is truncated.
+    // The capture contains no wire length, but the IP length shows that the packet is truncated.
     stack = decode(Bytes(frame).first(n));
     EXPECT_NE(check_icrc(stack).status, CrcCheck::Status::bad) << n;
     EXPECT_NE(check_icrc(stack).status, CrcCheck::Status::good) << n;

@@ -1,5 +1,5 @@
 #pragma once
-/// Shared by the decoders of all protocols: a cursor over a packet, and the step from one header to the next.
+/// Parts that the decoders of all protocols use: a cursor in the packet, and the step from one header to the next.
 
 #include "dissectors/protocol/stack.hpp"
 
@@ -7,8 +7,8 @@ namespace rdmawire {
 
 struct DecodeOptions;
 
-/// Decoding position. `end` is the innermost limit from a length field, clipped to the captured bytes.
-/// `declared_end` is the same limit without clipping.
+/// Decoding position. `declared_end` is the innermost limit from a length field. `end` is the same limit, clipped to
+/// the captured bytes.
 struct Cursor {
   HeaderStack& stack;
   const DecodeOptions& options;
@@ -19,8 +19,8 @@ struct Cursor {
   [[nodiscard]] const std::uint8_t* here() const { return stack.bytes.data() + at; }
   [[nodiscard]] std::uint32_t left() const { return end - at; }
 
-  /// True if `bytes` are available for `header`. Otherwise adds a finding: truncated if the capture ends early,
-  /// malformed if a length field leaves too few bytes.
+  /// True if `bytes` are available for `header`. Otherwise adds a finding: "truncated" if captured bytes are missing,
+  /// or "malformed" if a length field leaves too few bytes.
   bool need(const HeaderInfo& header, std::uint32_t bytes) {
     if (left() >= bytes) return true;
     lack(header, bytes);
@@ -30,14 +30,14 @@ struct Cursor {
   void malformed(const HeaderInfo& header, std::string_view what, std::uint32_t needed = 0, std::uint32_t had = 0) {
     stack.report({ParseError::Kind::malformed, &header, at, needed, had, what});
   }
-  /// Adds `bytes`, checked with need(), as a layer.
+  /// Appends a layer of `bytes`, which need() has checked.
   bool take(const HeaderInfo& header, std::uint32_t bytes) {
     if (!stack.push(header, at, bytes)) return false;
     at += bytes;
     return true;
   }
-  /// Limits the current layer to `bytes` after `from`, according to a length field. Returns false and adds a
-  /// finding if that exceeds the enclosing layer, whose limit remains.
+  /// Limits the current layer to `bytes` after `from`, the value of its length field. If that exceeds the enclosing
+  /// layer, keeps the limit of the enclosing layer, adds a finding and returns false.
   bool limit(const HeaderInfo& header, std::uint32_t from, std::uint64_t bytes) {
     if (from + bytes > declared_end) {
       malformed(header, "the length field exceeds the enclosing layer",
@@ -48,8 +48,8 @@ struct Cursor {
     if (declared_end < end) end = declared_end;
     return true;
   }
-  /// The same for a network header. Its length may exceed the frame, because the packet was truncated before it was
-  /// captured. Then marks the packet as truncated and adds a finding.
+  /// Limits a network header like limit(). If its length exceeds the frame, the packet was truncated before it was
+  /// captured: marks the packet as truncated and adds a finding.
   void datagram(const HeaderInfo& header, std::uint32_t from, std::uint64_t bytes) {
     const auto had = declared_end - from;
     declared_end = static_cast<std::uint32_t>(from + bytes);
@@ -61,11 +61,11 @@ struct Cursor {
     stack.report({ParseError::Kind::truncated, &header, from, static_cast<std::uint32_t>(bytes), had,
                   "the packet was truncated before it was captured, or its length field is wrong"});
   }
-  /// The remaining bytes are payload.
+  /// Makes the remaining bytes the payload.
   void payload() { stack.payload = {at, left()}; }
 };
 
-/// A decoder of one header, which returns the next one. Null at the end of the packet.
+/// A decoder of one header. It returns the decoder of the next header, or nullptr at the end of the packet.
 struct Step {
   using Decoder = Step (*)(Cursor&);
   Decoder next = nullptr;

@@ -75,7 +75,7 @@ std::vector<Frame> segment_ddp(const Frame& message, std::uint32_t mulpdu) {
   if (model == message.layers.size() || model < 2 || &message.layers[model - 2].header() != &info<Ddp>) return {};
   const bool tagged = &message.layers[model].header() == &info<DdpTagged>;
   const std::uint32_t ddp_bytes = Ddp::size + Rdmap::size + message.layers[model].header().size;
-  std::uint32_t first_bytes = 0;  // bytes of the RDMAP header, which count as part of the message
+  std::uint32_t first_bytes = 0;  // size of the RDMAP header, which is part of the message
   for (std::size_t i = model + 1; i < message.layers.size(); ++i)
     first_bytes += static_cast<std::uint32_t>(message.layers[i].bytes().size());
   if (mulpdu < ddp_bytes + first_bytes || (mulpdu <= ddp_bytes && !message.payload.empty())) return {};

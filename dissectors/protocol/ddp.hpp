@@ -1,8 +1,8 @@
 #pragma once
 /// DDP: direct data placement. RFC 5041.
 ///
-/// The header consists of a control byte, a byte of RDMAP (see rdmap.hpp), and fields of the buffer model. These
-/// are separate layers, so that `ddp.last` and `rdmap.opcode` have the same name in both models.
+/// The header consists of DDP's control byte, RDMAP's control byte (see rdmap.hpp), and the fields of the buffer model.
+/// Each part is a layer, so that `ddp.last` and `rdmap.opcode` have the same name in both models.
 
 #include <vector>
 
@@ -11,7 +11,7 @@
 
 namespace rdmawire {
 
-/// The control byte, common to both buffer models.
+/// DDP's control byte, which is common to both buffer models.
 struct Ddp {
   static constexpr std::string_view name = "ddp", title = "DDP control", section = "RFC 5041, 4.1";
   static constexpr std::size_t size = 1;
@@ -60,22 +60,22 @@ struct DdpUntagged {
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// Decodes one ULPDU of MPA: a DDP segment with its part of the RDMAP message. Wire is iwarp.
+/// Decodes one ULPDU of MPA: a DDP segment with its part of the RDMAP message. Sets the wire to iwarp.
 void decode_ulpdu(HeaderStack& stack, Bytes bytes, std::uint32_t wire_length);
 inline void decode_ulpdu(HeaderStack& stack, Bytes bytes) {
   decode_ulpdu(stack, bytes, static_cast<std::uint32_t>(bytes.size()));
 }
 
-/// The same as a decoding step. The segment ends at the cursor's limit.
+/// Decoding step for a DDP segment, which ends at the cursor's limit.
 Step decode_ddp(Cursor& c);
 
 struct Frame;
 
-/// Splits one DDP message into segments, each a frame. RFC 5041, 5.1 and 5.2. `message` contains the layers of one
-/// segment (optionally Fpdu; Ddp, Rdmap, DdpTagged or DdpUntagged, the RDMAP header if there is one) and the
-/// payload of the whole message. Its tagged or message offset is that of the first byte. `mulpdu` limits a segment
+/// Splits one DDP message into segments. Each becomes a frame. RFC 5041, 5.1 and 5.2. `message` contains the layers of
+/// one segment (Fpdu is optional, then Ddp, Rdmap, DdpTagged or DdpUntagged, and the RDMAP header if there is one) and
+/// the payload of the whole message. Its tagged or message offset is that of the first byte. `mulpdu` limits a segment
 /// including headers (see mpa::mulpdu). An RDMAP header is not split. Returns an empty vector if there is no DDP
-/// header, or `mulpdu` is too small for the headers or for a payload byte.
+/// header, or if `mulpdu` is too small for the headers and one byte of payload.
 std::vector<Frame> segment_ddp(const Frame& message, std::uint32_t mulpdu);
 
 }  // namespace rdmawire

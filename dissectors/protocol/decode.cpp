@@ -49,9 +49,9 @@ void decode_by_steps(HeaderStack& stack, LinkType link, const DecodeOptions& opt
   stack.cut |= c.end < c.declared_end;
 }
 
-// Fast path for common RoCEv2 packets: Ethernet, IPv4 without options, UDP to port 4791, BTH and extension headers,
-// all complete and consistent. Returns false for other packets, which are then decoded step by step. Both paths
-// produce the same stack.
+// Fast path for common RoCEv2 packets: Ethernet, IPv4 without options, UDP to port 4791, BTH and extension headers, all
+// complete and consistent. Decodes them into the same stack as the decoding steps. Returns false for other packets,
+// which must be decoded step by step.
 bool decode_common(HeaderStack& stack, Bytes bytes) {
   constexpr std::uint32_t ip_at = Ethernet::size, udp_at = ip_at + Ipv4::size, bth_at = udp_at + Udp::size;
   constexpr std::uint32_t headers = bth_at + Bth::size, icrc_bytes = 4;
@@ -70,7 +70,8 @@ bool decode_common(HeaderStack& stack, Bytes bytes) {
   const Opcode& op = opcode(bth.get<"opcode">());
   const std::uint32_t pad = bth.get<"pad">();
   const std::uint32_t payload_at = headers + op.header_bytes, icrc_at = ip_at + total - icrc_bytes;
-  // RD opcodes may be a vendor's transport, and QPs 0 and 1 are for management: decoded step by step.
+  // Opcodes of RD may belong to a vendor's transport, and QPs 0 and 1 receive management datagrams. Such packets are
+  // decoded step by step.
   if (!op.known || op.transport == Transport::rd || bth.get<"dest_qp">() <= 1 || payload_at + pad > icrc_at)
     return false;
 
@@ -115,9 +116,9 @@ HeaderStack decode_transport(Bytes bytes, bool with_icrc) {
   HeaderStack stack;
   const auto size = static_cast<std::uint32_t>(bytes.size());
   stack.reset(bytes, size);
-  // Without the network headers, the ICRC can be separated, but not verified.
+  // Without the network headers, the position of the ICRC is known, but the ICRC cannot be verified.
   const DecodeOptions options;
-  // A packet that is too short for an ICRC after the BTH has none.
+  // If no space for an ICRC is left after the BTH, the packet has none.
   const std::uint32_t end = with_icrc && size >= Bth::size + 4 ? size - 4 : size;
   Cursor c{stack, options, 0, end, end};
   stack.fragment = true;

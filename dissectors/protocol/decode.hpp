@@ -10,29 +10,30 @@
 
 namespace rdmawire {
 
-/// Decoding options: information that packets do not contain.
+/// Options of decode() that packets do not contain.
 struct DecodeOptions {
   static constexpr std::uint16_t roce_v2_udp_port = 4791;
-  /// A second UDP destination port of RoCEv2. 0: none.
+  /// Another UDP destination port of RoCEv2, in addition to 4791. 0: none.
   std::uint16_t extra_roce_v2_port = 0;
-  /// Recognize MRC. Other manufacturers can use the same opcodes: false decodes these packets as a BTH with payload.
+  /// True: recognizes MRC. False: decodes its packets as a BTH with payload, because other manufacturers can use the
+  /// same opcodes.
   bool mrc = true;
 };
 
-/// Disables a protocol by name: "mrc". Returns false if the name is unknown.
+/// Disables the protocol with this name. The only one is "mrc". Returns false for other names.
 inline bool disable_protocol(DecodeOptions& options, std::string_view name) {
   if (name != "mrc") return false;
   options.mrc = false;
   return true;
 }
 
-/// Decodes a packet from its link layer to its payload. Lenient: decodes as far as possible and adds a finding
-/// where decoding stops. A capture that is truncated (`wire_length` > bytes.size()) is not malformed. Does not
+/// Decodes a packet from its link layer to its payload. Decodes invalid packets as far as possible, and adds a finding
+/// where decoding stops. A packet that the capture truncated (`wire_length` > bytes.size()) is not malformed. Does not
 /// allocate memory. `bytes` must outlive the stack.
 void decode(HeaderStack& stack, Bytes bytes, LinkType link, std::uint32_t wire_length, const DecodeOptions& = {});
 
 namespace plain {
-/// The same without the fast path of decode(), for tests.
+/// Decodes like decode(), but without its fast path. For tests.
 void decode(HeaderStack& stack, Bytes bytes, LinkType link, std::uint32_t wire_length, const DecodeOptions& = {});
 }  // namespace plain
 
@@ -42,12 +43,12 @@ inline HeaderStack decode(Bytes bytes, LinkType link = LinkType::ethernet, const
   return stack;
 }
 
-/// The same, but returns the first finding as an error. For tests with complete packets.
+/// Decodes like decode(), but returns the first finding as an error. For tests with complete packets.
 tl::expected<HeaderStack, ParseError> decode_strict(Bytes bytes, LinkType link = LinkType::ethernet,
                                                     const DecodeOptions& = {});
 
-/// Decodes InfiniBand's transport from the BTH on, without lower layers. If `with_icrc`, the bytes end with the
-/// ICRC, unless they are too short for it.
+/// Decodes an InfiniBand transport packet from the BTH on, without lower layers. If `with_icrc` is true, the bytes end
+/// with the ICRC, unless they are too short.
 HeaderStack decode_transport(Bytes bytes, bool with_icrc = false);
 
 }  // namespace rdmawire

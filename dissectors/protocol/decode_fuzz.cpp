@@ -1,5 +1,5 @@
-// Decodes arbitrary bytes with any link type. Decoding must terminate, layers and ranges must be inside the packet, CRC
-// checks must work, re-encoding must return the same bytes, and fast paths must match the reference.
+// Decodes arbitrary bytes with any link type. Requirements: decoding terminates, layers and ranges are inside the
+// packet, CRC checks do not crash, re-encoding returns the same bytes, and fast paths match the reference.
 
 #include <cstdlib>
 

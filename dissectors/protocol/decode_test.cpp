@@ -106,8 +106,8 @@ TEST(Decode, NativeInfiniBandAndRoceV1) {
     const HeaderStack stack = decode(bytes, LinkType::infiniband);
     expect_whole(stack, with_grh ? "global" : "local");
     EXPECT_EQ(check_vcrc(stack).status, CrcCheck::Status::good);
-    // A switch changes the virtual lane, and a router the whole LRH. The ICRC remains valid, and the VCRC becomes
-    // invalid.
+    // A switch changes the virtual lane, and a router changes the whole LRH. The ICRC remains valid, and the VCRC
+    // becomes invalid.
     bytes[0] ^= 0x10;
     EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::good);
     EXPECT_EQ(check_vcrc(stack).status, CrcCheck::Status::bad);
@@ -168,7 +168,7 @@ TEST(Decode, TruncationAtEveryByteIsNotMalformed) {
   }
 }
 
-// Some tools write the truncated length as wire length. The IP length contradicts it.
+// Some tools write the truncated length as the wire length, which contradicts the IP length.
 TEST(Decode, TruncatedPacketWithWrongWireLength) {
   const auto bytes = roce(Value<Ethernet>() / ipv4()).encode();
   const HeaderStack stack = decode(Bytes(bytes).first(bytes.size() - 6));
@@ -264,7 +264,7 @@ TEST(Decode, TcpOptions) {
   ASSERT_TRUE(stopped.error);
 }
 
-// ICRC and pad are at the end of the datagram, not of its first fragment.
+// The ICRC and the pad are at the end of the datagram, which is not in the first fragment.
 TEST(Decode, FirstFragmentHasNeitherPadNorIcrc) {
   Frame frame = roce(Value<Ethernet>() / ipv4());
   frame.find(info<Ipv4>)->set(*info<Ipv4>.find("mf"), 1);
@@ -296,7 +296,7 @@ TEST(Decode, Ipv6Fragments) {
   }
 }
 
-// RFC 826: addresses are decoded for IPv4 over Ethernet or InfiniBand, with the lengths of their addresses.
+// RFC 826: ARP addresses are decoded for IPv4 over Ethernet or InfiniBand if their lengths match.
 TEST(Decode, ArpAddresses) {
   struct {
     std::uint16_t hardware, protocol;
@@ -340,7 +340,7 @@ TEST(Decode, PauseFramesArePadded) {
   }
 }
 
-// `wire` is the format of the inner packet (RoCEv1), although the outer packet is native InfiniBand.
+// The outer packet is native InfiniBand, but `wire` is the format of the inner packet: RoCEv1.
 TEST(Decode, RoceInTunnelOverInfiniBand) {
   Frame mirrored = Value<Lrh>().set<"length">(32) / Value<Ipv6>() / Value<Gre>() / Value<Ethernet>() / Value<Grh>();
   mirrored /= Value<Bth>().set<"opcode">(0x04).set<"psn">(7);
@@ -351,7 +351,8 @@ TEST(Decode, RoceInTunnelOverInfiniBand) {
   EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::good);
 }
 
-// Mellanox's DC uses RD's opcodes: it is identified and its payload found, but not decoded as RD or management.
+// Mellanox's DC uses the opcodes of RD. The decoder recognizes DC and finds the payload, and adds no RD or management
+// headers.
 TEST(Decode, DynamicallyConnectedTransport) {
   const auto frame = from_hex(
       "e8ebd358a0bc00b20037c52c0800456a0058108340 00ff116cc20a1674dc0a1674dd12b712b7004400004a40ffff00807fff800440fc"

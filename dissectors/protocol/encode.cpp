@@ -35,14 +35,14 @@ std::size_t last_index(const std::vector<HeaderValue>& layers, const HeaderInfo&
   return layers.size();
 }
 
-// Index of the packet's own BTH, the first one. A BTH in an upper layer is payload.
+// Returns the index of the outermost BTH, which is the packet's transport. Another BTH after it belongs to the payload.
 std::size_t transport_index(const std::vector<HeaderValue>& layers) {
   std::size_t i = 0;
   while (i < layers.size() && !is_base_transport(layers[i].header())) ++i;
   return i;
 }
 
-// The sum over the pseudo header of the IP layer before `index`. RFC 9293, 3.1, RFC 8200, 8.1
+// Returns the sum over the pseudo header of the IP layer before `index`. RFC 9293, 3.1, RFC 8200, 8.1
 std::uint32_t pseudo_header_sum(const FrameLayout& frame, std::size_t index, std::uint8_t protocol) {
   std::uint32_t sum = frame.bytes_from(index) + protocol;
   for (std::size_t i = index; i-- > 0;) {
@@ -57,7 +57,7 @@ std::uint32_t pseudo_header_sum(const FrameLayout& frame, std::size_t index, std
   return sum;
 }
 
-// Computes the checksums of the layers from `first` to before `last`, the innermost first.
+// Computes the checksums of the layers from `first` up to but excluding `last`, starting with the innermost.
 void transport_checksums(const FrameLayout& frame, std::size_t first, std::size_t last, MutableBytes packet) {
   for (std::size_t i = last; i-- > first;) {
     const HeaderInfo& header = frame.layers[i].header();
@@ -65,13 +65,13 @@ void transport_checksums(const FrameLayout& frame, std::size_t first, std::size_
     if (!udp && !icmp && !icmpv6 && &header != &info<Tcp>) continue;
     const Field& checksum = *header.find("checksum");
     if (frame.layers[i].given(checksum)) continue;
-    if (udp && frame.next(i) && is_base_transport(*frame.next(i))) continue;  // RoCEv2 uses no checksum
+    if (udp && frame.next(i) && is_base_transport(*frame.next(i))) continue;  // RoCEv2 sends no UDP checksum
     std::uint8_t* at = packet.data() + frame.offsets[i];
     checksum.store(at, 0);
     const std::uint8_t protocol = udp ? ip_protocol::udp : icmpv6 ? ip_protocol::icmpv6 : ip_protocol::tcp;
     std::uint16_t sum = internet_checksum(packet.subspan(frame.offsets[i], frame.bytes_from(i)),
                                           icmp ? 0 : pseudo_header_sum(frame, i, protocol));
-    if (udp && sum == 0) sum = 0xffff;  // 0 means: no checksum
+    if (udp && sum == 0) sum = 0xffff;  // 0 would mean that there is no checksum
     checksum.store(at, sum);
   }
 }
@@ -88,7 +88,7 @@ Frame Frame::of(const HeaderStack& stack) {
   };
   const std::uint32_t headers_end =
       stack.layers().empty() ? 0 : stack.layers().back().offset + stack.layers().back().length;
-  // The bytes between the headers and the trailing parts are payload, even if decoding stopped inside a header.
+  // If decoding stopped inside a header, all bytes between the last decoded header and the trailing parts are payload.
   const bool stopped = stack.payload.offset == 0;
   std::uint32_t end = stack.pad.length       ? stack.pad.offset
                       : stack.icrc.length    ? stack.icrc.offset
@@ -155,13 +155,13 @@ std::vector<std::uint8_t> Frame::encode() const {
     at += static_cast<std::uint32_t>(layer.bytes().size());
   }
   layout.payload_bytes = static_cast<std::uint32_t>(payload.size());
-  // Zeros fill the payload up to the size that a header requires (256 bytes for a MAD), unless `pad` is set.
+  // Unless `pad` is set, zeros fill the payload up to the size that a header requires (256 bytes for a MAD).
   if (!pad)
     for (std::size_t i = 0; i < layers.size(); ++i) {
       const std::uint32_t headers = at - layout.offsets[i], demanded = layers[i].header().whole;
       if (demanded > headers) layout.payload_bytes = std::max(layout.payload_bytes, demanded - headers);
     }
-  // Transport headers are multiples of four bytes. Headers of upper layers count as payload.
+  // Transport packets are padded to multiples of four bytes. Headers of upper layers count as payload.
   const std::size_t padded_from = has_bth ? bth : fpdu;
   layout.pad_bytes = pad                   ? static_cast<std::uint32_t>(pad->size())
                      : has_bth || has_fpdu ? -(at - layout.offsets[padded_from] + layout.payload_bytes) & 3U
@@ -209,8 +209,8 @@ std::vector<std::uint8_t> Frame::encode() const {
     const std::uint32_t value = icrc ? *icrc : computable ? __builtin_bswap32(compute_icrc(stack)) : 0;
     store_be(packet.data() + icrc_at, 4, value);
   }
-  // The ICRC covers the checksums after the BTH. The checksums before the BTH, which belong to a tunnel, cover the
-  // ICRC.
+  // The ICRC covers the checksums after the BTH, so these are already computed. The checksums before the BTH belong to
+  // a tunnel and cover the ICRC.
   transport_checksums(layout, 0, bth, packet);
   if (write_vcrc) store_be(packet.data() + layout.end, 2, vcrc ? *vcrc : __builtin_bswap16(compute_vcrc(stack)));
   packet.insert(packet.end(), trailer.begin(), trailer.end());
@@ -229,7 +229,7 @@ std::vector<Frame> segment(const Frame& frame, std::uint32_t mtu) {
   if (!whole.known || !whole.begins_message() || !whole.payload || whole.operation == Operation::atomic_write)
     return {};
 
-  // The extension headers after the BTH belong to each packet. The layers after them are the message.
+  // Each packet has the extension headers after the BTH. The layers after these are the start of the message.
   const auto is_extension = [](const HeaderInfo& header) {
     for (const Opcode& op : opcodes)
       for (const HeaderInfo* extension : op.extension_headers())

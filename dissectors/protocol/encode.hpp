@@ -1,7 +1,7 @@
 #pragma once
-/// Encodes values to bytes. Unset fields are computed: lengths, next-header numbers, checksums, padding, ICRC,
-/// VCRC, MPA CRC. Explicitly set values are encoded as is, even if invalid. A length that exceeds its field is
-/// reduced to its low bits (field_overflow.hpp).
+/// Encodes values to bytes. Computes fields that are not set: lengths, next-header numbers, checksums, padding, ICRC,
+/// VCRC, MPA CRC. Writes fields that are set unchanged, even if they are invalid. If a computed length exceeds its
+/// field, only its low bits are written (field_overflow.hpp).
 
 #include <cstdint>
 #include <optional>
@@ -21,7 +21,7 @@ namespace rdmawire {
 struct Frame {
   std::vector<HeaderValue> layers;
   std::vector<std::uint8_t> payload;
-  /// If unset: zeros up to a multiple of four bytes, and to the size that a header requires (a management
+  /// Padding bytes. If unset: zeros up to a multiple of four bytes and to the size that a header requires (a management
   /// datagram).
   std::optional<std::vector<std::uint8_t>> pad;
   std::optional<std::uint32_t> icrc;  ///< as read by load_icrc()
@@ -29,11 +29,11 @@ struct Frame {
   std::optional<std::uint32_t> mpa_crc;  ///< the CRC of an FPDU
   bool with_icrc = true;                 ///< false: omit the ICRC
   bool with_vcrc = true;                 ///< false: omit the VCRC (native InfiniBand)
-  /// false: omit the CRC field of FPDUs. A connection without CRCs has the field, with the value 0: set mpa_crc to 0.
+  /// False: omits the CRC field of FPDUs. In a connection without CRCs, the field is present and 0: set mpa_crc to 0.
   bool with_mpa_crc = true;
-  std::vector<std::uint8_t> trailer;  ///< after everything: Ethernet padding, a frame check sequence
+  std::vector<std::uint8_t> trailer;  ///< bytes after the packet: Ethernet padding, a frame check sequence
 
-  /// A captured packet with all values set. encode() returns its bytes.
+  /// Returns a frame with all values of a captured packet set, so that encode() returns the packet's bytes.
   static Frame of(const HeaderStack& stack);
 
   Frame& operator/=(HeaderValue next) {
@@ -59,23 +59,23 @@ inline Frame operator/(Frame frame, HeaderValue inner) {
   return frame;
 }
 
-/// Argument of HeaderInfo::fill: all layers with their offsets. The layers inside the header are already filled.
+/// Argument of HeaderInfo::fill: all layers with their offsets. When it is called, the inner layers are already filled.
 struct FrameLayout {
   std::vector<HeaderValue> layers;
-  std::vector<std::uint32_t> offsets;  ///< of each layer in the packet
+  std::vector<std::uint32_t> offsets;  ///< offset of each layer in the packet
   std::uint32_t payload_bytes = 0;
   std::uint32_t pad_bytes = 0;
-  std::uint32_t end = 0;  ///< after payload, padding and ICRC or MPA CRC (VCRC and trailer follow)
+  std::uint32_t end = 0;  ///< offset after payload, padding and ICRC or MPA CRC (VCRC and trailer follow)
   std::uint32_t payload_end = 0;
   std::size_t transport = SIZE_MAX;  ///< index of the BTH, if there is one
 
   [[nodiscard]] HeaderValue& at(std::size_t index) { return layers[index]; }
-  /// Number of bytes from layer `index`, inclusive, to the end. For an upper layer after the BTH, to the end of the
+  /// Number of bytes from the start of layer `index` to `end`. For an upper layer after the BTH, to the end of the
   /// payload.
   [[nodiscard]] std::uint32_t bytes_from(std::size_t index) const {
     return (index > transport ? payload_end : end) - offsets[index];
   }
-  /// Number of bytes after layer `index`.
+  /// Like bytes_from(), but without layer `index` itself.
   [[nodiscard]] std::uint32_t bytes_after(std::size_t index) const {
     return bytes_from(index) - static_cast<std::uint32_t>(layers[index].bytes().size());
   }
@@ -88,12 +88,12 @@ struct FrameLayout {
 /// The Internet checksum: one's complement of the one's complement sum. RFC 1071.
 std::uint16_t internet_checksum(Bytes bytes, std::uint32_t sum = 0);
 
-/// Splits one message into packets for a path MTU: first, middle and last packets, or only one. `frame` is an RC,
-/// UC or XRC request or a READ response with position only or first. Its opcode selects the operation. The layers
-/// after the extension headers and the payload are the whole message. PSNs count up from the frame's. Immediate
-/// data, R_Key to invalidate, SE and AckReq are only in the last packet. Other set values are in each packet. `mtu`
-/// is the maximum payload, a power of two from 256 to 4096. Returns an empty vector if the opcode has no such
-/// packets, or the MTU is invalid.
+/// Splits one message into packets for a path MTU: first, middle and last packets, or only one. `frame` is an RC, UC or
+/// XRC request or a READ response with position first or only. Its opcode selects the operation. The message consists
+/// of the layers after the extension headers, and the payload. PSNs start with that of `frame`. Only the last packet
+/// has the immediate data, R_Key to invalidate, SE and AckReq. Each packet has the other set values. `mtu` is the
+/// maximum payload, a power of two from 256 to 4096. Returns an empty vector if the MTU is invalid, or if the opcode
+/// has no such packets.
 std::vector<Frame> segment(const Frame& frame, std::uint32_t mtu);
 
 }  // namespace rdmawire

@@ -1,5 +1,5 @@
-// Encodes any headers in any order, with any variable parts and any set values. Encoding must write every byte that was
-// set, and segmentation must terminate.
+// Encodes any headers in any order, with any variable parts and any set values. Requirements: encoding writes every
+// byte that was set, and segmentation terminates.
 
 #include <cstdlib>
 

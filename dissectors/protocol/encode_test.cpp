@@ -29,8 +29,8 @@ std::vector<std::uint8_t> counting(std::size_t byte_count) {
   return bytes;
 }
 
-// Returns the one's complement sum over the pseudo header and the datagram of the `n`-th layer, a UDP header: 0 if its
-// checksum is valid.
+// Returns the one's complement sum over the pseudo header and the datagram of the `n`-th layer, a UDP header. It is 0
+// if the checksum is valid.
 std::uint16_t udp_rest(const HeaderStack& stack, std::size_t n) {
   const Layer& ip = stack.layers()[n - 1];
   const Layer& udp = stack.layers()[n];
@@ -41,7 +41,7 @@ std::uint16_t udp_rest(const HeaderStack& stack, std::size_t n) {
   return internet_checksum(stack.bytes.subspan(udp.offset, length), sum);
 }
 
-// The mirrored packet's ICRC is data of the tunnel.
+// The ICRC of the mirrored packet is part of the tunnel's payload.
 TEST(Encode, TunnelChecksumCoversTheInnerIcrc) {
   Frame frame = Value<Ethernet>() / ipv4() / Value<Udp>().set<"src_port">(1) / Value<Vxlan>() / Value<Ethernet>() /
                 ipv4() / Value<Udp>() / bth(0x04);
@@ -52,7 +52,7 @@ TEST(Encode, TunnelChecksumCoversTheInnerIcrc) {
   EXPECT_EQ(udp_rest(stack, 2), 0U);
 }
 
-// Options longer than the IPv4 maximum: values that the caller set are kept, and no access is out of bounds.
+// Even with more options than IPv4 allows, encoding keeps the values that the caller set, and stays inside the buffer.
 TEST(Encode, OptionsExceedTheHeaderLength) {
   for (const std::size_t byte_count : {41U, 200U, 4000U}) {
     HeaderValue ip = ipv4();
@@ -68,7 +68,8 @@ TEST(Encode, OptionsExceedTheHeaderLength) {
   }
 }
 
-// The header length counts words: zeros, which end the options, pad the last word, unless the length is set.
+// The header length counts words. Unless it is set, encoding pads the last word of the options with zeros, which mean
+// "end of options".
 TEST(Encode, OptionsArePaddedToWords) {
   HeaderValue ip = ipv4();
   ip.set_tail(std::vector<std::uint8_t>{0x94, 4, 0, 0, 1});
@@ -145,7 +146,7 @@ TEST(Encode, HeadersContainTheNumberOfTheNextHeader) {
   EXPECT_TRUE(decode(three).get<Bth>());
 }
 
-// Lengths that exceed their field are reduced to their low bits.
+// If a length exceeds its field, its low bits are encoded.
 TEST(Encode, OversizedLengthsKeepTheLowBits) {
   Frame frame = Value<Ethernet>() / ipv4() / Value<Udp>() / bth(0x04);
   frame.payload.assign(70000, 0);
@@ -160,12 +161,12 @@ TEST(Encode, UnusualFramesAreDefined) {
   Frame payload;
   payload.payload = {1, 2, 3};
   EXPECT_THAT(payload.encode(), ElementsAre(1, 2, 3));
-  // A BTH without lower layers is RoCEv1's, with the network header omitted.
+  // If a BTH has no lower layers, it is encoded as in RoCEv1 after the network header.
   Frame alone;
   alone /= bth(0x04);
   alone.payload = {1};
   EXPECT_EQ(alone.encode().size(), 12U + 1 + 3 + 4);
-  // The second BTH is payload of the first one.
+  // The second BTH belongs to the payload of the first one.
   Frame two;
   two /= bth(0x04);
   two /= bth(0x04);
@@ -211,7 +212,7 @@ TEST(Segment, WriteWithImmediate) {
   whole.payload = counting(4 * 256 + 3);
   const auto packets = segment(whole, 256);
   std::vector<std::uint8_t> message;
-  // The last packet completes the operation: only it has SE and AckReq.
+  // The last packet completes the operation, so only it has SE and AckReq.
   EXPECT_THAT(sent(packets, &message), ElementsAre(Sent{"RC RDMA WRITE First", 0xfffffe, 256, false, false},
                                                    Sent{"RC RDMA WRITE Middle", 0xffffff, 256, false, false},
                                                    Sent{"RC RDMA WRITE Middle", 0, 256, false, false},
@@ -278,7 +279,7 @@ TEST(EncodeStrictly, OverflowingComputedValueIsReported) {
   large.payload.resize(70000);
   EXPECT_EQ(said(large),
             "ip.total_length is 16 bits wide: 70044, as computed, does not fit; set it explicitly or reduce the frame");
-  // Set values are kept, and the next overflow is reported.
+  // Encoding keeps set values, and reports the next overflow.
   large.find(info<Ipv4>)->set(*info<Ipv4>.find("total_length"), 99);
   EXPECT_THAT(said(large), ::testing::StartsWith("udp.length is 16 bits wide: 70024"));
   large.find(info<Udp>)->set(*info<Udp>.find("length"), 99);
@@ -290,7 +291,7 @@ TEST(EncodeStrictly, OverflowingComputedValueIsReported) {
   Frame native = Value<Lrh>() / bth(4);
   native.payload.resize(9000);
   EXPECT_THAT(said(native), ::testing::StartsWith("lrh.length is 11 bits wide: "));
-  // encode() keeps the low bits, also after encode_strictly().
+  // encode() writes the low bits, also after encode_strictly().
   EXPECT_FALSE(native.encode().empty());
   Frame fpdu = HeaderValue(info<Fpdu>) / HeaderValue(info<Ddp>);
   fpdu.payload.resize(70000);

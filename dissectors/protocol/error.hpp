@@ -13,16 +13,16 @@ struct HeaderInfo;
 struct ParseError {
   enum class Kind : std::uint8_t {
     truncated,  ///< the capture ends before the packet (the available bytes are valid)
-    malformed,  ///< the packet contradicts itself, such as a wrong length, or padding beyond the payload
+    malformed,  ///< the packet contradicts itself, for example by a wrong length or by more padding than payload
     unknown,    ///< a value that is not in the tables, such as an opcode or a version
     limit,      ///< exceeds a limit of nesting or length
   };
   Kind kind;
   const HeaderInfo* layer;  ///< nullptr: no layer
-  std::uint32_t offset;     ///< of the layer, in the decoded bytes
+  std::uint32_t offset;     ///< offset of the layer in the decoded bytes
   std::uint32_t needed;     ///< bytes from `offset` (0: not applicable)
-  std::uint32_t had;        ///< bytes from `offset`
-  std::string_view what;    ///< a constant sentence: "the header length exceeds the packet"
+  std::uint32_t had;        ///< available bytes from `offset`
+  std::string_view what;    ///< string literal: "the header length exceeds the packet"
 
   static constexpr ParseError truncated(const HeaderInfo& layer, std::uint32_t offset, std::uint32_t needed,
                                         std::uint32_t had) {

@@ -59,7 +59,7 @@ Step decode_ethernet(Cursor& c) {
   const auto type = View<Ethernet>(c.here()).get<"type">();
   if (!c.take(info<Ethernet>, Ethernet::size)) return done;
   if (type == ethertype::ipv4) return {decode_ipv4};
-  return step_for_ethertype(type);  // an 802.3 length (below 0x600) is not an EtherType, so payload follows
+  return step_for_ethertype(type);  // values below 0x600 are 802.3 lengths: payload follows
 }
 
 Step decode_linux_sll(Cursor& c) {
@@ -79,7 +79,7 @@ Step decode_linux_sll2(Cursor& c) {
 Step decode_null_loopback(Cursor& c) {
   if (!c.need(info<NullLoopback>, NullLoopback::size)) return done;
   if (!c.take(info<NullLoopback>, NullLoopback::size)) return done;
-  return {decode_raw_ip};  // family numbers differ between systems, so the version in the IP header decides
+  return {decode_raw_ip};  // address family numbers depend on the system, so use the version in the IP header
 }
 
 Step decode_erf(Cursor& c) {
@@ -87,14 +87,14 @@ Step decode_erf(Cursor& c) {
   const View<Erf> erf(c.here());
   const std::uint32_t from = c.at;
   std::uint32_t header = Erf::size;
-  // Each extension header has 8 bytes. Its first bit indicates that another one follows.
+  // Each extension header has 8 bytes. Its first bit is set if another one follows.
   for (bool more = erf.get<"type.extended">(); more;) {
     if (!c.need(info<Erf>, header + 8)) return done;
     more = c.here()[header] & 0x80;
     header += 8;
   }
   const std::uint8_t kind = erf.get<"type.kind">();
-  if (kind == 2) {  // Ethernet records contain an offset and a pad byte
+  if (kind == 2) {  // Ethernet records start with an offset and a pad byte
     if (!c.need(info<Erf>, header + 2)) return done;
     header += 2;
   }

@@ -6,7 +6,7 @@
 
 namespace rdmawire {
 
-/// Supported EtherTypes. IEEE registration authority.
+/// Supported EtherTypes (IEEE registration authority).
 namespace ethertype {
 inline constexpr std::uint16_t ipv4 = 0x0800, arp = 0x0806, teb = 0x6558, vlan = 0x8100, ipv6 = 0x86dd, pause = 0x8808,
                                provider_vlan = 0x88a8, erspan2 = 0x88be, roce_v1 = 0x8915, old_provider_vlan = 0x9100,
@@ -40,7 +40,7 @@ struct Ethernet {
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// A VLAN tag. Several can follow each other.
+/// A VLAN tag. Another one can follow.
 struct Vlan {
   static constexpr std::string_view name = "vlan", title = "VLAN tag", section = "IEEE 802.1Q, 9.6";
   static constexpr std::size_t size = 4;
@@ -61,7 +61,7 @@ struct LinuxSll {
   static constexpr std::array fields{
       field("packet_type", 0, 16, "0 to us, 1 broadcast, 2 multicast, 3 to others, 4 from us").alias("sll.pkttype"),
       field("arphrd", 16, 16, "kind of device").alias("sll.hatype"),
-      field("address_length", 32, 16, "valid bytes of the address").alias("sll.halen"),
+      field("address_length", 32, 16, "number of valid bytes in the address").alias("sll.halen"),
       field("address", 48, 64, "sender's link address").as(Display::bytes),
       field("protocol", 112, 16, "next header").hex().of(ethertype_names).alias("sll.etype").computed(),
   };
@@ -79,7 +79,7 @@ struct LinuxSll2 {
       field("interface", 32, 32, "interface index").alias("sll.ifindex"),
       field("arphrd", 64, 16, "kind of device").alias("sll.hatype"),
       field("packet_type", 80, 8, "0 to us, 1 broadcast, 2 multicast, 3 to others, 4 from us").alias("sll.pkttype"),
-      field("address_length", 88, 8, "valid bytes of the address").alias("sll.halen"),
+      field("address_length", 88, 8, "number of valid bytes in the address").alias("sll.halen"),
       field("address", 96, 64, "sender's link address").as(Display::bytes),
   };
   static void fill(FrameLayout& frame, std::size_t index);
@@ -105,19 +105,18 @@ struct Erf {
   static constexpr std::size_t size = 16;
   static constexpr std::string_view tail = "extensions";
   static constexpr std::array fields{
-      field("timestamp", 0, 64, "seconds and 2^-32 seconds since 1970").hex().le().alias("erf.ts"),
+      field("timestamp", 0, 64, "time since 1970 in units of 2^-32 seconds").hex().le().alias("erf.ts"),
       field("type", 64, 8, "kind of record").hex().alias("erf.types"),
       field("type.extended", 64, 1, "extension headers follow").alias("erf.types.ext_header"),
       field("type.kind", 65, 7, "kind of record").of(erf_type_names).alias("erf.types.type"),
       field("flags", 72, 8, "capture port and status of the packet").hex().alias("erf.flags"),
       field("flags.card_error", 74, 1, "data stream error in the capture card").alias("erf.flags.dse"),
-      field("flags.receive_error", 75, 1, "the port saw an error").alias("erf.flags.rxe"),
+      field("flags.receive_error", 75, 1, "the port received the packet with an error").alias("erf.flags.rxe"),
       field("flags.truncated", 76, 1, "the record is shorter than the packet").alias("erf.flags.trunc"),
-      field("flags.varying_length", 77, 1, "records have variable length, according to their packets")
-          .alias("erf.flags.vlen"),
+      field("flags.varying_length", 77, 1, "the length of records depends on their packets").alias("erf.flags.vlen"),
       field("flags.interface", 78, 2, "capture port").alias("erf.flags.cap"),
       field("record_length", 80, 16, "bytes of the whole record").alias("erf.rlen"),
-      field("loss", 96, 16, "packets lost before this one, or color").alias("erf.lctr"),
+      field("loss", 96, 16, "number of packets lost before this one, or color").alias("erf.lctr"),
       field("wire_length", 112, 16, "bytes on the wire").alias("erf.wlen"),
   };
 };
@@ -127,12 +126,12 @@ Step decode_linux_sll(Cursor& c);
 Step decode_linux_sll2(Cursor& c);
 Step decode_null_loopback(Cursor& c);
 Step decode_erf(Cursor& c);
-/// Returns the decoder for an EtherType. Payload if it is unsupported.
+/// Returns the decoder for an EtherType. For unsupported EtherTypes, it decodes payload.
 Step step_for_ethertype(std::uint16_t type);
 /// Returns the EtherType of header `next`, or 0.
 std::uint16_t ethertype_of(const HeaderInfo& next);
-/// Sets the EtherType `field` of layer `index` from the next layer. Keeps the current value if the next header is
-/// unsupported or the value is already valid for it, as with the several VLAN EtherTypes.
+/// Sets the EtherType `field` of layer `index` according to the next layer. Keeps the value if the next header is
+/// unsupported or the value is already valid for it. For example, several EtherTypes mean VLAN.
 void announce_ethertype(FrameLayout& frame, std::size_t index, std::string_view field);
 
 }  // namespace rdmawire

@@ -1,5 +1,5 @@
 #pragma once
-/// A header field, described as data. A header is a table of fields, which all output formats use.
+/// A header field, described as data. A header is a table of fields, from which all output formats are generated.
 
 #include <array>
 #include <cstdint>
@@ -20,9 +20,9 @@ struct Name {
 
 /// The values of an enumerated field, in ascending order.
 struct Names {
-  std::string_view title;  ///< the enumeration: "CM REJ reason"
+  std::string_view title;  ///< title of the enumeration: "CM REJ reason"
   std::span<const Name> entries;
-  std::string_view section;  ///< where the specification lists them
+  std::string_view section;  ///< section of the specification that lists the values
 
   /// Returns the entry of `value`, or nullptr.
   [[nodiscard]] constexpr const Name* find(std::uint64_t value) const {
@@ -50,10 +50,9 @@ enum class Display : std::uint8_t {
 
 /// One field of a header.
 ///
-/// `bit` counts from the header's first bit, most significant first, as in the figures of the specification. A
-/// field wider than 64 bits starts and ends at a byte boundary. A *part* is a field whose name is another's with a
-/// dotted suffix ("syndrome.kind" of "syndrome"). It is located inside that field and can have a condition and a
-/// decoding.
+/// `bit` counts from the header's first bit, most significant first, as in the figures of the specification. A field
+/// wider than 64 bits starts and ends at a byte boundary. A *part* has the name of another field with a dotted suffix
+/// ("syndrome.kind" of "syndrome") and is inside that field. It can have a condition and a conversion function.
 struct Field {
   std::string_view name;
   std::uint16_t bit = 0;
@@ -62,15 +61,16 @@ struct Field {
   Display display = Display::decimal;
   bool little_endian = false;  ///< whole bytes in little-endian order
   bool is_computed = false;    ///< encoding computes it if it is unset
-  bool is_constant = false;    ///< a fixed text or number of the protocol: does not identify the sender
+  bool is_constant = false;    ///< a constant text or number of the protocol, which does not identify the sender
   const Names* names = nullptr;
   std::string_view section;  ///< section that specifies the field, if different from the header's
-  /// Wireshark's filter names with the same meaning ("ip.src", "ip.addr"). Unused ones are empty.
+  /// Wireshark's filter names with the same meaning ("ip.src", "ip.addr"). Unused entries are empty.
   std::array<std::string_view, 2> wireshark{};
-  bool (*present)(const std::uint8_t* header) = nullptr;  ///< nullptr: always
+  bool (*present)(const std::uint8_t* header) = nullptr;  ///< true if the field exists in this header (nullptr: always)
   std::uint64_t (*decoded)(std::uint64_t raw) = nullptr;  ///< converts the raw bits to `display`'s unit
 
-  // The table uses chained calls: field("psn", 72, 24, "…").hex().alias("infiniband.bth.psn")
+  // The functions return the field, so that calls can be chained: field("psn", 72, 24,
+  // "…").hex().alias("infiniband.bth.psn")
   constexpr Field& as(Display d) { return display = d, *this; }
   constexpr Field& hex() { return as(Display::hexadecimal); }
   constexpr Field& le() { return little_endian = true, *this; }
@@ -82,7 +82,7 @@ struct Field {
   constexpr Field& when(bool (*p)(const std::uint8_t*)) { return present = p, *this; }
   constexpr Field& means(std::uint64_t (*d)(std::uint64_t)) { return decoded = d, *this; }
 
-  /// Wireshark's names, without empty ones.
+  /// Wireshark's names without the empty entries.
   [[nodiscard]] constexpr std::span<const std::string_view> aliases() const {
     return {wireshark.data(), wireshark[0].empty() ? 0U : wireshark[1].empty() ? 1U : 2U};
   }
@@ -95,14 +95,14 @@ struct Field {
   [[nodiscard]] constexpr std::uint64_t load(const std::uint8_t* header) const {
     return little_endian ? load_le(header + bit / 8, width / 8) : load_bits(header, bit, width);
   }
-  /// Writes the low `width` bits of `value`. Requires is_number().
+  /// Writes the low `width` bits of `value` into a header that starts at `header`. Requires is_number().
   constexpr void store(std::uint8_t* header, std::uint64_t value) const {
     if (little_endian)
       store_le(header + bit / 8, width / 8, value);
     else
       store_bits(header, bit, width, value);
   }
-  /// Returns the decoded number, or the raw one if there is no decoding. Requires is_number().
+  /// Returns the number after conversion by `decoded`, or the raw number if `decoded` is nullptr. Requires is_number().
   [[nodiscard]] constexpr std::uint64_t value(const std::uint8_t* header) const {
     return decoded ? decoded(load(header)) : load(header);
   }
@@ -112,7 +112,7 @@ struct Field {
   [[nodiscard]] constexpr bool present_in(const std::uint8_t* header) const { return !present || present(header); }
 };
 
-/// A row of a header's table.
+/// Creates a row of a header's table.
 constexpr Field field(std::string_view name, unsigned bit, unsigned width, std::string_view meaning = {}) {
   Field f;
   f.name = name;
@@ -123,13 +123,13 @@ constexpr Field field(std::string_view name, unsigned bit, unsigned width, std::
   if (width > 64) f.display = Display::bytes;
   return f;
 }
-/// Reserved bits: sent as zero, ignored on receipt unless the specification says otherwise.
+/// Creates a row for reserved bits: sent as zero, and ignored on receipt unless the specification says otherwise.
 constexpr Field reserved(std::string_view name, unsigned bit, unsigned width) {
   return field(name, bit, width, "reserved").as(Display::reserved);
 }
 
-/// True if the fields cover `size` bytes exactly, in order, without overlap or gap, and parts are inside their
-/// field. Names must be unique. Checked at compile time for every header.
+/// True if the fields cover `size` bytes exactly, in order, without overlap or gap, each part is inside its field, and
+/// names are unique. Checked at compile time for every header.
 constexpr bool tiles(std::span<const Field> fields, std::size_t size) {
   unsigned next = 0;
   for (std::size_t i = 0; i < fields.size(); ++i) {
@@ -149,7 +149,8 @@ constexpr bool tiles(std::span<const Field> fields, std::size_t size) {
       if (!inside) return false;
       continue;
     }
-    if (f.decoded) return false;  // only a part may be decoded: the field itself keeps its bits
+    if (f.decoded)
+      return false;  // only a part ("field.part") may have a conversion: the whole field contains the raw bits
     if (f.bit != next) return false;
     next = f.bit + f.width;
   }

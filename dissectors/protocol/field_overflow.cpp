@@ -8,8 +8,8 @@
 namespace rdmawire {
 namespace {
 
-/// Set while encode_strictly() runs on this thread. The fill functions of headers do not know the caller, and other
-/// callers must not pay for the check.
+/// Set while encode_strictly() runs on this thread. The fill functions of headers do not know their caller, and callers
+/// that need no check must not pay for it.
 thread_local std::optional<FieldOverflow>* asked = nullptr;
 
 struct Asking {
@@ -23,7 +23,8 @@ struct Asking {
 }  // namespace
 
 void note_misfit(const FieldOverflow& misfit) {
-  // Headers are filled from the innermost to the outermost, so the report of an outer header replaces earlier ones.
+  // Headers are filled from the innermost to the outermost, so the report about an outer header replaces earlier
+  // reports.
   if (asked && (!*asked || (*asked)->header != misfit.header)) *asked = misfit;
 }
 

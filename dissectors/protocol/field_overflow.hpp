@@ -19,11 +19,11 @@ struct FieldOverflow {
 /// Returns "udp.length is 16 bits wide: 70024, as computed, does not fit. Set it explicitly or reduce the frame".
 std::string to_string(const FieldOverflow& misfit);
 
-/// Encodes like Frame::encode(), but returns an error if a computed value exceeds its field: the first such field
-/// of the outermost header. Explicitly set values are kept.
+/// Encodes like Frame::encode(), but returns an error if a computed value exceeds its field. The error describes the
+/// first such field of the outermost header. Values that the caller set are not checked.
 tl::expected<std::vector<std::uint8_t>, FieldOverflow> encode_strictly(const Frame& frame);
 
-/// For HeaderValue::fill(): reports the overflow to an encode_strictly() call on this thread, if any.
+/// For HeaderValue::fill(): reports the overflow to the encode_strictly() call of this thread, if there is one.
 void note_misfit(const FieldOverflow& misfit);
 
 }  // namespace rdmawire

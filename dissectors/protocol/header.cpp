@@ -39,7 +39,7 @@ void HeaderValue::set_tail(Bytes tail) {
 
 void HeaderValue::mark(const Field& f, bool given) {
   given_.set(index(f), given);
-  // Setting a part sets the whole field, and vice versa.
+  // Setting a part counts as setting the whole field, and vice versa.
   for (const Field& other : header_->fields) {
     const bool related =
         other.name.size() > f.name.size()

@@ -1,6 +1,6 @@
 #pragma once
-/// A header is one table. Derived from it: HeaderInfo for run-time access, View (zero copy) and Value (parse and
-/// emit) for headers known at compile time.
+/// Each header is one table. Three classes use it: HeaderInfo for run-time access, View (zero copy) and Value (parse
+/// and emit) for headers known at compile time.
 
 #include <array>
 #include <bitset>
@@ -19,18 +19,18 @@ namespace rdmawire {
 struct HeaderInfo;
 struct FrameLayout;
 
-/// One header inside a frame or inside another header's variable part.
+/// One header in a frame, or in the variable part of another header.
 struct Layer {
   const HeaderInfo* header;
-  std::uint32_t offset;  ///< of its first byte, in the decoded bytes
-  std::uint32_t length;  ///< the fixed part and the variable part
+  std::uint32_t offset;  ///< offset of its first byte in the decoded bytes
+  std::uint32_t length;  ///< number of bytes, including the variable part
 };
 
-/// Headers inside a variable part (IPv4 and TCP options, MPA private data). Parsed on demand.
+/// Headers in a variable part (IPv4 and TCP options, MPA private data). Parsed when needed.
 struct Parts {
-  /// IPv4 and TCP have at most 40 bytes of options, each of at least one byte.
+  /// The options of IPv4 and TCP have at most 40 bytes, and each option has at least one byte.
   static constexpr std::size_t capacity = 40;
-  std::array<Layer, capacity> layers;  ///< offsets from the header's first byte
+  std::array<Layer, capacity> layers;  ///< offsets are relative to the header's first byte
   std::size_t count = 0;
   std::optional<ParseError> error;  ///< where parsing stopped
 
@@ -42,21 +42,21 @@ struct Parts {
   }
 };
 
-/// A header's table, as data for run-time access.
+/// The table of a header for run-time access.
 struct HeaderInfo {
-  std::string_view name;     ///< in filters and JSON: "bth"
-  std::string_view title;    ///< "Base Transport Header"
+  std::string_view name;     ///< name in filters and JSON: "bth"
+  std::string_view title;    ///< long name: "Base Transport Header"
   std::string_view section;  ///< "IBTA vol 1, 9.2"
   std::uint32_t size;        ///< bytes of the fixed part
   std::span<const Field> fields;
   std::string_view tail;         ///< name of the variable part (empty: the header has none)
-  Parts (*parts)(Bytes header);  ///< headers in the variable part, or nullptr
+  Parts (*parts)(Bytes header);  ///< returns the headers in the variable part. nullptr: not used
   const Field* kind;  ///< the enumerated field that distinguishes kinds of this header, such as the opcode, or nullptr
   void (*fill)(FrameLayout& frame, std::size_t);  ///< computes unset fields, or nullptr (see encode.hpp)
   std::uint32_t whole;  ///< fixed number of bytes from this header to the end of the payload; encoding pads with zeros;
                         ///< 0: variable
-  /// The field with this header's length, and its unit: if it is unset, encoding pads the variable part with
-  /// zeros to a whole unit. Null: none.
+  /// The field with this header's length in units of `unit` bytes, or nullptr. If it is unset, encoding pads the
+  /// variable part with zeros to a whole unit.
   const Field* counted_by;
   std::uint32_t unit;
 
@@ -109,7 +109,7 @@ inline constexpr HeaderInfo info = [] {
   return detail::make_info<H>();
 }();
 
-/// Loads one field known at compile time: one load, one shift, one mask. No bounds check.
+/// Loads one field of a header type known at compile time: one load, one shift, one mask. Does not check bounds.
 template <class H, FixedString Name>
 [[nodiscard]] inline auto load_field(const std::uint8_t* header) {
   constexpr Field f = detail::field_of<H>(Name.view());
@@ -131,7 +131,8 @@ template <class H, FixedString Name>
   }
 }
 
-/// A header in bytes owned by the caller. Checked once on creation, so that accessors cannot fail.
+/// A header in bytes that the caller owns. Its length is checked once, when the view is created, so accessors cannot
+/// fail.
 template <class H>
 class View {
  public:
@@ -157,14 +158,14 @@ class View {
   const std::uint8_t* header_;
 };
 
-/// A header of any type known at run time: its bytes (fixed and variable part), and which fields are set. Encoding
-/// computes unset fields and keeps set ones, even if invalid.
+/// A header whose type is known at run time: its bytes (fixed and variable part), and which fields are set. Encoding
+/// computes unset fields and keeps set ones, even if they are invalid.
 class HeaderValue {
  public:
   static constexpr std::size_t max_fields = 128;
 
   explicit HeaderValue(const HeaderInfo& header) : header_(&header), bytes_(header.size, 0) {}
-  /// A captured header: every field counts as set. It is an error if `bytes` is shorter than the fixed part.
+  /// Parses a captured header. All its fields count as set. Returns an error if `bytes` is shorter than the fixed part.
   static tl::expected<HeaderValue, ParseError> parse(const HeaderInfo& header, Bytes bytes);
 
   [[nodiscard]] const HeaderInfo& header() const { return *header_; }
@@ -202,7 +203,7 @@ class HeaderValue {
   std::bitset<max_fields> given_;
 };
 
-/// The same for a header known at compile time, without a variable part. Does not allocate.
+/// Like HeaderValue, for a header type known at compile time, without a variable part. Does not allocate memory.
 template <class H>
 class Value {
  public:
@@ -218,7 +219,7 @@ class Value {
     value.given_.set();
     return value;
   }
-  /// Writes H::size bytes. Every bit is written.
+  /// Writes all bits of H::size bytes.
   void emit(std::span<std::uint8_t, H::size> out) const { std::memcpy(out.data(), bytes_.data(), H::size); }
 
   template <FixedString Name>

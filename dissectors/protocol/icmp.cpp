@@ -5,7 +5,7 @@
 namespace rdmawire {
 namespace {
 
-// The length distinguishes Ethernet and InfiniBand link addresses.
+// Returns the header of a neighbor discovery option. Link addresses of Ethernet and InfiniBand have different lengths.
 const HeaderInfo& header_of(std::uint8_t type, std::uint32_t bytes) {
   if (type == nd_option::source || type == nd_option::target) {
     if (bytes == NdLinkAddress::size) return info<NdLinkAddress>;
@@ -14,7 +14,7 @@ const HeaderInfo& header_of(std::uint8_t type, std::uint32_t bytes) {
   return info<NdOption>;
 }
 
-// Up to the end of the message.
+// Decodes options up to the end of the message.
 Step decode_nd_options(Cursor& c) {
   while (c.left() > 0) {
     if (!c.need(info<NdOption>, NdOption::size)) return done;

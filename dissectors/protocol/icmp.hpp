@@ -1,5 +1,5 @@
 #pragma once
-/// ICMP, ICMPv6 and IPv6's neighbor discovery.
+/// ICMP, ICMPv6 and IPv6 neighbor discovery.
 
 #include "dissectors/protocol/cursor.hpp"
 #include "dissectors/protocol/header.hpp"
@@ -12,7 +12,7 @@ inline constexpr std::uint8_t echo_reply = 0, unreachable = 3, redirect = 5, ech
 inline constexpr Name icmp_type_entries[] = {
     {icmp_type::echo_reply, "echo reply", ""},
     {icmp_type::unreachable, "destination unreachable", ""},
-    {icmp_type::redirect, "redirect", "there is a better next hop"},
+    {icmp_type::redirect, "redirect", "another next hop is better for this destination"},
     {icmp_type::echo_request, "echo request", "ping"},
     {icmp_type::time_exceeded, "time exceeded", "hop limit exceeded, or fragments missing"},
 };
@@ -34,7 +34,7 @@ struct IcmpEcho {
   static constexpr std::string_view name = "icmp_echo", title = "ICMP echo", section = "RFC 792";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
-      field("identifier", 0, 16, "distinguishes the requester's programs"),
+      field("identifier", 0, 16, "distinguishes programs of the requester"),
       field("sequence", 16, 16, "number of the request").alias("icmp.seq"),
   };
 };
@@ -60,7 +60,7 @@ inline constexpr Name icmpv6_type_entries[] = {
     {icmpv6_type::router_advertisement, "router advertisement", ""},
     {icmpv6_type::neighbor_solicitation, "neighbor solicitation", "requests the link address of the target"},
     {icmpv6_type::neighbor_advertisement, "neighbor advertisement", "contains the sender's link address"},
-    {icmpv6_type::redirect, "redirect", "there is a better next hop"},
+    {icmpv6_type::redirect, "redirect", "another next hop is better for this destination"},
     {icmpv6_type::listener_report_2, "multicast listener report, version 2", ""},
 };
 inline constexpr Names icmpv6_type_names{"ICMPv6 type", icmpv6_type_entries, "RFC 4443; IANA ICMPv6 parameters"};
@@ -81,7 +81,7 @@ struct Icmpv6Echo {
   static constexpr std::string_view name = "icmpv6_echo", title = "ICMPv6 echo", section = "RFC 4443, 4.1";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
-      field("identifier", 0, 16, "distinguishes the requester's programs").alias("icmpv6.echo.identifier"),
+      field("identifier", 0, 16, "distinguishes programs of the requester").alias("icmpv6.echo.identifier"),
       field("sequence", 16, 16, "number of the request").alias("icmpv6.echo.sequence_number"),
   };
 };
@@ -100,9 +100,12 @@ struct RouterAdvertisement {
       field("managed", 8, 1, "addresses are available from DHCPv6").alias("icmpv6.nd.ra.flag.m"),
       field("other", 9, 1, "other settings are available from DHCPv6").alias("icmpv6.nd.ra.flag.o"),
       field("flags", 10, 6, "further flags").hex().in("RFC 5175"),
-      field("lifetime", 16, 16, "seconds as a default router").alias("icmpv6.nd.ra.router_lifetime"),
-      field("reachable_time", 32, 32, "milliseconds (0: unspecified)").alias("icmpv6.nd.ra.reachable_time"),
-      field("retransmit_timer", 64, 32, "milliseconds (0: unspecified)").alias("icmpv6.nd.ra.retrans_timer"),
+      field("lifetime", 16, 16, "how long the router is a default router, in seconds")
+          .alias("icmpv6.nd.ra.router_lifetime"),
+      field("reachable_time", 32, 32, "how long a neighbor counts as reachable, in milliseconds (0: unspecified)")
+          .alias("icmpv6.nd.ra.reachable_time"),
+      field("retransmit_timer", 64, 32, "time between solicitations, in milliseconds (0: unspecified)")
+          .alias("icmpv6.nd.ra.retrans_timer"),
   };
 };
 
@@ -132,7 +135,7 @@ struct NdRedirect {
   static constexpr std::size_t size = 36;
   static constexpr std::array fields{
       reserved("reserved", 0, 32),
-      field("target", 32, 128, "the better next hop").as(Display::ipv6).alias("icmpv6.nd.rd.target_address"),
+      field("target", 32, 128, "address of the better next hop").as(Display::ipv6).alias("icmpv6.nd.rd.target_address"),
       field("destination", 160, 128, "redirected destination").as(Display::ipv6),
   };
 };
@@ -151,7 +154,7 @@ inline constexpr Name nd_option_entries[] = {
 inline constexpr Names nd_option_names{"neighbor discovery option", nd_option_entries,
                                        "RFC 4861, 4.6; IANA ICMPv6 parameters"};
 
-/// A neighbor discovery option without a table of its own.
+/// A neighbor discovery option without its own table.
 struct NdOption {
   static constexpr std::string_view name = "nd_option", title = "Neighbor discovery option", section = "RFC 4861, 4.6";
   static constexpr std::size_t size = 2;
@@ -167,7 +170,7 @@ struct NdOption {
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// The source's or the target's address on Ethernet.
+/// Ethernet address of the source or the target.
 struct NdLinkAddress {
   static constexpr std::string_view name = "nd_link_address", title = "Neighbor discovery link address",
                                     section = "RFC 4861, 4.6.1";
@@ -180,7 +183,8 @@ struct NdLinkAddress {
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// The same on InfiniBand, where the hardware address (RFC 4391) is longer and two bytes align it.
+/// Link address of the source or the target on InfiniBand: a hardware address (RFC 4391) after two reserved bytes,
+/// which align it.
 struct NdIpoibLinkAddress {
   static constexpr std::string_view name = "nd_ipoib_link_address", title = "Neighbor discovery link address (IPoIB)",
                                     section = "RFC 4861, 4.6.1; RFC 4391, 9.1.1";
@@ -189,7 +193,7 @@ struct NdIpoibLinkAddress {
       field("type", 0, 8, "1 source, 2 target").of(nd_option_names).alias("icmpv6.opt.type"),
       field("length", 8, 8, "3").alias("icmpv6.opt.length").computed(),
       reserved("reserved", 16, 16),
-      field("flags", 32, 8, "capabilities of the interface in addition to datagrams").hex(),
+      field("flags", 32, 8, "IPoIB modes of the interface in addition to datagram mode").hex(),
       field("flags.rc", 32, 1, "connected mode over RC").in("RFC 4755, 3.1"),
       field("flags.uc", 33, 1, "connected mode over UC").in("RFC 4755, 3.1"),
       field("qp", 40, 24, "UD queue pair").hex(),

@@ -21,7 +21,7 @@ std::vector<std::string_view> names_of(const HeaderStack& stack) {
   return names;
 }
 
-// As sent by Linux: a ping, and a solicitation for fe80::5054:ff:fe00:3.
+// Packets that Linux sent: a ping, and a solicitation for fe80::5054:ff:fe00:3.
 constexpr std::string_view ping =
     "525400000003525400000002 0800 4500002c00004000400126cf 0a000002 0a000001"
     "0800 bfb7 0005 0003 000102030405060708090a0b0c0d0e0f";
@@ -51,7 +51,7 @@ TEST(Icmp, NeighborSolicitation) {
   EXPECT_EQ(stack.payload.length, 0U);
 }
 
-// The option is longer on InfiniBand: 20 bytes of address after two reserved bytes.
+// The option is longer on InfiniBand: a 20-byte address after two reserved bytes.
 TEST(Icmp, LinkAddressOnInfiniBand) {
   const auto bytes = from_hex(
       "3333ff000003 525400000002 86dd 6000000000303aff fe80000000000000505400fffe000002"
@@ -68,7 +68,7 @@ TEST(Icmp, LinkAddressOnInfiniBand) {
   EXPECT_EQ(frame.encode(), bytes);
 }
 
-// Unset checksums and lengths are computed: the result equals the captured bytes.
+// Encoding computes unset checksums and lengths, so the result equals the captured bytes.
 TEST(Icmp, ComputedValuesAreCorrect) {
   for (const std::string_view text : {ping, solicitation}) {
     const auto bytes = from_hex(text);
@@ -81,7 +81,7 @@ TEST(Icmp, ComputedValuesAreCorrect) {
 
 TEST(Icmp, InvalidOptions) {
   auto bytes = from_hex(solicitation);
-  bytes[79] = 0;  // its length
+  bytes[79] = 0;  // length of the option
   HeaderStack stack = decode(bytes);
   ASSERT_EQ(stack.findings().size(), 1U);
   EXPECT_EQ(stack.findings()[0].kind, ParseError::Kind::malformed);

@@ -20,7 +20,7 @@ namespace {
 using Kind = IcrcCause::Kind;
 using Address = std::array<std::uint8_t, 16>;
 
-// ---- CRC-32 arithmetic: polynomials over GF(2) modulo the CRC polynomial, lowest power in the highest bit.
+// ---- CRC-32 arithmetic: polynomials over GF(2) modulo the CRC polynomial. The highest bit is the lowest power.
 
 constexpr std::uint32_t crc32_polynomial = 0xedb88320;
 constexpr std::uint32_t one = 0x80000000;
@@ -33,7 +33,7 @@ constexpr std::uint32_t times(std::uint32_t a, std::uint32_t b) {
   }
   return product;
 }
-// x^(8n): the factor of a CRC followed by n zero bytes.
+// Returns x^(8n), the factor that appends n zero bytes to a CRC.
 constexpr std::uint32_t bytes_later(std::uint32_t n) {
   std::uint32_t result = one, square = one >> 8;
   for (; n != 0; n >>= 1) {
@@ -42,7 +42,7 @@ constexpr std::uint32_t bytes_later(std::uint32_t n) {
   }
   return result;
 }
-// Inverts the effect of one zero byte on a CRC.
+// Table that reverts the effect of one zero byte on a CRC.
 constexpr auto undo = [] {
   std::array<std::uint32_t, 256> t{};
   for (std::uint32_t b = 0; b < 256; ++b) {
@@ -57,7 +57,7 @@ static_assert(byte_earlier(times(0x12345678, bytes_later(1))) == 0x12345678);
 static_assert(times(bytes_later(1000), bytes_later(24)) == bytes_later(1024));
 static_assert(bytes_later(0) == one);
 
-// ---- The packet
+// ---- Search for the cause
 
 constexpr std::uint64_t values = std::uint64_t{1} << 32;  // number of CRC values
 
@@ -101,11 +101,12 @@ class Search {
   }
 
  private:
-  // The change of the ICRC if the bytes at `at` are XORed with `change`. The lowest byte of `change` is the first.
+  // Returns the change of the ICRC if the bytes at `at` are XORed with `change`. The lowest byte of `change` belongs to
+  // the first byte.
   [[nodiscard]] std::uint32_t effect(std::uint32_t at, std::uint32_t change) const {
     return times(change, bytes_later(end_ - at));
   }
-  // The change of the four bytes at `at` that changes the ICRC by `wanted`.
+  // Returns the XOR mask for the four bytes at `at` that changes the ICRC by `wanted`.
   [[nodiscard]] std::uint32_t change_at(std::uint32_t at, std::uint32_t wanted) const {
     return times(wanted, bytes_earlier(end_ - at));
   }
@@ -118,7 +119,7 @@ class Search {
     }
     return result;
   }
-  // True if the change affects only the first `bytes` bytes.
+  // True if `change` affects only the first `bytes` bytes.
   [[nodiscard]] bool fits(std::uint32_t change, std::uint32_t bytes) const {
     return bytes >= 4 || change >> (8 * bytes) == 0;
   }
@@ -126,18 +127,18 @@ class Search {
     cause.offset = at;
     store_le(cause.change.data(), 4, change);
   }
-  // The value of the `bytes` bytes at `at` before the change, as a big-endian number.
+  // Returns the value of the `bytes` bytes at `at` before `change`, as a big-endian number.
   [[nodiscard]] std::uint32_t original(std::uint32_t at, std::uint32_t bytes, std::uint32_t change) const {
     std::uint32_t value = 0;
     for (std::uint32_t i = 0; i < bytes; ++i) value = value << 8 | (packet_[at + i] ^ (change >> (8 * i) & 0xff));
     return value;
   }
 
-  // The change of the ICRC if the sender does not mask the byte at `at`, which had this value.
+  // Returns the change of the ICRC if the sender does not mask the byte at `at` and the byte had this value.
   [[nodiscard]] std::uint32_t unmasked(std::uint32_t at, std::uint8_t value) const {
     return effect(at, static_cast<std::uint8_t>(~value));
   }
-  // The same for each of the 256 values of the byte.
+  // Like unmasked(), for each of the 256 values of the byte.
   [[nodiscard]] std::array<std::uint32_t, 256> unmasked_values(std::uint32_t at) const {
     std::array<std::uint32_t, 8> bit_effects;
     const std::uint32_t later = bytes_later(end_ - at);
@@ -152,7 +153,7 @@ class Search {
 
   bool not_masked(IcrcCause& cause) {
     namespace m = icrc_mask;
-    // The fields whose effect does not depend on the time to live.
+    // Fields whose effect does not depend on the time to live.
     struct Part {
       std::uint8_t field;
       std::uint32_t effect;
@@ -163,7 +164,7 @@ class Search {
           {m::udp_checksum, unmasked(*udp_ + 6, packet_[*udp_ + 6]) ^ unmasked(*udp_ + 7, packet_[*udp_ + 7])});
     if (stack_.wire == Wire::infiniband)
       if (const Layer* lrh = stack_.find(info<Lrh>)) {
-        // The LRH is at the start of the packet, and all headers up to the BTH follow without a gap.
+        // The ICRC covers all headers from the LRH to the BTH, without a gap.
         std::uint32_t all = 0;
         if (has_network_)
           for (std::uint32_t i = 0; i < Lrh::size; ++i) all ^= unmasked(lrh->offset + i, packet_[lrh->offset + i]);
@@ -198,7 +199,7 @@ class Search {
     };
     try_fixed(0, 0, 0);
     if (has_network_) {
-      // ECN is the variant part of the traffic class.
+      // ECN is the only variant part of the traffic class.
       const std::uint8_t traffic_class =
           v4_ ? packet_[network_ + 1] : static_cast<std::uint8_t>(load_be<2>(packet_ + network_) >> 4);
       const std::uint32_t ttl_at = network_ + (v4_ ? 8 : 7);
@@ -249,13 +250,13 @@ class Search {
     return true;
   }
 
-  // The checksum of the IPv4 header with these values. `rest`: checksum_without_them().
+  // Returns the checksum of the IPv4 header with these values. `rest` is the result of checksum_without_them().
   [[nodiscard]] static std::uint16_t checksum_with(std::uint8_t traffic_class, std::uint8_t ttl, std::uint32_t rest) {
     const std::uint8_t changing[] = {0, traffic_class, ttl, 0};
     return internet_checksum(changing, rest);
   }
-  // The sum over the IPv4 header without its traffic class, time to live and checksum, or nullopt if it is
-  // incomplete.
+  // Returns the sum over the IPv4 header without its traffic class, time to live and checksum, or nullopt if the header
+  // is incomplete.
   [[nodiscard]] std::optional<std::uint32_t> checksum_without_them() const {
     const std::uint32_t bytes = (packet_[network_] & 0xfU) * 4U;
     if (bytes < Ipv4::size || network_ + bytes > stack_.bytes.size()) return std::nullopt;
@@ -281,14 +282,14 @@ class Search {
     }
     return address;
   }
-  // An address field with its current value, and the ICRC change for another value.
+  // An address field with its current value. Computes how the ICRC changes for another value.
   class AddressField {
    public:
     AddressField(const Search& search, std::uint32_t at) : v4_(search.v4_), now_(search.address_at(at)) {
       for (std::uint32_t word = v4_ ? 3 : 0, byte = at; word < 4; ++word, byte += 4)
         later_[word] = bytes_later(search.end_ - byte);
     }
-    // The change of the ICRC if `before` was the original address, or nullopt if this is impossible.
+    // Returns the change of the ICRC if `before` was the original address, or nullopt if it cannot be the original.
     [[nodiscard]] std::optional<std::uint32_t> effect(const Address& before) const {
       if (now_ == before || (v4_ && !std::equal(now_.begin(), now_.begin() + 12, before.begin()))) return std::nullopt;
       std::uint32_t sum = 0;
@@ -339,7 +340,8 @@ class Search {
         if (v4_) restore_address(cause, where.destination, cause.destination);
         return true;
       }
-    // Both addresses changed: the destination must explain the rest of the difference.
+    // Both addresses changed: find a destination that explains the part of the difference that the source does not
+    // explain.
     const auto less = [](const Candidate& a, const Candidate& b) { return a.effect < b.effect; };
     std::sort(destinations.begin(), destinations.end(), less);
     for (const Candidate& c : sources) {
@@ -370,11 +372,11 @@ class Search {
     restore(cause, at, static_cast<std::uint32_t>(load_le(packet_ + at, 4) ^ load_le(before.data() + 12, 4)));
   }
 
-  // True if a translation of the source address and the source port (NAPT) explains the difference. False for more than
-  // four candidate addresses.
+  // True if a translation of the source address and the source port (NAPT) explains the difference. Always false for
+  // more than four candidate addresses.
   bool address_and_port(IcrcCause& cause, std::span<const Address> addresses) {
     constexpr std::size_t few = 4;
-    constexpr std::uint32_t dynamic = 0xc000;  // RFC 6335, 6: range of senders' source ports
+    constexpr std::uint32_t dynamic = 0xc000;  // RFC 6335, 6: dynamic ports, from which senders choose source ports
     if (!udp_ || !has_network_ || addresses.size() > few) return false;
     const Place where = place();
     const AddressField source_field(*this, where.source);
@@ -412,7 +414,7 @@ class Search {
     const std::uint32_t change = change_at(stack_.pad.offset, difference_);
     if (!fits(change, bytes)) return false;
     const std::uint32_t before = original(stack_.pad.offset, bytes, change);
-    // Three arbitrary pad bytes would match one in 256 random ICRCs by accident. So three pad bytes must be equal.
+    // Three arbitrary pad bytes explain one of 256 random ICRCs by accident, so three pad bytes must be equal.
     const bool same = before == (before & 0xff) * (0x010101U >> (8 * (3 - bytes)));
     if (bytes == 3 && !same) return false;
     cause.kind = Kind::pad;
@@ -423,7 +425,7 @@ class Search {
     return true;
   }
 
-  // True if the ICRC covers the changed bytes unmasked.
+  // True if the ICRC covers all changed bytes without masking.
   [[nodiscard]] bool seen(std::uint32_t at, std::uint32_t change) const {
     for (std::uint32_t i = 0; i < 4; ++i) {
       if ((change >> (8 * i) & 0xff) == 0) continue;
@@ -444,7 +446,8 @@ class Search {
     struct Best {
       std::uint32_t bits = 33, at = 0, change = 0;
     } header, payload;
-    // `begin`: the first byte that the ICRC covers. A change that starts in the payload is damage of the payload.
+    // `begin` is the offset of the first byte that the ICRC covers. A change that starts in the payload counts as
+    // damage of the payload.
     const std::uint32_t begin = has_network_ && stack_.wire != Wire::infiniband ? network_
                                 : stack_.wire == Wire::infiniband               ? lrh_offset()
                                                                                 : bth_;

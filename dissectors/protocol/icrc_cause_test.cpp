@@ -1,4 +1,4 @@
-// Captured frames with injected changes. The ICRC of a faulty sender is computed here byte by byte.
+// Tests with captured frames and injected changes. The ICRC of a faulty sender is computed here byte by byte.
 
 #include "dissectors/protocol/icrc_cause.hpp"
 
@@ -24,8 +24,8 @@ using ByteVector = std::vector<std::uint8_t>;
 using Kind = IcrcCause::Kind;
 using Address = std::array<std::uint8_t, 16>;
 
-// captures/samples: rping.pcap frame 18, rc-send.pcap.gz frame 31 (two pad bytes), rc-atomic.pcap frame 40,
-// rc-write-ipv6.pcap frame 44, and a RoCEv1 acknowledgement.
+// Frames of captures/samples: rping.pcap frame 18, rc-send.pcap.gz frame 31 (two pad bytes), rc-atomic.pcap frame 40,
+// rc-write-ipv6.pcap frame 44. `over_grh` is a RoCEv1 acknowledgement.
 const ByteVector send = from_hex(
     "52540000000252540000000308004500003ceeb34000401137f90a0000030a000002f87012b7002800000400ffff0000001180806831000055"
     "b3"
@@ -62,7 +62,7 @@ Address ipv4(std::uint32_t address) {
   return a;
 }
 
-// Reverts the reported change. The ICRC must be valid then.
+// Reverts the reported change, and expects that the ICRC is then valid.
 void expect_restored(ByteVector frame, const IcrcCause& cause) {
   for (std::size_t i = 0; i < 4 && cause.offset + i < frame.size(); ++i) frame[cause.offset + i] ^= cause.change[i];
   EXPECT_EQ(check_icrc(decode(frame)).status, CrcCheck::Status::good) << to_string(cause.kind);
@@ -97,7 +97,7 @@ TEST(IcrcCause, EverySourcePort) {
     }
 }
 
-// A real middlebox: dc-small.pcap of magnate3/linux-riscv-dev.
+// A capture of a real middlebox: dc-small.pcap of magnate3/linux-riscv-dev.
 TEST(IcrcCause, CapturedOverwrittenSourcePort) {
   const ByteVector frame = from_hex(
       "e8ebd358a0bc00b20037c52c0800456a0058108340 00ff116cc20a1674dc0a1674dd12b712b7004400004a40ffff00807fff800440fc"
@@ -147,7 +147,7 @@ TEST(IcrcCause, KnownAddresses) {
   EXPECT_EQ(cause.source, ipv4(0x0a000003));
   EXPECT_EQ(cause.destination, ipv4(0x0a000002));
 
-  // The translator changes the source port, too.
+  // Here, the translator also changes the source port.
   frame = send;
   store_be(frame.data() + ip + 12, 4, 0x64400102);
   store_be(frame.data() + udp, 2, 1027);
@@ -181,7 +181,8 @@ TEST(IcrcCause, AddressesOfIpv6AndGrh) {
   }
 }
 
-// ---- Senders that do not mask. The ICRC of an IPv4 frame with all variant fields masked except `plain`.
+// ---- Senders that do not mask fields. Returns the ICRC of an IPv4 frame with all variant fields masked except
+// `plain`.
 std::uint32_t icrc_without_masking(const ByteVector& frame, std::uint8_t plain) {
   namespace m = icrc_mask;
   ByteVector seen(8, 0xff);
@@ -199,7 +200,7 @@ std::uint32_t icrc_without_masking(const ByteVector& frame, std::uint8_t plain) 
   return __builtin_bswap32(plain::crc32(seen));
 }
 
-// A router decrements the time to live and updates the checksum.
+// Does what a router does: decrements the time to live and updates the checksum.
 void forward(ByteVector& frame, unsigned hops) {
   frame[ip + 8] = static_cast<std::uint8_t>(frame[ip + 8] - hops);
   frame[ip + 10] = frame[ip + 11] = 0;
@@ -217,7 +218,7 @@ TEST(IcrcCause, EveryCombinationOfUnmaskedFields) {
         frame[udp + 6] = 0x12;
         forward(frame, 0);
         store_be(frame.data() + frame.size() - 4, 4, icrc_without_masking(frame, plain));
-        // Changes in transit: routers forward the packet, and a switch marks ECN-capable packets.
+        // The frame changes in transit: routers forward it, and a switch ECN-marks it if it is ECN-capable.
         if (tos == 0x6a) frame[ip + 1] = 0x6b;
         forward(frame, hops);
         const IcrcCause cause = explain(frame);
@@ -231,9 +232,9 @@ TEST(IcrcCause, EveryCombinationOfUnmaskedFields) {
   }
 }
 
-// The stated probability counts every combination that is compared: of BTH and UDP checksum, and for each time to live
-// of at least 64, of traffic class, time to live and IPv4 checksum. Only the traffic class is the same with each of
-// them.
+// The stated probability counts every compared combination: of the BTH and the UDP checksum, and, for each time to live
+// of at least 64, of traffic class, time to live and IPv4 checksum. Combinations with only the traffic class do not
+// depend on the time to live, and count once.
 TEST(IcrcCause, AccidentsOfUnmaskedFields) {
   ByteVector frame = send;
   store_be(frame.data() + frame.size() - 4, 4, icrc_without_masking(frame, icrc_mask::traffic_class));
@@ -288,7 +289,7 @@ TEST(IcrcCause, NativeInfiniBandLrh) {
     ByteVector frame = made.encode();
     HeaderStack stack = decode(frame, LinkType::infiniband);
     ASSERT_EQ(check_icrc(stack).status, CrcCheck::Status::good);
-    // No field of the LRH is masked, all other variant fields are.
+    // Masks all variant fields except those of the LRH.
     ByteVector seen(frame.begin(), frame.begin() + stack.icrc.offset);
     if (with_grh) {
       seen[8] |= 0x0f;
@@ -302,7 +303,7 @@ TEST(IcrcCause, NativeInfiniBandLrh) {
   }
 }
 
-// Errors of the LRH do not change the ICRC of a packet with GRH, so they are no candidates.
+// The ICRC of a packet with GRH does not cover the LRH, so an error of the LRH cannot be the cause.
 TEST(IcrcCause, HeaderErrorsOfNativeInfiniBand) {
   for (const bool with_grh : {false, true}) {
     Frame made;
@@ -321,7 +322,7 @@ TEST(IcrcCause, HeaderErrorsOfNativeInfiniBand) {
 }
 
 TEST(IcrcCause, Pad) {
-  // The sender computed the ICRC over uninitialized padding and sent zeros, or vice versa.
+  // The sender computed the ICRC over arbitrary padding and sent zeros, or vice versa.
   for (const std::uint32_t wrong : {0x0001U, 0xffffU, 0xbeefU}) {
     ByteVector frame = padded;
     store_be(frame.data() + frame.size() - 6, 2, wrong);
@@ -389,7 +390,7 @@ TEST(IcrcCause, ByteErrorsInThePayload) {
   }
 }
 
-// Damage in several places must not get a wrong cause. The cause may be payload.
+// Damage in several places must not get a wrong cause, except "payload".
 TEST(IcrcCause, DamageInSeveralPlacesIsNotExplained) {
   std::mt19937 random(20261121);
   std::vector<Address> known;
@@ -410,7 +411,7 @@ TEST(IcrcCause, DamageInSeveralPlacesIsNotExplained) {
   std::printf("of 10000: unknown %d, payload %d\n", kinds[Kind::unknown], kinds[Kind::payload]);
 }
 
-// The headers may be damaged too: explain_icrc() must accept any decoded packet.
+// The headers may be damaged too, so explain_icrc() must accept any decoded packet.
 TEST(IcrcCause, ArbitraryBytes) {
   std::mt19937 random(77);
   const ByteVector originals[] = {send, padded, atomic, over_ipv6, over_grh};
@@ -428,7 +429,7 @@ TEST(IcrcCause, ArbitraryBytes) {
   EXPECT_GT(kinds[Kind::unknown], 100);
 }
 
-// Random ICRCs are explained by each cause at most as often as the stated probability.
+// Each cause explains random ICRCs at most as often as the stated probability.
 TEST(IcrcCause, AccidentsMatchTheStatedProbability) {
   std::mt19937_64 random(1);
   ByteVector frame = with_payload(64);
@@ -439,7 +440,7 @@ TEST(IcrcCause, AccidentsMatchTheStatedProbability) {
     store_be(frame.data() + stack.icrc.offset, 4, random());
     kinds[explain_icrc(stack).kind]++;
   }
-  // The expected value of 20,000 / 65,536 is a third. The probability of more than five is below one in 100,000.
+  // The expected value is 20,000 / 65,536, about a third. More than five have a probability below one in 100,000.
   EXPECT_LE(kinds[Kind::source_port], 5);
   EXPECT_LE(kinds[Kind::ip_identification], 5);
   EXPECT_LE(kinds[Kind::not_masked], 5);

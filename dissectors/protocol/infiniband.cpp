@@ -42,7 +42,7 @@ Step decode_lrh(Cursor& c) {
 Step decode_grh(Cursor& c) {
   if (!c.need(info<Grh>, Grh::size)) return done;
   const View<Grh> grh(c.here());
-  // A GRH without an LRH directly before it belongs to RoCEv1, even in a tunnel over InfiniBand.
+  // A GRH that is not directly after an LRH belongs to RoCEv1, even in a tunnel over InfiniBand.
   const auto layers = c.stack.layers();
   if (layers.empty() || layers.back().header != &info<Lrh>) c.stack.wire = Wire::roce_v1;
   const std::uint32_t grh_at = c.at, length = grh.get<"payload_length">();
@@ -69,7 +69,7 @@ Step decode_base_transport(Cursor& c, const Opcode& op) {
   stack.transport = static_cast<std::uint8_t>(stack.layers().size());
   if (!c.take(base, Bth::size)) return done;
 
-  // Separates the ICRC. A fragment does not contain the end of the datagram.
+  // Separates the ICRC from the rest, except in a fragment, which does not contain the end of the datagram.
   constexpr std::uint32_t icrc_bytes = 4;
   if (!stack.fragment) {
     if (c.declared_end - c.at < icrc_bytes) {
@@ -105,7 +105,7 @@ Step decode_base_transport(Cursor& c, const Opcode& op) {
   for (const HeaderInfo* header : headers)
     if (!c.need(*header, header->size) || !c.take(*header, header->size)) return done;
 
-  // The first fragment does not contain the end of the datagram with the padding.
+  // The padding is at the end of the datagram, which is not in the first fragment.
   const bool ends_here = !stack.fragment || stack.network == HeaderStack::none;
   if (const std::uint32_t pad = ends_here ? bth.get<"pad">() : 0U) {
     if (c.declared_end - c.at < pad) {
@@ -116,7 +116,7 @@ Step decode_base_transport(Cursor& c, const Opcode& op) {
       c.end = std::min(c.end, c.declared_end);
     }
   }
-  // QPs 0 and 1 are only for management.
+  // Only management datagrams are sent to QPs 0 and 1.
   if (datagram && bth.get<"dest_qp">() <= 1) return {decode_mad};
   c.payload();
   return done;
@@ -156,7 +156,7 @@ void Bth::fill(FrameLayout& frame, std::size_t index) {
 }
 
 void Reth::fill(FrameLayout& frame, std::size_t index) {
-  // Only a packet with a whole message determines the length. For a longer message only the sender knows it.
+  // This is right for a packet with a whole message. Only the sender knows the length of a longer message.
   frame.at(index).fill("length", frame.payload_bytes);
 }
 

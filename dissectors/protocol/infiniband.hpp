@@ -1,6 +1,6 @@
 #pragma once
-/// InfiniBand's link and network headers and the transport headers of RoCEv1, RoCEv2 and native InfiniBand. IBTA
-/// Architecture Specification, volume 1.
+/// InfiniBand's link and network headers, and the transport headers that RoCEv1, RoCEv2 and native InfiniBand share.
+/// IBTA Architecture Specification, volume 1.
 
 #include "dissectors/protocol/cursor.hpp"
 #include "dissectors/protocol/ethernet.hpp"
@@ -12,7 +12,7 @@
 namespace rdmawire {
 
 inline constexpr Name lnh_entries[] = {
-    {0, "raw", "a raw packet: RWH and an EtherType's payload"},
+    {0, "raw", "a raw packet: an RWH with an EtherType, then the payload"},
     {1, "IPv6 raw", "a raw packet: an IPv6 datagram"},
     {2, "BTH", "InfiniBand local: the BTH follows"},
     {3, "GRH", "InfiniBand global: a GRH follows"},
@@ -31,7 +31,7 @@ struct Lrh {
       field("lnh", 14, 2, "next header").of(lnh_names).alias("infiniband.lrh.lnh").computed(),
       field("dlid", 16, 16, "destination LID").alias("infiniband.lrh.dlid"),
       reserved("reserved2", 32, 5).alias("infiniband.lrh.reserved5"),
-      field("length", 37, 11, "length from the LRH through the ICRC, in units of 4 bytes")
+      field("length", 37, 11, "length of the packet from the LRH through the ICRC, in units of 4 bytes")
           .alias("infiniband.lrh.pktlen")
           .computed(),
       field("slid", 48, 16, "source LID").alias("infiniband.lrh.slid"),
@@ -39,7 +39,7 @@ struct Lrh {
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// Global Route Header: network header of RoCEv1, and of native InfiniBand between subnets and for multicast.
+/// Global Route Header: the network header of RoCEv1. Native InfiniBand uses it between subnets and for multicast.
 struct Grh {
   static constexpr std::string_view name = "grh", title = "Global Route Header", section = "IBTA vol 1, 8.3";
   static constexpr std::size_t size = 40;
@@ -49,10 +49,10 @@ struct Grh {
       field("traffic_class.dscp", 4, 6, "differentiated services code point"),
       field("traffic_class.ecn", 10, 2, "explicit congestion notification").of(ecn_names),
       field("flow_label", 12, 20, "sender-defined flow identifier").hex().alias("infiniband.grh.flowlabel"),
-      field("payload_length", 32, 16, "bytes after this header, through the ICRC")
+      field("payload_length", 32, 16, "length of the packet after this header, through the ICRC, in bytes")
           .alias("infiniband.grh.paylen")
           .computed(),
-      field("next_header", 48, 8, "27: a BTH").of(ip_protocol_names).alias("infiniband.grh.nxthdr").computed(),
+      field("next_header", 48, 8, "27: a BTH follows").of(ip_protocol_names).alias("infiniband.grh.nxthdr").computed(),
       field("hop_limit", 56, 8, "hops left").alias("infiniband.grh.hoplmt"),
       field("sgid", 64, 128, "source GID").as(Display::ipv6).alias("infiniband.grh.sgid"),
       field("dgid", 192, 128, "destination GID").as(Display::ipv6).alias("infiniband.grh.dgid"),
@@ -86,13 +86,13 @@ struct Bth {
       field("opcode", 0, 8, "operation, and position in its message").of(opcode_names).alias("infiniband.bth.opcode"),
       field("se", 8, 1, "solicited event: generated at the receiver when the message completes")
           .alias("infiniband.bth.se"),
-      field("migreq", 9, 1, "path migration state: 1 migrated").alias("infiniband.bth.m"),
+      field("migreq", 9, 1, "path migration state (1: migrated)").alias("infiniband.bth.m"),
       field("pad", 10, 2, "bytes of padding after the payload").alias("infiniband.bth.padcnt").computed(),
       field("tver", 12, 4, "transport header version: 0").alias("infiniband.bth.tver"),
       field("pkey", 16, 16, "partition key").hex().alias("infiniband.bth.p_key"),
       field("pkey.full", 16, 1, "full member of the partition"),
       field("fecn", 32, 1, "forward congestion notification: a switch detected congestion"),
-      field("becn", 33, 1, "backward congestion notification: to the sender"),
+      field("becn", 33, 1, "backward congestion notification: the receiver saw FECN"),
       reserved("reserved", 34, 6),
       field("dest_qp", 40, 24, "destination queue pair").hex().alias("infiniband.bth.destqp"),
       field("ack_request", 64, 1, "the sender requests an acknowledgement").alias("infiniband.bth.a"),
@@ -141,7 +141,7 @@ struct Reth {
   static constexpr std::array fields{
       field("va", 0, 64, "remote virtual address").hex().alias("infiniband.reth.va"),
       field("rkey", 64, 32, "remote key").hex().alias("infiniband.reth.r_key"),
-      field("length", 96, 32, "bytes of the whole message").alias("infiniband.reth.dmalen"),
+      field("length", 96, 32, "length of the whole message in bytes").alias("infiniband.reth.dmalen"),
   };
   static void fill(FrameLayout& frame, std::size_t index);
 };
@@ -155,10 +155,10 @@ struct AtomicEth {
       // Wireshark uses the name of the RETH's field for this field, too.
       field("va", 0, 64, "remote virtual address, a multiple of 8").hex().alias("infiniband.reth.va"),
       field("rkey", 64, 32, "remote key").hex().alias("infiniband.reth.r_key"),
-      field("swap_add", 96, 64, "swap value of CmpSwap, added value of FetchAdd")
+      field("swap_add", 96, 64, "CmpSwap: value to write (FetchAdd: value to add)")
           .hex()
           .alias("infiniband.atomiceth.swapdt"),
-      field("compare", 160, 64, "compared value of CmpSwap").hex().alias("infiniband.atomiceth.cmpdt"),
+      field("compare", 160, 64, "value that CmpSwap compares with memory").hex().alias("infiniband.atomiceth.cmpdt"),
   };
 };
 
@@ -192,7 +192,8 @@ struct Aeth {
           .of(nak_code_names)
           .when([](const std::uint8_t* h) { return syndrome_of(h).is_nak(); })
           .alias("infiniband.aeth.syndrome.error_code"),
-      field("msn", 8, 24, "message sequence number: messages the responder has completed").alias("infiniband.aeth.msn"),
+      field("msn", 8, 24, "message sequence number: number of messages that the responder has completed")
+          .alias("infiniband.aeth.msn"),
   };
 };
 
@@ -202,7 +203,7 @@ struct AtomicAckEth {
                                     section = "IBTA vol 1, 9.5.3 (clause number not verified)";
   static constexpr std::size_t size = 8;
   static constexpr std::array fields{
-      field("original", 0, 64, "original value in memory").hex().alias("infiniband.atomicacketh.origremdt"),
+      field("original", 0, 64, "value in memory before the operation").hex().alias("infiniband.atomicacketh.origremdt"),
   };
 };
 
@@ -211,7 +212,7 @@ struct ImmDt {
                                     section = "IBTA vol 1, 9.3.6 (clause number not verified)";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
-      field("data", 0, 32, "delivered in the receiver's completion").hex().alias("infiniband.immdt"),
+      field("data", 0, 32, "value that the receiver's completion contains").hex().alias("infiniband.immdt"),
   };
 };
 
@@ -239,8 +240,8 @@ struct Feth {
       reserved("reserved", 0, 26),
       field("selectivity", 26, 2, "memory to flush").of(flush_selectivity_names),
       field("placement", 28, 4, "bits: required placement of the data").hex(),
-      field("placement.persistent", 30, 1, "flush to persistence"),
-      field("placement.global", 31, 1, "flush to global visibility"),
+      field("placement.persistent", 30, 1, "the data must be persistent"),
+      field("placement.global", 31, 1, "the data must be globally visible"),
   };
 };
 
@@ -254,8 +255,8 @@ struct Cnp {
   };
 };
 
-/// Header of Mellanox's Dynamically Connected transport after the BTH, with RD opcodes. The layout is not public. Only
-/// the fields observed in captures have names.
+/// Header of Mellanox's Dynamically Connected transport after the BTH, with opcodes of RD. The layout is not public, so
+/// only the fields that captures show have names.
 struct DcEth {
   static constexpr std::string_view name = "dceth", title = "DC header (vendor transport)",
                                     section = "not published; observed in captures of Mellanox devices";
@@ -265,13 +266,14 @@ struct DcEth {
       field("src_qp", 8, 24, "the sender's queue pair, as observed").hex(),
       field("opaque", 32, 128, "not published").as(Display::bytes),
   };
-  /// In RD, the first byte after the BTH is the reserved (zero) byte of the RDETH. In DC, it is the kind of the header.
+  /// In RD, the first byte after the BTH is the reserved byte of the RDETH, which is zero. In DC, it is the kind of the
+  /// header.
   static constexpr bool recognizes(const std::uint8_t* after_bth) { return (after_bth[0] & 0xfe) == 0x10; }
 };
 
 Step decode_lrh(Cursor& c);
 Step decode_grh(Cursor& c);
-/// The wire must be known, because the ICRC covers lower layers.
+/// Requires that `wire` is set, because it determines which lower layers the ICRC covers.
 Step decode_bth(Cursor& c);
 
 }  // namespace rdmawire

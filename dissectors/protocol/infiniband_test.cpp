@@ -71,7 +71,7 @@ TEST(OpcodeTable, LayoutsOfTheSpecification) {
   for (std::uint8_t reserved : {0x15, 0x18, 0x2c, 0x60, 0x80, 0x82, 0xb5, 0xff}) EXPECT_FALSE(opcode(reserved).known);
 }
 
-// Packets of every known opcode are built for every wire format, and decode completely.
+// For every wire format, packets of every known opcode are encoded and then decoded completely.
 TEST(OpcodeTable, EveryOpcodeEncodesAndDecodes) {
   for (const Opcode& op : opcodes) {
     if (!op.known) continue;
@@ -103,7 +103,7 @@ TEST(Bth, PadMayFillTheSpaceBeforeTheIcrc) {
     }
 }
 
-// An atomic is too short for its AtomicETH. The bytes between the BTH and the ICRC are kept.
+// The packet is too short for its AtomicETH. The bytes between the BTH and the ICRC are kept.
 TEST(Frame, KeepsBytesBetweenTheLastHeaderAndTheIcrc) {
   const std::vector<std::uint8_t> packet = testing::from_hex(
       "00020000 00000000"           // LRH without a valid length

@@ -41,7 +41,7 @@ Step step_for_protocol(Cursor& c, std::uint8_t protocol) {
   return done;
 }
 
-// A later fragment is the middle of a datagram.
+// Decodes a fragment after the first one: its bytes are from inside a datagram.
 Step fragment_payload(Cursor& c) {
   c.payload();
   return done;
@@ -83,13 +83,13 @@ Step decode_authentication(Cursor& c) {
   return step_for_protocol(c, protocol);
 }
 
-// Fills the protocol number of the next layer, unless the user set it. Without a next layer, the current value stays.
-// If it is 0 and no bytes follow, it becomes 59 (no next header).
+// Sets the protocol number according to the next layer, unless the caller set it. If there is no next layer and no
+// bytes follow, replaces 0 by 59 (no next header).
 void announce(FrameLayout& frame, std::size_t index, std::string_view field) {
   HeaderValue& header = frame.at(index);
   const HeaderInfo* next = frame.next(index);
   const std::uint64_t present = header.get(*header.header().find(field));
-  // Several protocol numbers denote IPv6 extension headers. A valid current number is kept.
+  // Several protocol numbers denote IPv6 extension headers, so a number that already denotes one is kept.
   const bool announced_already =
       next == &info<Ipv6Extension> && (present == ip_protocol::hop_by_hop || present == ip_protocol::routing);
   if (next && !announced_already)
@@ -121,7 +121,8 @@ Step decode_ipv4(Cursor& c) {
     return done;
   }
   if (!c.need(info<Ipv4>, header)) return done;
-  // Segmentation offload leaves a total length of 0 in captures: the datagram ends at the end of the frame.
+  // Captured packets have a total length of 0 if the sender uses segmentation offload: the datagram ends at the end of
+  // the frame.
   const std::uint32_t total = ip.get<"total_length">();
   if (total != 0 && total < header)
     c.malformed(info<Ipv4>, "the total length is shorter than the header", header, total);
@@ -146,7 +147,7 @@ Step decode_ipv6(Cursor& c) {
     return done;
   }
   const std::uint32_t from = c.at, length = ip.get<"payload_length">();
-  // The length is 0 in a jumbogram, or with segmentation offload.
+  // The length is 0 in a jumbogram, and with segmentation offload.
   if (length != 0) c.datagram(info<Ipv6>, from, Ipv6::size + length);
   c.stack.network = static_cast<std::uint8_t>(c.stack.layers().size());
   c.stack.fragment = false;

@@ -6,7 +6,7 @@
 
 namespace rdmawire {
 
-/// Supported protocol numbers. IANA protocol numbers.
+/// Supported protocol numbers (IANA).
 namespace ip_protocol {
 inline constexpr std::uint8_t hop_by_hop = 0, icmp = 1, ipv4 = 4, tcp = 6, udp = 17, ipv6 = 41, routing = 43,
                               fragment = 44, gre = 47, esp = 50, authentication = 51, icmpv6 = 58, none = 59,
@@ -48,14 +48,16 @@ struct Ipv4 {
   static constexpr std::array fields{
       field("version", 0, 4, "4").alias("ip.version"),
       field("header_length", 4, 4, "length of the header in units of 4 bytes").computed(),
-      field("header_length.bytes", 4, 4, "bytes of this header").means(&bytes_of_words).alias("ip.hdr_len"),
+      field("header_length.bytes", 4, 4, "length of the header in bytes").means(&bytes_of_words).alias("ip.hdr_len"),
       field("tos", 8, 8, "type of service").hex().alias("ip.dsfield"),
       field("tos.dscp", 8, 6, "differentiated services code point").in("RFC 2474, 3").alias("ip.dsfield.dscp"),
       field("tos.ecn", 14, 2, "explicit congestion notification")
           .of(ecn_names)
           .in("RFC 3168, 5")
           .alias("ip.dsfield.ecn"),
-      field("total_length", 16, 16, "bytes from this header to the datagram's end").alias("ip.len").computed(),
+      field("total_length", 16, 16, "length of the datagram, including this header, in bytes")
+          .alias("ip.len")
+          .computed(),
       field("identification", 32, 16, "identifies the fragments of a datagram").hex().alias("ip.id"),
       reserved("reserved", 48, 1).alias("ip.flags.rb"),
       field("df", 49, 1, "do not fragment").alias("ip.flags.df"),
@@ -85,7 +87,9 @@ struct Ipv6 {
           .in("RFC 3168, 5")
           .alias("ipv6.tclass.ecn"),
       field("flow_label", 12, 20, "sender-defined flow identifier").hex().alias("ipv6.flow"),
-      field("payload_length", 32, 16, "bytes after this header").alias("ipv6.plen").computed(),
+      field("payload_length", 32, 16, "length of the datagram after this header, in bytes")
+          .alias("ipv6.plen")
+          .computed(),
       field("next_header", 48, 8, "next header").of(ip_protocol_names).alias("ipv6.nxt").computed(),
       field("hop_limit", 56, 8, "hops left").alias("ipv6.hlim"),
       field("src", 64, 128, "source address").as(Display::ipv6).alias("ipv6.src").alias("ipv6.addr"),
@@ -94,7 +98,7 @@ struct Ipv6 {
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// Common start of hop-by-hop, routing and destination options headers.
+/// The common start of hop-by-hop, routing and destination options headers.
 struct Ipv6Extension {
   static constexpr std::string_view name = "ipv6_ext", title = "IPv6 extension header", section = "RFC 8200, 4";
   static constexpr std::size_t size = 8;
@@ -104,7 +108,7 @@ struct Ipv6Extension {
   static constexpr std::array fields{
       field("next_header", 0, 8, "next header").of(ip_protocol_names),
       field("length", 8, 8, "length in units of 8 bytes, without the first 8 bytes"),
-      field("data", 16, 48, "options, or routing type, segments left and data").as(Display::bytes),
+      field("data", 16, 48, "options (routing header: routing type, segments left and data)").as(Display::bytes),
   };
   static void fill(FrameLayout& frame, std::size_t index);
 };
@@ -156,7 +160,7 @@ struct Ipv4Option {
   };
 };
 
-/// An IPv4 option that has only a type: end of options, no operation.
+/// An IPv4 option that consists only of a type: end of options, no operation.
 struct Ipv4OptionByte {
   static constexpr std::string_view name = "ip_option_byte", title = "IPv4 option of one byte",
                                     section = "RFC 791, 3.1";
@@ -168,9 +172,9 @@ struct Ipv4OptionByte {
 
 Step decode_ipv4(Cursor& c);
 Step decode_ipv6(Cursor& c);
-/// Decodes IPv4 or IPv6, according to the version in the first nibble.
+/// Decodes IPv4 or IPv6. The first four bits contain the version.
 Step decode_raw_ip(Cursor& c);
-/// Returns the protocol number of header `next`, or ip_protocol::none if it is null or unsupported.
+/// Returns the protocol number of header `next`. Returns ip_protocol::none if `next` is nullptr or unsupported.
 std::uint8_t ip_protocol_of(const HeaderInfo* next);
 
 }  // namespace rdmawire

@@ -7,7 +7,7 @@
 
 namespace rdmawire {
 
-/// The encapsulation header of an IPoIB packet.
+/// Encapsulation header of an IPoIB packet.
 struct Ipoib {
   static constexpr std::string_view name = "ipoib", title = "IP over InfiniBand", section = "RFC 4391, 6";
   static constexpr std::size_t size = 4;
@@ -18,7 +18,7 @@ struct Ipoib {
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// Private data of connected mode's REQ and REP.
+/// Private data of REQ and REP in connected mode.
 struct IpoibCm {
   static constexpr std::string_view name = "ipoib_cm", title = "IPoIB connected mode private data",
                                     section = "RFC 4755, 6";
@@ -30,18 +30,19 @@ struct IpoibCm {
   };
 };
 
-/// IPoIB multicast GIDs contain a signature in their third and fourth byte. RFC 4391, 4.
+/// Signature in the third and fourth byte of IPoIB multicast GIDs. RFC 4391, 4.
 namespace ipoib_signature {
 inline constexpr std::uint16_t ipv4 = 0x401b, ipv6 = 0x601b;
 }
-/// True if a GID (16 bytes) is that of an IPoIB multicast group.
+/// True if `gid` (16 bytes) is the GID of an IPoIB multicast group.
 constexpr bool is_ipoib_group(const std::uint8_t* gid) {
   const std::uint64_t signature = load_be(gid + 2, 2);
   return gid[0] == 0xff && (gid[1] & 0xf0) == 0x10 &&
          (signature == ipoib_signature::ipv4 || signature == ipoib_signature::ipv6);
 }
 
-/// Service IDs of connected mode: 0x10, zeros, and the UD QP of the called interface. RFC 4755, 3.5.
+/// Service IDs of connected mode: 0x10, zeros, and the UD QP of the interface that accepts the connection. RFC 4755,
+/// 3.5.
 namespace ipoib_service {
 inline constexpr std::uint64_t prefix = 0x1000000000000000, qp_mask = 0xffffff;
 }

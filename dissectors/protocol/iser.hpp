@@ -1,5 +1,5 @@
 #pragma once
-/// iSER: iSCSI over RDMA. RFC 7145. Over InfiniBand: IBTA vol 1, annex A12. iSCSI's own header: RFC 7143.
+/// iSER, which is iSCSI over RDMA: RFC 7145. Over InfiniBand: IBTA vol 1, annex A12. iSCSI's own header: RFC 7143.
 
 #include "dissectors/protocol/header.hpp"
 
@@ -40,8 +40,8 @@ struct IserHello {
       field("opcode", 0, 4, "2 Hello, 3 HelloReply").of(iser_opcode_names).alias("iser.flags.opcode"),
       reserved("reserved", 4, 3),
       field("reject", 7, 1, "HelloReply: the target rejects the connection").alias("iser.flags.rej"),
-      field("max_version", 8, 4, "highest iSER version supported"),
-      field("version", 12, 4, "Hello: lowest version supported (HelloReply: the version chosen)"),
+      field("max_version", 8, 4, "highest supported iSER version"),
+      field("version", 12, 4, "Hello: lowest supported version (HelloReply: the chosen version)"),
       field("depth", 16, 16,
             "Hello: RDMA READs the initiator can process simultaneously (HelloReply: RDMA READs the target can "
             "have outstanding)"),
@@ -81,21 +81,22 @@ struct Iscsi {
       field("opcode", 2, 6, "type of the PDU").hex().of(iscsi_opcode_names).alias("iscsi.opcode"),
       field("final", 8, 1, "the last PDU of a sequence"),
       field("specific", 9, 23, "meaning depends on the opcode").hex(),
-      field("ahs_length", 32, 8, "additional header segments, in units of 4 bytes").alias("iscsi.totalahslength"),
-      field("data_length", 40, 24, "bytes of the data segment").alias("iscsi.datasegmentlength"),
+      field("ahs_length", 32, 8, "length of the additional header segments, in units of 4 bytes")
+          .alias("iscsi.totalahslength"),
+      field("data_length", 40, 24, "length of the data segment in bytes").alias("iscsi.datasegmentlength"),
       field("lun", 64, 64, "logical unit number, or an opcode-specific field").hex(),
       field("task_tag", 128, 32, "initiator task tag").hex().alias("iscsi.initiatortasktag"),
       field("specific2", 160, 224, "meaning depends on the opcode").as(Display::bytes),
   };
 };
 
-/// Private data of connection establishment over InfiniBand, both directions.
+/// Private data of both directions during connection establishment over InfiniBand.
 struct IserCm {
   static constexpr std::string_view name = "iser_cm", title = "iSER private data", section = "IBTA vol 1, annex A12";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
-      field("no_zbva", 0, 1, "zero based virtual addresses are not supported"),
-      field("no_send_with_invalidate", 1, 1, "SEND with Invalidate is not supported"),
+      field("no_zbva", 0, 1, "the sender does not support zero-based virtual addresses"),
+      field("no_send_with_invalidate", 1, 1, "the sender does not support SEND with Invalidate"),
       reserved("reserved", 2, 30),
   };
 };

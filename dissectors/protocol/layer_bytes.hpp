@@ -1,5 +1,5 @@
 #pragma once
-/// Length of a header in the encoded packet.
+/// Length of a header in an encoded packet.
 
 #include <cstddef>
 
@@ -7,7 +7,8 @@
 
 namespace rdmawire {
 
-/// Number of bytes of `layer` in the encoded packet. Exceeds the bytes of the value if encoding pads the last unit.
+/// Number of bytes of `layer` in the encoded packet. It exceeds the size of the value if encoding pads the variable
+/// part to a whole unit.
 std::size_t bytes_in_packet(const HeaderValue& layer);
 
 }  // namespace rdmawire

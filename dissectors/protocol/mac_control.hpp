@@ -1,5 +1,5 @@
 #pragma once
-/// MAC control frames: Ethernet's pause, and priority flow control (PFC).
+/// MAC control frames of Ethernet: pause, and priority flow control (PFC).
 
 #include "dissectors/protocol/cursor.hpp"
 #include "dissectors/protocol/header.hpp"
@@ -27,7 +27,7 @@ struct MacControl {
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// Pauses the whole link.
+/// A frame that pauses the whole link.
 struct Pause {
   static constexpr std::string_view name = "pause", title = "Pause", section = "IEEE 802.3, 31B.2";
   static constexpr std::size_t size = 2;
@@ -36,13 +36,15 @@ struct Pause {
   };
 };
 
-/// Pauses by priority.
+/// A frame that pauses single priorities.
 struct PriorityPause {
   static constexpr std::string_view name = "pfc", title = "Priority flow control", section = "IEEE 802.1Q, 36.2";
   static constexpr std::size_t size = 18;
   static constexpr std::array fields{
       reserved("reserved", 0, 8),
-      field("enabled", 8, 8, "priorities whose times are valid: bit n for priority n").hex().alias("macc.cbfc.enbv"),
+      field("enabled", 8, 8, "bits: priorities whose durations are valid (bit n: priority n)")
+          .hex()
+          .alias("macc.cbfc.enbv"),
       field("quanta0", 16, 16, "priority 0: duration, in units of 512 bit times (0: resume)")
           .alias("macc.cbfc.pause_time.c0"),
       field("quanta1", 32, 16, "priority 1").alias("macc.cbfc.pause_time.c1"),

@@ -14,7 +14,7 @@ namespace {
 
 bool take(Cursor& c, const HeaderInfo& header) { return c.need(header, header.size) && c.take(header, header.size); }
 
-// The remaining bytes are payload.
+// Makes the remaining bytes the payload.
 Step rest_is_payload(Cursor& c) {
   c.payload();
   return done;
@@ -38,7 +38,7 @@ Step decode_performance_management(Cursor& c, const HeaderInfo* attribute, const
   return decode_attribute(c, attribute);
 }
 
-// Reports additional information whose length exceeds the message.
+// Adds a finding if the length of the additional information exceeds its 72 bytes.
 void check_info_length(Cursor& c, const HeaderInfo& header, std::uint32_t at) {
   const std::uint8_t* message = c.stack.bytes.data() + at;
   const std::uint32_t bytes = &header == &info<CmRej>       ? View<CmRej>(message).get<"info_length">()
@@ -58,7 +58,8 @@ Step decode_communication_management(Cursor& c, const HeaderInfo* attribute, con
   const std::uint8_t* message = c.stack.bytes.data() + at;
   const bool by_ip = (attribute == &info<CmReq> && CmReq::by_ip(message)) ||
                      (attribute == &info<CmSidrReq> && CmSidrReq::by_ip(message));
-  // The service ID implies the header. The private data is decoded only if the IP version matches.
+  // The service ID indicates that the private data starts with an RDMA-CM header. The header is decoded only if its IP
+  // version is 4 or 6.
   if (by_ip && c.left() >= 2 && (RdmaCm::v4(c.here()) || RdmaCm::v6(c.here())) && !take(c, info<RdmaCm>)) return done;
   return rest_is_payload(c);
 }
@@ -67,7 +68,7 @@ Step decode_communication_management(Cursor& c, const HeaderInfo* attribute, con
 struct RmppSegment {
   enum class Kind : std::uint8_t { none, alone, data, control } kind = Kind::none;
   std::uint32_t number = 1;                   // segment number, from 1
-  std::uint32_t bytes = Rmpp::segment_bytes;  // bytes of data, including the header of the class
+  std::uint32_t bytes = Rmpp::segment_bytes;  // number of bytes in the segment, including the header of the class
 };
 
 // Decodes the RMPP header. Returns Kind::none if decoding stops.
@@ -111,8 +112,8 @@ RmppSegment take_rmpp(Cursor& c) {
   return segment;
 }
 
-// Decodes consecutive records that this segment contains completely. Records that span segments would require
-// reassembly. A later segment starts inside a record unless the records before it fill whole segments.
+// Decodes the records that this segment contains completely. Decoding records that span segments would require
+// reassembly. A segment after the first starts inside a record, unless the preceding records fill whole segments.
 Step decode_records(Cursor& c, const HeaderInfo& record, const RmppSegment& segment, std::uint32_t stride) {
   const std::uint64_t bytes_before = (segment.number - 1ULL) * (Rmpp::segment_bytes - Sa::size);
   if (segment.number == 0 || segment.bytes < Sa::size ||
@@ -157,8 +158,8 @@ Step decode_vendor(Cursor& c, const HeaderInfo*, const View<Mad>&) {
   return decode_attribute(c, &info<VendorMad>);
 }
 
-// Decoded classes: version of their format (0: any), the headers between the common header and the attribute, and
-// the decoder.
+// Classes with a decoder. `version`: version of the class's format (0: any). `headers`: headers between the common
+// header and the attribute.
 struct Class {
   std::uint8_t first, last;
   std::uint8_t version;
@@ -183,7 +184,7 @@ const Class* find_class(std::uint8_t value) {
   return nullptr;
 }
 
-// Methods whose datagrams contain an attribute. Encoding uses the first one.
+// Methods whose datagrams contain the attribute. Encoding uses the first method of a list.
 namespace mm = mad_method;
 constexpr std::uint8_t gets[] = {mm::get, mm::set, mm::get_response};
 constexpr std::uint8_t sends[] = {mm::send};
@@ -234,7 +235,7 @@ constexpr Attribute attributes[] = {
     {mc::communication, 0x1a, &info<CmApr>, sends},
 };
 
-// Both forms of subnet management have the same attributes.
+// Both forms of subnet management (LID routed, directed route) have the same attributes.
 constexpr std::uint8_t attributes_of(std::uint8_t mgmt_class) {
   return mgmt_class == mc::subnet_directed ? mc::subnet_lid : mgmt_class;
 }
@@ -275,7 +276,7 @@ void Mad::fill(FrameLayout& frame, std::size_t index) {
   HeaderValue& mad = frame.at(index);
   mad.fill("base_version", version);
 
-  // Find the class whose headers follow, and then the attribute.
+  // Find the class by the headers that follow the common header. The attribute follows them.
   auto follows = [&](std::size_t ahead) { return frame.next(index + ahead); };
   for (const Class& row : classes) {
     std::size_t count = 0;
@@ -295,7 +296,7 @@ void Mad::fill(FrameLayout& frame, std::size_t index) {
   const auto mgmt_class = static_cast<std::uint8_t>(mad.get(*info<Mad>.find("class")));
   if (const Class* row = find_class(mgmt_class); row && row->version) mad.fill("class_version", row->version);
 
-  // Fill the lower layers: UD SEND Only from QP 1 to QP 1 with its well-known Q_Key. Subnet management uses QP 0 and
+  // Fill the lower layers: UD SEND Only from QP 1 to QP 1 with the well-known Q_Key. Subnet management uses QP 0 and
   // Q_Key 0.
   const bool subnet = Mad::is_subnet(mad.bytes().data());
   constexpr std::uint64_t qkey_of_qp1 = 0x80010000;  // IBTA vol 1, 10.2.5 (clause number not verified)

@@ -1,13 +1,13 @@
 #pragma once
-/// Management datagrams: the common header, RMPP, and the headers shared by all classes. IBTA vol 1, chapter 13.
-/// The attributes of classes are in smp.hpp, sa.hpp, pm.hpp and cm.hpp.
+/// Management datagrams: the common header, RMPP, and the headers that several classes use. IBTA vol 1, chapter 13. The
+/// attributes of the classes are in smp.hpp, sa.hpp, pm.hpp and cm.hpp.
 
 #include "dissectors/protocol/cursor.hpp"
 #include "dissectors/protocol/header.hpp"
 
 namespace rdmawire {
 
-/// Management classes with decoded headers or attributes. IBTA vol 1, 13.4.4
+/// Numbers of management classes. IBTA vol 1, 13.4.4
 namespace management_class {
 inline constexpr std::uint8_t subnet_lid = 0x01, subnet_directed = 0x81, subnet_administration = 0x03,
                               performance = 0x04, device_management = 0x06, communication = 0x07,
@@ -15,7 +15,7 @@ inline constexpr std::uint8_t subnet_lid = 0x01, subnet_directed = 0x81, subnet_
                               vendor_last = 0x4f;
 }  // namespace management_class
 
-/// Methods of management datagrams. The top bit marks a response. IBTA vol 1, 13.4.5
+/// Methods of management datagrams. The top bit is set in responses. IBTA vol 1, 13.4.5
 namespace mad_method {
 inline constexpr std::uint8_t get = 0x01, set = 0x02, send = 0x03, trap = 0x05, report = 0x06, trap_repress = 0x07,
                               get_table = 0x12, get_multi = 0x14, erase = 0x15, get_response = 0x81,
@@ -23,8 +23,8 @@ inline constexpr std::uint8_t get = 0x01, set = 0x02, send = 0x03, trap = 0x05, 
                               erase_response = 0x95;
 }  // namespace mad_method
 
-/// Nanoseconds of the time codes used in management: 4.096 us * 2^code, saturated at all ones. IBTA vol 1,
-/// 13.4.6.2 (clause number not verified)
+/// Converts a time code of management datagrams to nanoseconds: 4.096 us * 2^code. The result saturates at all ones.
+/// IBTA vol 1, 13.4.6.2 (clause number not verified)
 constexpr std::uint64_t exponential_time_ns(std::uint64_t code) { return code < 52 ? 4096ULL << code : ~0ULL; }
 
 inline constexpr Name mtu_entries[] = {
@@ -60,7 +60,7 @@ inline constexpr Name management_class_entries[] = {
     {0x11, "BootMgt", "boot management"},
     {0x12, "BIS", "boot information service"},
     {0x21, "CongMgt", "congestion control"},
-    {0x81, "SubnMgt (directed route)", "subnet management along a list of ports"},
+    {0x81, "SubnMgt (directed route)", "subnet management, routed by a list of ports"},
 };
 inline constexpr Names management_class_names{"management class", management_class_entries, "IBTA vol 1, 13.4.4"};
 
@@ -188,14 +188,14 @@ inline constexpr Names dm_attribute_names{"device management attribute", dm_attr
 inline constexpr Name cm_attribute_entries[] = {
     {0x0001, "ClassPortInfo", ""},
     {0x0010, "REQ", "ConnectRequest: requests a connection"},
-    {0x0011, "MRA", "MsgRcptAck: message received, the reply is delayed"},
+    {0x0011, "MRA", "MsgRcptAck: the message was received, but the reply is delayed"},
     {0x0012, "REJ", "ConnectReject: rejects or aborts the connection"},
     {0x0013, "REP", "ConnectReply: accepts, with the responder's parameters"},
     {0x0014, "RTU", "ReadyToUse: the connection is established"},
-    {0x0015, "DREQ", "DisconnectRequest: requests to close the connection"},
+    {0x0015, "DREQ", "DisconnectRequest: requests that the connection is closed"},
     {0x0016, "DREP", "DisconnectReply: the connection is closed"},
     {0x0017, "SIDR_REQ", "ServiceIDResReq: requests the QP of a service ID"},
-    {0x0018, "SIDR_REP", "ServiceIDResResp: the QP and its Q_Key"},
+    {0x0018, "SIDR_REP", "ServiceIDResResp: returns the QP and its Q_Key"},
     {0x0019, "LAP", "LoadAlternatePath: proposes another path to migrate to"},
     {0x001a, "APR", "AlternatePathResponse"},
 };
@@ -217,7 +217,7 @@ inline constexpr Name cc_attribute_entries[] = {
 inline constexpr Names cc_attribute_names{"congestion control attribute", cc_attribute_entries,
                                           "IBTA vol 1, annex A10.4.3"};
 
-/// The common header of all management datagrams. A datagram has 256 bytes.
+/// The common header of all management datagrams. A datagram always has 256 bytes.
 struct Mad {
   static constexpr std::string_view name = "mad", title = "Management Datagram", section = "IBTA vol 1, 13.4.3";
   static constexpr std::string_view kind = "class";
@@ -242,10 +242,13 @@ struct Mad {
           .alias("infiniband.mad.mgmtclass")
           .computed(),
       field("class_version", 16, 8, "version of the class's format").alias("infiniband.mad.classversion").computed(),
-      field("method", 24, 8, "operation on the attribute").hex().of(mad_method_names).alias("infiniband.mad.method"),
+      field("method", 24, 8, "operation on the attribute, such as Get or Set")
+          .hex()
+          .of(mad_method_names)
+          .alias("infiniband.mad.method"),
       field("method.response", 24, 1, "R: response"),
       field("status", 32, 16, "result of the request (0: success)").hex().alias("infiniband.mad.status"),
-      field("status.direction", 32, 1, "D: 0 outbound, 1 returning")
+      field("status.direction", 32, 1, "D: direction (0: outbound, 1: returning)")
           .in("IBTA vol 1, 14.2.1.2")
           .when(directed)
           .alias("infiniband.smpdirected.d"),
@@ -254,56 +257,62 @@ struct Mad {
           .in("IBTA vol 1, 15.2.3")
           .when(&is<management_class::subnet_administration>),
       field("status.invalid", 43, 3, "invalid fields").of(mad_status_names).in("IBTA vol 1, 13.4.7"),
-      field("status.redirect", 46, 1, "redirected: ClassPortInfo contains the address").in("IBTA vol 1, 13.4.7"),
-      field("status.busy", 47, 1, "discarded because busy (retry)").in("IBTA vol 1, 13.4.7"),
+      field("status.redirect", 46, 1, "the request must be sent to another address, which ClassPortInfo contains")
+          .in("IBTA vol 1, 13.4.7"),
+      field("status.busy", 47, 1, "the request was discarded because the receiver is busy (retry)")
+          .in("IBTA vol 1, 13.4.7"),
       field("class_specific", 48, 16, "meaning depends on the class").hex().alias("infiniband.mad.classspecific"),
-      field("class_specific.hop_pointer", 48, 8, "next hop of the path")
+      field("class_specific.hop_pointer", 48, 8, "index of the next hop of the path")
           .in("IBTA vol 1, 14.2.1.2")
           .when(directed)
           .alias("infiniband.smpdirected.hoppointer"),
-      field("class_specific.hop_count", 56, 8, "hops of the path")
+      field("class_specific.hop_count", 56, 8, "number of hops of the path")
           .in("IBTA vol 1, 14.2.1.2")
           .when(directed)
           .alias("infiniband.smpdirected.hopcount"),
-      field("transaction_id", 64, 64, "matches requests with responses").hex().alias("infiniband.mad.transactionid"),
-      field("attribute_id", 128, 16, "subject of the datagram").hex().alias("infiniband.mad.attributeid").computed(),
-      field("attribute_id.sm", 128, 16, "subnet management: the attribute")
+      field("transaction_id", 64, 64, "identifies the request in its response")
           .hex()
-          .of(sm_attribute_names)
-          .when(&is_subnet),
-      field("attribute_id.sa", 128, 16, "subnet administration: the attribute")
+          .alias("infiniband.mad.transactionid"),
+      field("attribute_id", 128, 16, "attribute that the method reads or changes")
+          .hex()
+          .alias("infiniband.mad.attributeid")
+          .computed(),
+      field("attribute_id.sm", 128, 16, "subnet management: attribute").hex().of(sm_attribute_names).when(&is_subnet),
+      field("attribute_id.sa", 128, 16, "subnet administration: attribute")
           .hex()
           .of(sa_attribute_names)
           .when(&is<management_class::subnet_administration>),
-      field("attribute_id.pm", 128, 16, "performance management: the attribute")
+      field("attribute_id.pm", 128, 16, "performance management: attribute")
           .hex()
           .of(pm_attribute_names)
           .when(&is<management_class::performance>),
-      field("attribute_id.dm", 128, 16, "device management: the attribute")
+      field("attribute_id.dm", 128, 16, "device management: attribute")
           .hex()
           .of(dm_attribute_names)
           .when(&is<management_class::device_management>),
-      field("attribute_id.cm", 128, 16, "communication management: the message")
+      field("attribute_id.cm", 128, 16, "communication management: message")
           .hex()
           .of(cm_attribute_names)
           .when(&is<management_class::communication>),
-      field("attribute_id.cc", 128, 16, "congestion control: the attribute")
+      field("attribute_id.cc", 128, 16, "congestion control: attribute")
           .hex()
           .of(cc_attribute_names)
           .when(&is<management_class::congestion>),
       reserved("reserved", 144, 16),
-      field("attribute_modifier", 160, 32, "narrows the attribute: a port, a block, a flag")
+      field("attribute_modifier", 160, 32, "selects a part of the attribute: a port, a block, a flag")
           .hex()
           .alias("infiniband.mad.attributemodifier"),
   };
-  /// Computes class, method and attribute from the following headers, and QP, Q_Key and opcode of the preceding
-  /// ones.
+  /// Computes class, method and attribute from the following headers. Computes QP, Q_Key and opcode of the preceding
+  /// headers.
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
 inline constexpr Name rmpp_type_entries[] = {
-    {0, "not RMPP", "a single datagram"},           {1, "DATA", "a segment of the data"},
-    {2, "ACK", "received segments up to a number"}, {3, "STOP", "the sender must stop: no resources"},
+    {0, "not RMPP", "a single datagram"},
+    {1, "DATA", "contains a segment of the data"},
+    {2, "ACK", "acknowledges all segments up to a number"},
+    {3, "STOP", "the sender must stop, because the receiver lacks resources"},
     {4, "ABORT", "the transfer is aborted"},
 };
 inline constexpr Names rmpp_type_names{"RMPP type", rmpp_type_entries, "IBTA vol 1, 13.6.2.1"};
@@ -311,7 +320,7 @@ inline constexpr Names rmpp_type_names{"RMPP type", rmpp_type_entries, "IBTA vol
 inline constexpr Name rmpp_status_entries[] = {
     {0, "normal", ""},
     {1, "ResX", "STOP: resources are exhausted"},
-    {118, "T2L", "ABORT: the whole transfer took too long"},
+    {118, "T2L", "ABORT: the transfer took too long"},
     {119, "BadLen", "ABORT: last flag and payload length contradict each other"},
     {120, "BadSeg", "ABORT: segment number and first flag contradict each other"},
     {121, "BadT", "ABORT: a bad RMPP type"},
@@ -335,14 +344,14 @@ struct Rmpp {
                                     section = "IBTA vol 1, 13.6.2.1";
   static constexpr std::size_t size = 12;
   static constexpr std::uint8_t version = 1;
-  static constexpr std::uint32_t segment_bytes = 220;  ///< of one datagram, including the header of the class
+  static constexpr std::uint32_t segment_bytes = 220;  ///< data of one datagram, including the header of the class
   static constexpr bool is_data(const std::uint8_t* h) { return h[1] == rmpp_type::data; }
   static constexpr bool is_ack(const std::uint8_t* h) { return h[1] == rmpp_type::ack; }
   static constexpr bool has_segment(const std::uint8_t* h) { return is_data(h) || is_ack(h); }
   static constexpr std::array fields{
       field("version", 0, 8, "version of RMPP: 1").alias("infiniband.rmpp.rmppversion"),
       field("type", 8, 8, "type of the packet").of(rmpp_type_names).alias("infiniband.rmpp.rmpptype"),
-      field("response_time", 16, 5, "code of the response time limit (31: unspecified)"),
+      field("response_time", 16, 5, "code for the response time limit (31: unspecified)"),
       field("response_time.limit", 16, 5, "response time limit")
           .as(Display::time)
           .when([](const std::uint8_t* h) { return (h[2] >> 3) != 31; })
@@ -350,19 +359,20 @@ struct Rmpp {
       field("flags", 21, 3, "bits").hex(),
       field("flags.last", 21, 1, "the last segment"),
       field("flags.first", 22, 1, "the first segment"),
-      field("flags.active", 23, 1, "RMPP is in use (else the rest of this header is invalid)"),
+      field("flags.active", 23, 1, "RMPP is in use (0: the rest of this header is not valid)"),
       field("status", 24, 8, "reason for stopping or aborting")
           .of(rmpp_status_names)
           .alias("infiniband.rmpp.rmppstatus"),
       field("data1", 32, 32, "depends on the type").hex(),
-      field("data1.segment_number", 32, 32, "DATA: this segment, from 1 (ACK: the last that arrived in order)")
+      field("data1.segment_number", 32, 32,
+            "DATA: number of this segment, from 1 (ACK: the last segment that arrived in order)")
           .as(Display::decimal)
           .when(&has_segment)
           .alias("infiniband.rmpp.segmentnumber"),
       field("data2", 64, 32, "depends on the type").hex(),
       field("data2.payload_length", 64, 32,
-            "DATA: bytes in the last segment; in the first segment the bytes of all segments (with the header of the "
-            "class)")
+            "DATA: number of bytes in the last segment (in the first segment: in all segments), with the header of the "
+            "class")
           .as(Display::decimal)
           .in("IBTA vol 1, 13.6.2.3")
           .when(&is_data)
@@ -373,11 +383,11 @@ struct Rmpp {
           .when(&is_ack)
           .alias("infiniband.rmpp.newwindowlast"),
   };
-  /// Type DATA: fills the fields for a single segment that contains all following layers.
+  /// For type DATA: fills the fields for a single segment that contains all following layers.
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// Header of vendor classes 0x30 to 0x4f before their data.
+/// Header of vendor classes 0x30 to 0x4f, before the vendor's data.
 struct VendorMad {
   static constexpr std::string_view name = "vendormad", title = "Vendor class header", section = "IBTA vol 1, 16.5.1";
   static constexpr std::size_t size = 4;
@@ -387,7 +397,8 @@ struct VendorMad {
   };
 };
 
-/// ClassPortInfo: capabilities of a class on a port, redirection, and destination of traps.
+/// ClassPortInfo: capabilities of a class on a port, another address for requests (redirection), and the address for
+/// traps.
 struct ClassPortInfo {
   static constexpr std::string_view name = "classportinfo", title = "ClassPortInfo", section = "IBTA vol 1, 13.4.8.1";
   static constexpr std::size_t size = 72;
@@ -398,7 +409,7 @@ struct ClassPortInfo {
       field("capability_mask2", 32, 27, "more bits (meaning depends on the class)")
           .hex()
           .alias("infiniband.classportinfo.capabilitymask2"),
-      field("response_time", 59, 5, "code of the response time limit").alias("infiniband.classportinfo.resptimevalue"),
+      field("response_time", 59, 5, "code for the response time limit").alias("infiniband.classportinfo.resptimevalue"),
       field("response_time.limit", 59, 5, "response time limit").as(Display::time).means(&exponential_time_ns),
       field("redirect_gid", 64, 128, "redirection: GID")
           .as(Display::ipv6)
@@ -425,10 +436,10 @@ struct ClassPortInfo {
   };
 };
 
-/// Returns the header of attribute `id` of a class with that method, or nullptr if the attribute is payload.
+/// Returns the header of attribute `id` for this class and method, or nullptr if the attribute is not decoded.
 const HeaderInfo* mad_attribute(std::uint8_t mgmt_class, std::uint16_t id, std::uint8_t method);
 
-/// Decodes a management datagram: common header, header of the class, attribute. Unsupported parts remain payload.
+/// Decodes a management datagram: common header, headers of the class, attribute. Unsupported parts remain payload.
 Step decode_mad(Cursor& c);
 
 }  // namespace rdmawire

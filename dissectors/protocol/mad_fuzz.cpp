@@ -1,5 +1,5 @@
-// Decodes arbitrary bytes as a management datagram. Decoding must terminate, layers must be consecutive inside the
-// packet, and re-encoding must return the same bytes. The first byte can select a valid class header as prefix.
+// Decodes arbitrary bytes as a management datagram. Requirements: decoding terminates, layers are consecutive inside
+// the packet, and re-encoding returns the same bytes. The first byte can select a prefix with a valid class header.
 
 #include <algorithm>
 #include <array>

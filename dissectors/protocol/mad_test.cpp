@@ -13,7 +13,7 @@ namespace {
 
 using namespace rdmawire::testing;
 
-// One datagram of each class, with ascending bytes in its attribute.
+// Returns one datagram of each class. The bytes of the attributes ascend.
 std::vector<std::vector<std::uint8_t>> one_of_each() {
   std::vector<std::vector<std::uint8_t>> all;
   const auto add = [&](std::string_view begin) {
@@ -75,7 +75,7 @@ TEST(Mad, TimesArePowersOfTwo) {
   EXPECT_EQ(exponential_time_ns(0), 4096U);
   EXPECT_EQ(exponential_time_ns(31), 8796093022208U);
   EXPECT_EQ(exponential_time_ns(51), 1ULL << 63);
-  EXPECT_EQ(exponential_time_ns(52), ~0ULL);  // PathRecord's code has six bits
+  EXPECT_EQ(exponential_time_ns(52), ~0ULL);  // PathRecord's time code has six bits
   EXPECT_EQ(exponential_time_ns(63), ~0ULL);
 }
 
@@ -121,7 +121,8 @@ TEST(Mad, OtherSizesAreFindings) {
 TEST(Mad, TruncationAtEveryByteIsNotMalformed) {
   for (const auto& bytes : one_of_each())
     for (std::size_t n = 0; n < bytes.size(); ++n) {
-      // After raw InfiniBand's header, whose length is the length of the packet.
+      // Tests a datagram after an LRH and an RWH (raw InfiniBand). The LRH's length field contains the length of the
+      // packet.
       const auto lrh = from_hex("0002 0001 0000 0002");
       std::vector<std::uint8_t> packet = joined({lrh, bytes, from_hex("00000000 0000")});
       store_be(packet.data() + 4, 2, (packet.size() - 2) / 4);
@@ -158,7 +159,7 @@ TEST(Mad, RandomBytes) {
     // Most rounds keep the common header intact, so that the following headers are decoded.
     for (std::size_t i = datagram_at + Mad::size; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(random());
     if (round % 3 == 0) bytes[datagram_at + random() % Mad::size] = static_cast<std::uint8_t>(random());
-    // Valid RMPP, sometimes with a wrong flag or number.
+    // Half of the rounds have a valid RMPP header, which sometimes has a wrong flag or number.
     if (round % 2) {
       const auto rmpp = from_hex("01010700 00000001 000000d4 0000000000000000 0008");
       std::copy(rmpp.begin(), rmpp.end(), bytes.begin() + datagram_at + Mad::size);
@@ -169,7 +170,7 @@ TEST(Mad, RandomBytes) {
     expect_inside(stack);
     ASSERT_FALSE(HasFailure()) << round;
     deepest = std::max(deepest, stack.layers().size());
-    // Without a finding the datagram is complete, and its header determines the next one.
+    // A datagram without a finding is complete, and each header is determined by the preceding one.
     if (!stack.findings().empty()) continue;
     ASSERT_EQ(bytes.size(), datagram_at + Mad::whole);
     ASSERT_EQ(stack.get<Mad>()->get<"base_version">(), 1);
@@ -201,7 +202,7 @@ TEST(Mad, EncodingComputesUnsetValuesAndKeepsSetOnes) {
   EXPECT_EQ(mad.get<"attribute_id">(), 0x14);
   EXPECT_EQ(View<Deth>(bytes.data() + Bth::size).get<"qkey">(), 5U);
   EXPECT_EQ(bytes[datagram_at + 34], 3);
-  // Explicitly set padding is kept.
+  // Encoding keeps padding that the caller set.
   frame.pad.emplace();
   EXPECT_EQ(frame.encode().size(), datagram_at + 24U + 8U + 3U);
 }

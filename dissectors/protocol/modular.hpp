@@ -1,14 +1,14 @@
 #pragma once
-/// Serial numbers that wrap: PSN, MSN and SSN modulo 2^24 (IBTA vol 1, 9.2.1 and 9.7), DDP's MSN modulo 2^32 (RFC
-/// 5041, 5.3), TCP sequence numbers. Compared within half of the number space, as specified.
+/// Serial numbers that wrap: PSN, MSN and SSN modulo 2^24 (IBTA vol 1, 9.2.1 and 9.7), DDP's MSN modulo 2^32 (RFC 5041,
+/// 5.3), TCP sequence numbers. Comparison is valid within half of the number space, as the specifications define.
 
 #include <compare>
 #include <cstdint>
 
 namespace rdmawire {
 
-/// A serial number of `Bits` bits. `Tag` makes numbers of different meaning different types: a PSN cannot be compared
-/// with an MSN.
+/// A serial number of `Bits` bits. `Tag` creates different types for numbers of different meaning, so that a PSN cannot
+/// be compared with an MSN.
 template <unsigned Bits, typename Tag>
 class Modular {
   static_assert(Bits >= 2 && Bits <= 32);
@@ -28,14 +28,14 @@ class Modular {
   constexpr Modular& operator+=(std::int64_t n) { return *this = *this + n; }
   constexpr Modular& operator++() { return *this += 1; }
 
-  /// Signed distance from `b` to `a`: from -2^(Bits-1) to 2^(Bits-1)-1.
+  /// Returns the signed distance from `b` to `a`, from -2^(Bits-1) to 2^(Bits-1)-1.
   friend constexpr std::int32_t operator-(Modular a, Modular b) {
     const std::uint32_t d = (a.value_ - b.value_) & mask;
     return d < half ? static_cast<std::int32_t>(d)
                     : static_cast<std::int32_t>(static_cast<std::int64_t>(d) - (1LL << Bits));
   }
   friend constexpr bool operator==(Modular a, Modular b) { return a.value_ == b.value_; }
-  /// Valid only for numbers that are less than half of the number space apart.
+  /// Requires that the numbers are less than half of the number space apart.
   friend constexpr bool operator<(Modular a, Modular b) { return a - b < 0; }
   friend constexpr bool operator>(Modular a, Modular b) { return b < a; }
   friend constexpr bool operator<=(Modular a, Modular b) { return a - b <= 0; }

@@ -27,7 +27,7 @@ void decode_mpa_frame(HeaderStack& stack, Bytes bytes, std::uint32_t wire_length
   if (private_data > mpa::max_private_data)
     c.malformed(info<MpaFrame>, "more private data than MPA allows", mpa::max_private_data, private_data);
   c.limit(info<MpaFrame>, 0, MpaFrame::size + private_data);
-  // Truncated private data: the available bytes belong to the frame.
+  // The capture truncated the private data: its available bytes belong to the frame.
   c.take(info<MpaFrame>, c.left());
   c.payload();
   stack.cut |= c.end < c.declared_end;
@@ -109,7 +109,7 @@ void MpaSender::append(std::vector<std::uint8_t>& stream, Bytes covered, Check c
   };
   put(covered);
   if (check == Check::none) return;
-  marker();  // the CRC covers a marker between padding and CRC field, too. RFC 5044, 4.4
+  marker();  // the CRC also covers a marker between the padding and the CRC field. RFC 5044, 4.4
   std::array<std::uint8_t, mpa::crc_bytes> field;
   store_be(field.data(), 4, check == Check::computed ? compute_mpa_crc(Bytes(stream).subspan(from)) : value);
   put(field);

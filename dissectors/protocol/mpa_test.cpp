@@ -94,7 +94,7 @@ TEST(DecodeFpdu, ReadsAReadRequestOfLinuxSiw) {
   EXPECT_EQ(stack.get<DdpUntagged>()->get<"qn">(), 1U);
   EXPECT_EQ(stack.payload.length, 0U);
   EXPECT_EQ(stack.mpa_crc.offset, 48U);
-  EXPECT_EQ(check_mpa_crc(stack).status, CrcCheck::Status::bad);  // zero, because the connection has no CRCs
+  EXPECT_EQ(check_mpa_crc(stack).status, CrcCheck::Status::bad);  // zero, because the connection does not use CRCs
   EXPECT_EQ(Frame::of(stack).encode(), bytes);
 }
 
@@ -113,7 +113,7 @@ TEST(DecodeFpdu, TruncationAtEveryByteIsNotMalformed) {
   }
 }
 
-// The pad belongs to the FPDU if all its bytes are captured, with or without the CRC.
+// The padding is part of the FPDU if all its bytes are captured, even if the CRC is truncated.
 TEST(DecodeFpdu, TruncationAroundThePad) {
   Frame frame = Value<Fpdu>() / Value<Ddp>() / Value<Rdmap>() / Value<DdpUntagged>();
   for (std::size_t payload = 1; payload <= 4; ++payload) {
@@ -150,7 +150,7 @@ TEST(DecodeFpdu, LengthBeyondThePacketIsAFinding) {
 
 TEST(DecodeUlpdu, ContradictionsToTheOpcodeTableAreFindings) {
   HeaderStack stack;
-  std::vector<std::uint8_t> bytes;  // the stack refers to these bytes
+  std::vector<std::uint8_t> bytes;  // must outlive the stack, which refers to these bytes
   const auto kind_of = [&](std::string_view hex) {
     bytes = from_hex(hex);
     decode_ulpdu(stack, bytes);
@@ -166,7 +166,7 @@ TEST(DecodeUlpdu, ContradictionsToTheOpcodeTableAreFindings) {
   EXPECT_EQ(kind_of("4141" + std::string(untagged)), "malformed");  // a Read Request without its header
   EXPECT_EQ(kind_of("4148" + std::string(untagged) + "0001020304050607"), "fine");
   EXPECT_EQ(stack.get<RdmapImmediateData>()->get<"data">(), 0x0001020304050607U);
-  EXPECT_EQ(kind_of("4148" + std::string(untagged) + "000102030405060708"), "malformed");  // a byte too many
+  EXPECT_EQ(kind_of("4148" + std::string(untagged) + "000102030405060708"), "malformed");  // one byte too many
 }
 
 TEST(DecodeUlpdu, LaterSegmentHasNoRdmapHeader) {
@@ -215,7 +215,7 @@ TEST(RdmapOpcodes, OpcodesMatchTheFigures) {
   EXPECT_EQ(rdmap_opcode_names.find(6)->name, "Send with SE and Invalidate");
 }
 
-// Unset values are computed from the others.
+// Encoding computes unset values from the set ones.
 TEST(EncodeFpdu, FillsLengthFlagsOpcodeAndQueue) {
   const struct {
     HeaderValue header;
@@ -259,7 +259,7 @@ TEST(EncodeFpdu, KeepsSetValuesEvenIfInvalid) {
   stream.clear();
   MpaSender({.markers = false, .crc = false}).send(stream, frame);
   EXPECT_EQ(stream.size(), expected.size());
-  EXPECT_EQ(load_be<4>(stream.data() + stream.size() - 4), 0U);  // the field is present, CRCs are not in use
+  EXPECT_EQ(load_be<4>(stream.data() + stream.size() - 4), 0U);  // the field is present, although CRCs are not in use
   frame.with_mpa_crc = false;
   EXPECT_EQ(frame.encode().size(), expected.size() - 4);
 }
@@ -314,7 +314,7 @@ TEST(Mpa, InvalidPrivateDataLengths) {
   EXPECT_TRUE(stack.findings().empty());
   const Parts parts = info<MpaFrame>.parts(stack.bytes_of(stack.layers()[0]));
   EXPECT_EQ(parts.count, 0U);
-  ASSERT_TRUE(parts.error);  // S is set, but the data is too short for the enhanced data
+  ASSERT_TRUE(parts.error);  // S is set, but the private data is too short for the enhanced data
   bytes[18] = 0xff;
   decode_mpa_frame(stack, bytes);
   ASSERT_FALSE(stack.findings().empty());
@@ -322,7 +322,7 @@ TEST(Mpa, InvalidPrivateDataLengths) {
   for (std::size_t cut = 0; cut < bytes.size(); ++cut) decode_mpa_frame(stack, Bytes(bytes).first(cut));
 }
 
-// RFC 5044, 7.1: at most 512 bytes.
+// RFC 5044, 7.1: private data has at most 512 bytes.
 TEST(Mpa, LongestPrivateData) {
   for (const std::size_t length : {std::size_t{511}, std::size_t{512}, std::size_t{513}}) {
     HeaderValue request = Value<MpaFrame>();
@@ -374,7 +374,7 @@ TEST(Mpa, MarkersInsertedAndRemoved) {
     std::vector<std::uint8_t> out(stream.size());
     out.resize(remove_markers(stream, position, out.data()));
     ASSERT_EQ(out, plain);
-    // Removes the markers in place, from two pieces. The split may be inside a marker.
+    // Removes the markers in place from two pieces. The boundary between them may be inside a marker.
     const std::size_t cut = random() % (stream.size() + 1);
     std::vector<std::uint8_t> pieces = stream;
     std::size_t n = remove_markers(Bytes(pieces).first(cut), position, pieces.data());
@@ -452,7 +452,7 @@ TEST(SegmentDdp, Edges) {
   EXPECT_TRUE(segment_ddp(send, 18).empty());
   EXPECT_EQ(segment_ddp(send, 19).size(), 1U);
   const Frame read = Value<Ddp>() / Value<Rdmap>() / Value<DdpUntagged>() / Value<RdmapReadRequest>();
-  EXPECT_TRUE(segment_ddp(read, 45).empty());  // its header is not split
+  EXPECT_TRUE(segment_ddp(read, 45).empty());  // the RDMA Read Request header is not split
   EXPECT_EQ(segment_ddp(read, 46).size(), 1U);
   Frame nothing;
   EXPECT_TRUE(segment_ddp(nothing, 1000).empty());
@@ -473,7 +473,7 @@ TEST(TerminateMessage, QuotesTheReadRequest) {
   HeaderStack stack;
   decode_ulpdu(stack, bytes);
   EXPECT_TRUE(stack.findings().empty());
-  EXPECT_EQ(stack.get<DdpUntagged>()->get<"msn">(), 1U);  // the Terminate's own, not the quoted one
+  EXPECT_EQ(stack.get<DdpUntagged>()->get<"msn">(), 1U);  // MSN of the Terminate message, not of the quoted segment
   const auto terminate = *stack.get<Terminate>();
   EXPECT_EQ(terminate.get<"segment_length_valid">(), 1);
   EXPECT_EQ(terminate.get<"ddp_header_included">(), 1);
@@ -503,8 +503,8 @@ TEST(TerminateMessage, QuotesTaggedHeaderAndStopsAtTruncation) {
   EXPECT_EQ(info<Terminate>.parts(bare).count, 0U);
 }
 
-// Every code of RFC 5040 figure 9, RFC 5041 7.2, RFC 5044 8 and RFC 6581 8 has a name, but only with its own error
-// type.
+// Every code of RFC 5040 figure 9, RFC 5041 7.2, RFC 5044 8 and RFC 6581 8 has a name, but only in combination with its
+// own error type.
 TEST(TerminateMessage, NamesLayerTypeAndCode) {
   const auto name = [](std::uint8_t layer_type, std::uint8_t code) -> std::string {
     const std::uint8_t bytes[] = {layer_type, code, 0, 0};

@@ -15,7 +15,7 @@ struct OpcodeOfMrc {
   std::string_view name;
 };
 
-// The enumerators are visible only here: a unity build also contains the rows of Operation.
+// The lambda limits the scope of the enumerators. A unity build also contains those of `Operation`.
 constexpr auto mrc_rows = [] {
   using enum MrcOperation;
   using enum Position;
@@ -120,7 +120,7 @@ bool MrcBth::recognizes(const Cursor& c) {
   if (declared < headers + icrc_size) return false;
   const std::uint32_t rest = declared - headers - icrc_size;
   if (op.payload) {
-    // The length in the RETH is that of the packet or of its message.
+    // The length in the RETH is that of the packet or of the whole message.
     if (c.left() < reth + Reth::size) return false;
     const std::uint32_t pad = bth.get<"pad">();
     return rest >= pad && View<Reth>(c.here() + reth).get<"length">() >= rest - pad;

@@ -49,7 +49,7 @@ TEST(Mrc, EveryOpcodeEncodesAndDecodes) {
   EXPECT_EQ(opcodes, 18);
 }
 
-// Each value is at the byte where two independent sources write it.
+// Each value is at the byte where two independent sources place it.
 TEST(Mrc, LiteralBytesOfASack) {
   auto bytes = from_hex(
       "dc 00 ffff 00 000011 30 000010"                     // BTH with RTX and TS
@@ -106,7 +106,7 @@ TEST(Mrc, LiteralBytesOfOtherControlHeaders) {
   EXPECT_EQ(erth.get<"timestamp">(), 0x2222);
 }
 
-// A packet of another manufacturer with the same opcode decodes as before: a BTH with a reserved opcode.
+// Expects that a packet of another manufacturer with the same opcode decodes as a BTH with a reserved opcode.
 void expect_manufacturer_opcode(const std::vector<std::uint8_t>& bytes, const char* why) {
   const HeaderStack stack = decode(bytes);
   EXPECT_FALSE(stack.get<MrcBth>()) << why;
@@ -133,7 +133,7 @@ TEST(Mrc, PacketsWithoutTheHeadersOfMrcKeepTheBthOfIbta) {
   expect_manufacturer_opcode(length.encode(), "more payload than the RETH's length");
   Frame other = below(0xc0);
   other.payload.assign(64, 0);
-  expect_manufacturer_opcode(other.encode(), "no opcode of MRC");
+  expect_manufacturer_opcode(other.encode(), "not an opcode of MRC");
 }
 
 TEST(Mrc, NativeInfiniBandIsNotMrc) {
@@ -144,7 +144,7 @@ TEST(Mrc, NativeInfiniBandIsNotMrc) {
   EXPECT_FALSE(stack.get<MrcBth>());
 }
 
-// A trimmed packet has its headers, and lengths of the whole packet.
+// A trimmed packet contains its headers, whose length fields are those of the whole packet.
 TEST(Mrc, TrimmedPacketKeepsItsHeaders) {
   Frame frame = packet_of(mrc_opcode(0xc7), true);
   frame.payload.assign(1024, 9);
@@ -165,7 +165,7 @@ TEST(Mrc, TransposedPortIsNamed) {
   EXPECT_TRUE(stack.get<MrcBth>());
   ASSERT_EQ(stack.findings().size(), 1U);
   EXPECT_NE(stack.findings()[0].what.find("4971"), std::string_view::npos);
-  // Other traffic to this port is no RoCEv2.
+  // Other traffic to this port is not RoCEv2.
   Frame other = Value<Ethernet>() / Value<Ipv6>() / Value<Udp>().set<"dst_port">(mrc::transposed_port);
   other.payload.assign(64, 0xca);
   EXPECT_EQ(decode(other.encode()).wire, Wire::none);

@@ -2,8 +2,9 @@
 /// NVMe over Fabrics, RDMA transport: capsules, and the private data of their connections. All numbers are little
 /// endian. NVM Express Base Specification 2.0. NVMe over RDMA Transport Specification 1.0.
 ///
-/// A command capsule is a submission queue entry of 64 bytes, decoded as two headers. The first 40 bytes, up to the
-/// SGL descriptor, are common to all commands. The last 24 bytes (dwords 10 to 15) depend on the opcode.
+/// A command capsule contains a submission queue entry of 64 bytes, which is decoded as two headers. The first 40
+/// bytes, up to the SGL descriptor, are common to all commands. The last 24 bytes (dwords 10 to 15) depend on the
+/// opcode.
 
 #include "dissectors/protocol/header.hpp"
 
@@ -84,13 +85,13 @@ inline constexpr Name nvme_fabrics_type_entries[] = {
     {nvme::fabrics_type::property_get, "Property Get", "reads a controller property"},
     {nvme::fabrics_type::authentication_send, "Authentication Send", ""},
     {nvme::fabrics_type::authentication_receive, "Authentication Receive", ""},
-    {nvme::fabrics_type::disconnect, "Disconnect", "ends an I/O queue"},
+    {nvme::fabrics_type::disconnect, "Disconnect", "deletes an I/O queue"},
 };
 inline constexpr Names nvme_fabrics_type_names{"NVMe Fabrics command type", nvme_fabrics_type_entries,
                                                "NVMe Base 2.0, 6"};
 
 inline constexpr Name nvme_sgl_type_entries[] = {
-    {0, "Data Block", "address and length (as an offset: data inside the capsule)"},
+    {0, "Data Block", "address and length (subtype Offset: position of the data in the capsule)"},
     {1, "Bit Bucket", "data to discard"},
     {2, "Segment", "a list of descriptors"},
     {3, "Last Segment", "the end of a list of descriptors"},
@@ -112,7 +113,8 @@ inline constexpr Names nvme_sgl_subtype_names{
 namespace detail {
 constexpr bool nvme_sgl_is_keyed(const std::uint8_t* h) { return h[39] >> 4 == nvme::keyed_data_block; }
 constexpr bool nvme_sgl_is_plain(const std::uint8_t* h) { return !nvme_sgl_is_keyed(h); }
-// True for Connect and the two Authentication commands. The descriptor's bytes are reserved in the others.
+// True for Connect and the two Authentication commands. The bytes of the SGL descriptor are reserved in the other
+// commands.
 constexpr bool nvme_fabrics_has_data(const std::uint8_t* h) {
   return h[4] == nvme::fabrics_type::connect || h[4] == nvme::fabrics_type::authentication_send ||
          h[4] == nvme::fabrics_type::authentication_receive;
@@ -126,8 +128,8 @@ struct NvmeAdmin {
   static constexpr std::array fields{
       field("opcode", 0, 8, "command").hex().of(nvme_admin_opcode_names).alias("nvme.cmd.opc"),
       field("flags", 8, 8, "fused operation, and type of data descriptor").hex(),
-      field("flags.psdt", 8, 2, "1: by an SGL, as Fabrics requires").alias("nvme.cmd.psdt"),
-      field("flags.fuse", 14, 2, "0 single command (1 first, 2 second of two fused commands)")
+      field("flags.psdt", 8, 2, "1: an SGL describes the data, as Fabrics requires").alias("nvme.cmd.psdt"),
+      field("flags.fuse", 14, 2, "0: single command (1: first, 2: second of two fused commands)")
           .alias("nvme.cmd.fuse_op"),
       field("command_id", 16, 16, "identifies the command in the response").le().hex().alias("nvme.cmd.cid"),
       field("namespace_id", 32, 32, "namespace of the command (0xffffffff: all)").le().alias("nvme.cmd.nsid"),
@@ -135,12 +137,12 @@ struct NvmeAdmin {
       field("dword3", 96, 32, "meaning depends on the command").le().hex(),
       field("metadata_pointer", 128, 64, "reserved in Fabrics").le().hex().alias("nvme.cmd.mptr"),
       field("sgl1", 192, 128, "location of the command's data").as(Display::bytes).in("NVMe Base 2.0, 4.1.2"),
-      field("sgl1.address", 192, 64, "host address (as an offset: bytes into the capsule's data)")
+      field("sgl1.address", 192, 64, "host address (subtype Offset: offset in the capsule's data)")
           .le()
           .hex()
           .alias("nvme.cmd.sgl1.addr"),
-      field("sgl1.length", 256, 32, "bytes of data").le().when(&detail::nvme_sgl_is_plain),
-      field("sgl1.keyed_length", 256, 24, "bytes of data").le().when(&detail::nvme_sgl_is_keyed),
+      field("sgl1.length", 256, 32, "length of the data in bytes").le().when(&detail::nvme_sgl_is_plain),
+      field("sgl1.keyed_length", 256, 24, "length of the data in bytes").le().when(&detail::nvme_sgl_is_keyed),
       field("sgl1.key", 280, 32, "remote key").le().hex().when(&detail::nvme_sgl_is_keyed).alias("nvme.cmd.sgl1.key"),
       field("sgl1.type", 312, 4, "kind of descriptor").of(nvme_sgl_type_names).alias("nvme.cmd.sgl.type"),
       field("sgl1.subtype", 316, 4, "kind of address").of(nvme_sgl_subtype_names).alias("nvme.cmd.sgl.subtype"),
@@ -165,22 +167,22 @@ struct NvmeFabrics {
   static constexpr std::array fields{
       field("opcode", 0, 8, "0x7f").hex().of(nvme_io_opcode_names),
       field("flags", 8, 8, "type of data descriptor").hex().alias("nvme.fabrics.cmd.rsvd"),
-      field("flags.psdt", 8, 2, "1: by an SGL, as Fabrics requires"),
+      field("flags.psdt", 8, 2, "1: an SGL describes the data, as Fabrics requires"),
       field("command_id", 16, 16, "identifies the command in the response").le().hex().alias("nvme.fabrics.cmd.cid"),
       field("type", 32, 8, "Fabrics command").hex().of(nvme_fabrics_type_names).alias("nvme.fabrics.cmd.fctype"),
       field("reserved", 40, 152, "reserved").as(Display::reserved),
       field("sgl1", 192, 128, "location of the command's data (reserved if it has none)")
           .as(Display::bytes)
           .in("NVMe Base 2.0, 4.1.2"),
-      field("sgl1.address", 192, 64, "host address (as an offset: bytes into the capsule's data)")
+      field("sgl1.address", 192, 64, "host address (subtype Offset: offset in the capsule's data)")
           .le()
           .hex()
           .when(&detail::nvme_fabrics_has_data)
           .alias("nvme.cmd.sgl1.addr"),
-      field("sgl1.length", 256, 32, "bytes of data").le().when([](const std::uint8_t* h) {
+      field("sgl1.length", 256, 32, "length of the data in bytes").le().when([](const std::uint8_t* h) {
         return detail::nvme_fabrics_has_data(h) && detail::nvme_sgl_is_plain(h);
       }),
-      field("sgl1.keyed_length", 256, 24, "bytes of data").le().when([](const std::uint8_t* h) {
+      field("sgl1.keyed_length", 256, 24, "length of the data in bytes").le().when([](const std::uint8_t* h) {
         return detail::nvme_fabrics_has_data(h) && detail::nvme_sgl_is_keyed(h);
       }),
       field("sgl1.key", 280, 32, "remote key")
@@ -199,7 +201,7 @@ struct NvmeFabrics {
   };
 };
 
-/// Dwords 10 to 15 of commands without a table of their own.
+/// Dwords 10 to 15 of commands that have no table of their own.
 struct NvmeDwords {
   static constexpr std::string_view name = "nvme_dwords", title = "NVMe command dwords 10 to 15",
                                     section = "NVMe Base 2.0, 3.3.3";
@@ -228,7 +230,8 @@ struct NvmeRange {
           .alias("nvme.cmd.nlb"),
       field("control", 80, 16, "little endian: retries, force unit access, protection").le().hex(),
       field("control.limited_retry", 88, 1, "limited effort to recover data is sufficient").alias("nvme.cmd.lr"),
-      field("control.fua", 89, 1, "force unit access: durable before it completes").alias("nvme.cmd.fua"),
+      field("control.fua", 89, 1, "force unit access: the data is durable before the command completes")
+          .alias("nvme.cmd.fua"),
       field("control.protection_action", 90, 1, "protection information is stripped or inserted")
           .alias("nvme.cmd.prinfo.action"),
       field("control.protection_check", 91, 3, "protection information to check"),
@@ -263,7 +266,7 @@ struct NvmeConnect {
   };
 };
 
-/// The data of Connect.
+/// Data of the Connect command.
 struct NvmeConnectData {
   static constexpr std::string_view name = "nvme_connect_data", title = "NVMe Connect data",
                                     section = "NVMe Base 2.0, 6.3";
@@ -346,7 +349,9 @@ struct NvmeAuthentication {
       field("spsp0", 8, 8, "first byte specific to the security protocol").hex().alias("nvme.fabrics.cmd.auth.spsp0"),
       field("spsp1", 16, 8, "second byte specific to the security protocol").hex().alias("nvme.fabrics.cmd.auth.spsp1"),
       field("security_protocol", 24, 8, "security protocol").hex().alias("nvme.fabrics.cmd.auth.secp"),
-      field("length", 32, 32, "bytes of data to send, or of the receive buffer").le().alias("nvme.fabrics.cmd.auth.al"),
+      field("length", 32, 32, "number of bytes to send, or size of the receive buffer")
+          .le()
+          .alias("nvme.fabrics.cmd.auth.al"),
       field("reserved2", 64, 128, "reserved").as(Display::reserved),
   };
 };
@@ -438,10 +443,8 @@ struct NvmeCqe {
   static constexpr std::string_view name = "nvme_cqe", title = "NVMe response", section = "NVMe Base 2.0, 3.3.3.2";
   static constexpr std::size_t size = 16;
   static constexpr std::array fields{
-      field("result", 0, 64, "meaning depends on the command: controller ID of Connect, value of Property Get")
-          .le()
-          .hex(),
-      field("sq_head", 64, 16, "submission queue head pointer").le().alias("nvme.cqe.sqhd"),
+      field("result", 0, 64, "meaning depends on the command (Connect: controller ID, Property Get: value)").le().hex(),
+      field("sq_head", 64, 16, "head pointer of the submission queue").le().alias("nvme.cqe.sqhd"),
       field("sq_id", 80, 16, "submission queue identifier (reserved in Fabrics)").le().alias("nvme.cqe.sqid"),
       field("command_id", 96, 16, "identifier of the completed command").le().hex().alias("nvme.cqe.cid"),
       field("status", 112, 16, "success or error").le().hex().alias("nvme.cqe.status"),
@@ -464,7 +467,8 @@ struct NvmeCqe {
           .when([](const std::uint8_t* h) { return detail::nvme_status_type(h) == 1; }),
       field("status.do_not_retry", 120, 1, "a retry of the command would fail").alias("nvme.cqe.status.dnr"),
       field("status.more", 121, 1, "more details in the error log").alias("nvme.cqe.status.m"),
-      field("status.retry_delay", 122, 2, "index of the controller's retry delay").alias("nvme.cqe.status.crd"),
+      field("status.retry_delay", 122, 2, "index of the retry delay in the controller's list")
+          .alias("nvme.cqe.status.crd"),
       field("status.type", 124, 3, "status code type").of(nvme_status_type_names).alias("nvme.cqe.status.sct"),
   };
 };
@@ -488,7 +492,7 @@ struct NvmeCmRequest {
   };
 };
 
-/// Private data of an accepting reply.
+/// Private data of a reply that accepts the connection.
 struct NvmeCmReply {
   static constexpr std::string_view name = "nvme_cm_reply", title = "NVMe RDMA connection reply",
                                     section = "NVMe RDMA Transport 1.0 (clause number not verified)";
@@ -509,13 +513,13 @@ inline constexpr Name nvme_cm_status_entries[] = {
     {4, "Invalid HSQSIZE", ""},
     {5, "Invalid HRQSIZE", ""},
     {6, "No Resources", ""},
-    {7, "Invalid IRD", "the host's RDMA READ depth as a responder is too small"},
-    {8, "Invalid ORD", "the host's RDMA READ depth as an initiator is too small"},
+    {7, "Invalid IRD", "the host can process too few RDMA READs as a responder"},
+    {8, "Invalid ORD", "the host can have too few RDMA READs outstanding"},
 };
 inline constexpr Names nvme_cm_status_names{"NVMe RDMA reject status", nvme_cm_status_entries,
                                             "NVMe RDMA Transport 1.0 (clause number not verified)"};
 
-/// Private data of a rejecting reply.
+/// Private data of a reply that rejects the connection.
 struct NvmeCmReject {
   static constexpr std::string_view name = "nvme_cm_reject", title = "NVMe RDMA connection reject",
                                     section = "NVMe RDMA Transport 1.0 (clause number not verified)";

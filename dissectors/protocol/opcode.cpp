@@ -5,7 +5,7 @@
 namespace rdmawire {
 namespace {
 
-// One row per value of bits 4 to 0, which means the same in all transports.
+// One row for each value of bits 4 to 0. The meaning is the same in all transports.
 struct OpcodeRow {
   std::uint8_t code;
   Operation operation;
@@ -49,7 +49,7 @@ constexpr OpcodeRow opcode_rows[] = {
     {0x1d, atomic_write, only, request, {&info<Reth>}, true, "ATOMIC WRITE"},
 };
 
-// True if the transport has the operation.
+// True if the transport supports the operation.
 constexpr bool has(Transport transport, const OpcodeRow& row) {
   switch (transport) {
     case Transport::rc: return row.operation != resync;
@@ -61,7 +61,7 @@ constexpr bool has(Transport transport, const OpcodeRow& row) {
   }
 }
 
-// Headers of a transport between the BTH and the operation's own headers.
+// Returns the headers of a transport that precede the headers of the operation.
 constexpr std::array<const HeaderInfo*, 2> transport_headers(Transport transport, Direction direction) {
   switch (transport) {
     case Transport::rd: return {&info<Rdeth>, direction == request ? &info<Deth> : nullptr};
@@ -71,7 +71,6 @@ constexpr std::array<const HeaderInfo*, 2> transport_headers(Transport transport
   }
 }
 
-// All names, such as "RC SEND First", in one constant buffer.
 constexpr std::string_view prefixes[] = {"RC ", "UC ", "RD ", "UD ", "", "XRC "};
 struct NameText {
   char text[48]{};
@@ -82,6 +81,7 @@ struct NameText {
 };
 constexpr std::uint8_t cnp_opcode = 0x81;
 
+// Names of all opcodes, such as "RC SEND First", built at compile time. Opcode::name refers to them.
 constexpr auto name_texts = [] {
   std::array<NameText, 256> texts{};
   for (unsigned t = 0; t < 6; ++t)

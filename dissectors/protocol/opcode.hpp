@@ -1,7 +1,7 @@
 #pragma once
 /// The opcode table: transport, operation, position, direction, extension headers and payload of each BTH opcode.
-/// Decoding and encoding use it. IBTA vol 1, 9.2. 5.2.1 to 5.2.13 for the order of headers. A19.4 for FLUSH and
-/// ATOMIC WRITE.
+/// Decoding and encoding use it. IBTA vol 1, 9.2 (opcodes), 5.2.1 to 5.2.13 (order of headers), A19.4 (FLUSH and ATOMIC
+/// WRITE).
 
 #include <array>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace rdmawire {
 
-/// Opcode bits 7 to 5.
+/// Transport: bits 7 to 5 of the opcode.
 enum class Transport : std::uint8_t { rc = 0, uc = 1, rd = 2, ud = 3, cnp = 4, xrc = 5, none = 0xff };
 
 enum class Operation : std::uint8_t {
@@ -43,12 +43,12 @@ struct Opcode {
   Operation operation = Operation::send;
   Position position = Position::only;
   Direction direction = Direction::request;
-  bool payload = false;     ///< can contain payload
-  bool immediate = false;   ///< ImmDt follows
-  bool invalidate = false;  ///< IETH follows
+  bool payload = false;     ///< the packet can contain payload
+  bool immediate = false;   ///< an ImmDt follows
+  bool invalidate = false;  ///< an IETH follows
   std::uint8_t header_count = 0;
-  std::uint8_t header_bytes = 0;               ///< sum of all extension headers
-  std::array<const HeaderInfo*, 4> headers{};  ///< extension headers, in order after the BTH
+  std::uint8_t header_bytes = 0;               ///< total size of the extension headers
+  std::array<const HeaderInfo*, 4> headers{};  ///< extension headers in order
   std::string_view name;                       ///< "RC SEND First"
 
   [[nodiscard]] std::span<const HeaderInfo* const> extension_headers() const { return {headers.data(), header_count}; }
@@ -58,18 +58,18 @@ struct Opcode {
   [[nodiscard]] constexpr bool ends_message() const { return position == Position::last || position == Position::only; }
 };
 
-/// The row of each opcode. `known` is false if the specification does not define it.
+/// The rows of all opcodes, by value. `known` is false if the specification does not define the opcode.
 extern const std::array<Opcode, 256> opcodes;
 inline const Opcode& opcode(std::uint8_t value) { return opcodes[value]; }
 
-/// The names of the known opcodes, ascending.
+/// Names of the known opcodes, in ascending order of value.
 extern const Names opcode_names;
 
 std::string_view to_string(Transport transport);
 std::string_view to_string(Operation operation);
 std::string_view to_string(Position position);
 
-/// Returns the opcode of that transport, operation and position, or nullptr if undefined.
+/// Returns the opcode with these properties, or nullptr if it is not defined.
 const Opcode* find_opcode(Transport transport, Operation operation, Position position = Position::only,
                           bool immediate = false, bool invalidate = false);
 

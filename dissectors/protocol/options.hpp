@@ -1,14 +1,14 @@
 #pragma once
-/// Parser for the options of IPv4 and TCP, which have the same format: 0 ends the list, 1 is a padding byte, others
-/// consist of kind, length and data. RFC 791, 3.1, RFC 9293, 3.1.
+/// Parser for the options of IPv4 and TCP, which have the same format: kind 0 ends the list, kind 1 is a padding byte,
+/// and other options consist of kind, length and data. RFC 791, 3.1, RFC 9293, 3.1.
 
 #include "dissectors/protocol/header.hpp"
 
 namespace rdmawire {
 
-/// Returns the options after the first `size` bytes of `header` as parts, at most Parts::capacity. `found(parts,
-/// kind, offset, bytes)` adds options of two bytes and more. `byte` is the header of single-byte options. `option` is
-/// the header that findings refer to.
+/// Returns the options after the first `size` bytes of `header` as parts, at most Parts::capacity. `byte` is the header
+/// of options that are a single byte. For other options, calls `found(parts, kind, offset, bytes)`, which adds the
+/// part. `option` is the header that findings refer to.
 template <class Found>
 Parts parts_of_options(Bytes header, std::uint32_t size, const HeaderInfo& byte, const HeaderInfo& option,
                        Found found) {

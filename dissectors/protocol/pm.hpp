@@ -1,5 +1,5 @@
 #pragma once
-/// Performance management: a port's counters. IBTA vol 1, 16.1.
+/// Performance management: the counters of a port. IBTA vol 1, 16.1.
 
 #include "dissectors/protocol/mad.hpp"
 
@@ -12,14 +12,14 @@ struct Pm {
   static constexpr std::array fields{reserved("reserved", 0, 320)};
 };
 
-/// Counters of every port. They saturate at their maximum.
+/// Counters that every port has. They saturate at their maximum.
 struct PortCounters {
   static constexpr std::string_view name = "portcounters", title = "PortCounters", section = "IBTA vol 1, 16.1.3.5";
   static constexpr std::size_t size = 44;
   static constexpr std::array fields{
       reserved("reserved", 0, 8),
       field("port_select", 8, 8, "port number (255: all)").alias("infiniband.portcounters.portselect"),
-      field("counter_select", 16, 16, "Set: bits: selected counters")
+      field("counter_select", 16, 16, "bits: counters that Set changes")
           .hex()
           .alias("infiniband.portcounters.counterselect"),
       field("symbol_error_counter", 32, 16, "minor errors on a lane")
@@ -29,18 +29,18 @@ struct PortCounters {
       field("link_downed_counter", 56, 8, "number of times the link did not recover and went down")
           .alias("infiniband.portcounters.linkdownedcounter"),
       field("rcv_errors", 64, 16, "packets received with errors").alias("infiniband.portcounters.portrcverrors"),
-      field("rcv_remote_physical_errors", 80, 16, "received packets marked as bad")
+      field("rcv_remote_physical_errors", 80, 16, "received packets that an earlier port marked as bad")
           .alias("infiniband.portcounters.portrcvremotephysicalerrors"),
       field("rcv_switch_relay_errors", 96, 16, "packets that the switch could not forward")
           .alias("infiniband.portcounters.portrcvswitchrelayerrors"),
-      field("xmit_discards", 112, 16, "outbound packets dropped: port down or congested")
+      field("xmit_discards", 112, 16, "outbound packets dropped because the port was down or congested")
           .alias("infiniband.portcounters.portxmitdiscards"),
-      field("xmit_constraint_errors", 128, 8, "outbound packets not permitted: partition, raw")
+      field("xmit_constraint_errors", 128, 8, "outbound packets dropped: partition or raw packet not permitted")
           .alias("infiniband.portcounters.portxmitconstrainterrors"),
-      field("rcv_constraint_errors", 136, 8, "inbound packets not permitted: partition, raw")
+      field("rcv_constraint_errors", 136, 8, "inbound packets dropped: partition or raw packet not permitted")
           .alias("infiniband.portcounters.portrcvconstrainterrors"),
-      field("counter_select2", 144, 8, "Set: bits: more selected counters").hex(),
-      field("local_link_integrity_errors", 152, 4, "number of times the errors of the link reached their threshold")
+      field("counter_select2", 144, 8, "bits: more counters that Set changes").hex(),
+      field("local_link_integrity_errors", 152, 4, "number of times that link errors reached their threshold")
           .alias("infiniband.portcounters.locallinkintegrityerrors"),
       field("excessive_buffer_overrun_errors", 156, 4, "number of consecutive buffer overruns")
           .alias("infiniband.portcounters.excessivebufferoverrunerrors"),
@@ -65,7 +65,7 @@ struct PortCountersExtended {
   static constexpr std::array fields{
       reserved("reserved", 0, 8),
       field("port_select", 8, 8, "port number (255: all)").alias("infiniband.portcounters_ext.portselect"),
-      field("counter_select", 16, 16, "Set: bits: selected counters")
+      field("counter_select", 16, 16, "bits: counters that Set changes")
           .hex()
           .alias("infiniband.portcounters_ext.counterselect"),
       reserved("reserved2", 32, 32),

@@ -1,5 +1,5 @@
-// Compares decoding of a header stack with libtins, and the masked ICRC with one raw CRC of as many bytes. Both
-// measurements of a pair run in one process, and scripts/bench prints their ratio.
+// Compares decoding of a header stack with libtins, and the masked ICRC with one CRC of as many bytes without masking.
+// Both measurements of a pair run in one process, and scripts/bench prints their ratio.
 
 #include <benchmark/benchmark.h>
 #include <isa-l.h>
@@ -27,7 +27,7 @@ std::vector<std::uint8_t> write_frame(std::size_t payload) {
   return frame.encode();
 }
 
-// The whole stack: Ethernet, IPv4, UDP, BTH, RETH, payload, padding, ICRC.
+// Decodes the whole stack: Ethernet, IPv4, UDP, BTH, RETH, payload, padding, ICRC.
 void decode_rdmawire(benchmark::State& state) {
   const auto frame = write_frame(static_cast<std::size_t>(state.range(0)));
   HeaderStack stack;
@@ -39,7 +39,7 @@ void decode_rdmawire(benchmark::State& state) {
 }
 BENCHMARK(decode_rdmawire)->Arg(64)->Arg(1024);
 
-// libtins decodes up to UDP.
+// Decodes the layers that libtins supports: Ethernet, IPv4 and UDP.
 void decode_libtins(benchmark::State& state) {
   const auto frame = write_frame(static_cast<std::size_t>(state.range(0)));
   for (auto _ : state) {
@@ -57,8 +57,7 @@ void icrc_masked(benchmark::State& state) {
 }
 BENCHMARK(icrc_masked)->Arg(64)->Arg(256)->Arg(1024)->Arg(2048)->Arg(4096);
 
-// One call of the library with as many bytes as the ICRC covers, including the eight bytes of ones that replace the
-// LRH.
+// Calls the library once with as many bytes as the ICRC covers, including the eight bytes of ones that replace the LRH.
 void crc_raw(benchmark::State& state) {
   const std::vector<std::uint8_t> bytes(static_cast<std::size_t>(state.range(0)) + 8, 0x5a);
   for (auto _ : state) benchmark::DoNotOptimize(crc32_gzip_refl(0, bytes.data(), bytes.size()));

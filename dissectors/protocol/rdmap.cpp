@@ -8,7 +8,7 @@ namespace {
 
 constexpr bool tagged = true, untagged = false, payload = true, no_payload = false;
 
-// value, known, tagged, queue, payload, solicited event, invalidate, header, name
+// Columns: value, known, tagged, queue, payload, solicited event, invalidate, header, name.
 constexpr std::array<RdmapOpcode, 16> rdmap_opcode_table{{
     {0, true, tagged, 0, payload, false, false, nullptr, "RDMA Write"},
     {1, true, untagged, 1, no_payload, false, false, &info<RdmapReadRequest>, "RDMA Read Request"},
@@ -61,7 +61,7 @@ Parts Terminate::parts(Bytes header) {
     return true;
   };
   const View<Terminate> terminate(header.data());
-  // The DDP header is always preceded by the length field, even if the length is invalid.
+  // The length field always precedes the DDP header, even if the length is not valid.
   if (terminate.get<"segment_length_valid">() || terminate.get<"ddp_header_included">()) add(info<DdpSegmentLength>);
   if (terminate.get<"ddp_header_included">() && add(info<Ddp>)) {
     const bool is_tagged = View<Ddp>(header.data() + at - Ddp::size).get<"tagged">();

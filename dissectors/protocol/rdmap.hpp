@@ -1,5 +1,5 @@
 #pragma once
-/// RDMAP: the messages of iWARP. RFC 5040, and RFC 7306 for atomic operations and immediate data.
+/// Messages of RDMAP, the upper protocol of iWARP. RFC 5040, and RFC 7306 for atomic operations and immediate data.
 
 #include "dissectors/protocol/header.hpp"
 
@@ -24,30 +24,30 @@ enum class RdmapOperation : std::uint8_t {
 struct RdmapOpcode {
   std::uint8_t value = 0;
   bool known = false;
-  bool tagged = false;                 ///< in the tagged buffer model
-  std::uint8_t queue = 0;              ///< untagged: the required queue number
-  bool payload = false;                ///< contains ULP payload
-  bool solicited_event = false;        ///< generates an event at the receiver
+  bool tagged = false;                 ///< the message uses the tagged buffer model
+  std::uint8_t queue = 0;              ///< queue number of an untagged message
+  bool payload = false;                ///< the message contains ULP payload
+  bool solicited_event = false;        ///< the message generates an event at the receiver
   bool invalidate = false;             ///< the invalidate STag is valid
   const HeaderInfo* header = nullptr;  ///< the RDMAP header after the DDP header, or nullptr
   std::string_view name;               ///< "Send with Invalidate"
 };
-/// The rows of values 0 to 15. `known` is false for undefined ones.
+/// The rows of values 0 to 15. `known` is false if no RFC defines the value.
 extern const std::array<RdmapOpcode, 16> rdmap_opcodes;
 inline const RdmapOpcode& rdmap_opcode(std::uint8_t value) { return rdmap_opcodes[value & 15]; }
 inline const RdmapOpcode& rdmap_opcode(RdmapOperation operation) {
   return rdmap_opcodes[static_cast<std::uint8_t>(operation)];
 }
-/// The names of the known opcodes, ascending.
+/// Names of the known opcodes, in ascending order of value.
 extern const Names rdmap_opcode_names;
 
-/// The control byte, located after DDP's own.
+/// RDMAP's control byte, which follows that of DDP.
 struct Rdmap {
   static constexpr std::string_view name = "rdmap", title = "RDMAP control", section = "RFC 5040, 4.1";
   static constexpr std::string_view kind = "opcode";
   static constexpr std::size_t size = 1;
   static constexpr std::array fields{
-      field("rv", 0, 2, "RDMAP version: 1 (0 is the RDMA Consortium's)").alias("iwarp_rdma.version"),
+      field("rv", 0, 2, "RDMAP version: 1 (0: version of the RDMA Consortium)").alias("iwarp_rdma.version"),
       field("reserved", 2, 2, "sent as zero").as(Display::reserved).alias("iwarp_rdma.rsv"),
       field("opcode", 4, 4, "type of the message").of(rdmap_opcode_names).alias("iwarp_rdma.opcode"),
   };
@@ -66,7 +66,7 @@ struct RdmapReadRequest {
   };
 };
 
-// The codes of a Terminate message: layer, error type of that layer, error code of that type.
+// Codes of a Terminate message: the layer, the error type of the layer, and the error code of the type.
 namespace terminate_layer {
 inline constexpr std::uint8_t rdma = 0, ddp = 1, llp = 2;
 }
@@ -110,7 +110,7 @@ inline constexpr Names terminate_protection_names{"Terminate remote protection e
                                                   "RFC 5040, 4.8, figure 9"};
 inline constexpr Name terminate_operation_entries[] = {
     {0x05, "Invalid RDMAP version", "the version differs from the connection's"},
-    {0x06, "Unexpected OpCode", "an opcode that does not exist, or not on this queue"},
+    {0x06, "Unexpected OpCode", "the opcode does not exist, or is not allowed on this queue"},
     {0x07, "Catastrophic error, localized to RDMAP Stream",
      "this connection has failed; also an atomic operation on an address that is not a multiple of 8"},
     {0x08, "Catastrophic error, global", "the device has failed"},
@@ -136,7 +136,7 @@ inline constexpr Names terminate_tagged_names{"Terminate DDP tagged buffer error
 inline constexpr Name terminate_untagged_entries[] = {
     {0x01, "Invalid QN", "the queue does not exist"},
     {0x02, "Invalid MSN - no buffer available", "no buffer was posted for this message"},
-    {0x03, "Invalid MSN - MSN range is not valid", "the message is not expected"},
+    {0x03, "Invalid MSN - MSN range is not valid", "no message with this number is expected"},
     {0x04, "Invalid MO", "the offset is outside of the buffer"},
     {0x05, "DDP Message too long for available buffer", "the buffer is shorter than the message"},
     {0x06, "Invalid DDP version", "the version differs from the connection's"},
@@ -147,7 +147,7 @@ inline constexpr Name terminate_mpa_entries[] = {
     {0x01, "TCP connection closed, terminated, or lost", "TCP closed, reset or lost"},
     {0x02, "MPA CRC error", "the CRC of an FPDU is wrong"},
     {0x03, "MPA Marker and ULPDU Length mismatch", "a marker and the lengths disagree about the start of an FPDU"},
-    {0x04, "Invalid MPA Request or Reply Frame", "the connection could not be established"},
+    {0x04, "Invalid MPA Request or Reply Frame", "the frame that establishes the connection is invalid"},
     {0x05, "Local catastrophic", "connection establishment failed due to an internal error"},
     {0x06, "Insufficient IRD resources", "the requested number of simultaneous RDMA Reads is not supported"},
     {0x07, "No matching RTR option", "the sides share no ready-to-receive indication"},
@@ -155,7 +155,7 @@ inline constexpr Name terminate_mpa_entries[] = {
 inline constexpr Names terminate_mpa_names{"Terminate MPA error", terminate_mpa_entries,
                                            "RFC 5044, 8 (1 to 4); RFC 6581, 8 (5 to 7)"};
 
-/// The Terminate header. Its tail contains the quoted headers of the terminated message.
+/// The Terminate header. Its tail contains the quoted headers of the message that caused the error.
 struct Terminate {
   static constexpr std::string_view name = "rdmap_terminate", title = "Terminate", section = "RFC 5040, 4.8";
   static constexpr std::size_t size = 4;
@@ -220,16 +220,17 @@ struct Terminate {
           .in("RFC 5044, 8; RFC 6581, 8")
           .alias("iwarp_rdma.term_errcode_llp"),
       field("segment_length_valid", 16, 1, "M: the DDP segment length is valid").alias("iwarp_rdma.term_hdrct_m"),
-      field("ddp_header_included", 17, 1, "D: the terminated DDP header follows").alias("iwarp_rdma.hdrct_d"),
-      field("rdma_header_included", 18, 1, "R: the terminated RDMA Read Request header follows")
+      field("ddp_header_included", 17, 1, "D: the DDP header of the terminated message follows")
+          .alias("iwarp_rdma.hdrct_d"),
+      field("rdma_header_included", 18, 1, "R: the RDMA Read Request header of the terminated message follows")
           .alias("iwarp_rdma.hdrct_r"),
       reserved("reserved", 19, 13),
   };
-  /// The terminated headers: DdpSegmentLength; Ddp, Rdmap and DdpTagged or DdpUntagged; RdmapReadRequest.
+  /// The quoted headers: DdpSegmentLength; Ddp, Rdmap and DdpTagged or DdpUntagged; RdmapReadRequest.
   static Parts parts(Bytes header);
 };
 
-/// DDP's length of the terminated segment.
+/// Length of the DDP segment that caused the error.
 struct DdpSegmentLength {
   static constexpr std::string_view name = "rdmap_terminated_length", title = "terminated DDP segment length",
                                     section = "RFC 5040, 4.8";
@@ -240,7 +241,7 @@ struct DdpSegmentLength {
 };
 
 inline constexpr Name atomic_operation_entries[] = {
-    {0, "FetchAdd", "adds the fields of the 64 bits that the mask defines"},
+    {0, "FetchAdd", "adds to the fields into which the mask divides the 64 bits"},
     {1, "Swap", "reserved by the registry (10.1), but mentioned in 5.2.1"},
     {2, "CmpSwap", "swaps masked bits if the compared bits are equal"},
 };
@@ -261,7 +262,7 @@ struct RdmapAtomicRequest {
           .hex()
           .alias("iwarp_rdma.atomic.remote_tagged_offset"),
       field("add_swap_data", 160, 64, "value to add or swap").hex(),
-      field("add_swap_mask", 224, 64, "FetchAdd: a bit at the top of every field (CmpSwap: bits to swap)").hex(),
+      field("add_swap_mask", 224, 64, "FetchAdd: the top bit of each field is set (CmpSwap: bits to swap)").hex(),
       field("compare_data", 288, 64, "CmpSwap: value compared with memory")
           .hex()
           .alias("iwarp_rdma.atomic.compare_data"),
@@ -269,14 +270,16 @@ struct RdmapAtomicRequest {
   };
 };
 
-/// Twelve bytes, according to figure 6 and appendix A.2. The text of section 4 specifies 32.
+/// The response has twelve bytes, according to figure 6 and appendix A.2. The text of section 4 specifies 32.
 struct RdmapAtomicResponse {
   static constexpr std::string_view name = "rdmap_atomic_response", title = "Atomic Response",
                                     section = "RFC 7306, 5.2.2";
   static constexpr std::size_t size = 12;
   static constexpr std::array fields{
       field("request_id", 0, 32, "identifier of the request").alias("iwarp_rdma.atomic.original_request_identifier"),
-      field("original", 32, 64, "original value in memory").hex().alias("iwarp_rdma.atomic.original_remote_data_value"),
+      field("original", 32, 64, "value in memory before the operation")
+          .hex()
+          .alias("iwarp_rdma.atomic.original_remote_data_value"),
   };
 };
 

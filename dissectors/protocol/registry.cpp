@@ -39,7 +39,8 @@ struct HeaderRow {
   std::string_view structure;  ///< name of the C++ type: "AtomicEth"
 };
 
-// The compiler's name of H without its namespace: "[with H = rdmawire::Bth; …]", "[H = rdmawire::Bth]".
+// Returns the compiler's name of H without its namespace. __PRETTY_FUNCTION__ contains "[with H = rdmawire::Bth; …]" or
+// "[H = rdmawire::Bth]".
 template <class H>
 constexpr std::string_view structure_name() {
   std::string_view text = __PRETTY_FUNCTION__;
@@ -120,7 +121,7 @@ constexpr Spelling words[] = {
     {"Srp", "SRP"},        {"Tcp", "TCP"},       {"Tseth", "TSETH"},   {"Udp", "UDP"},   {"Vlan", "VLAN"},
     {"Vxlan", "VXLAN"},    {"Xrceth", "XRCETH"},
 };
-// Enumerations whose type name differs from their title.
+// Enumerations whose type name is not derived from their title.
 constexpr Spelling phrases[] = {{"BTH opcode", "Opcode"}};
 
 constexpr bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
@@ -142,7 +143,7 @@ std::string spell(std::string_view structure) {
   return out;
 }
 
-// Words of a phrase: letters and digits, without apostrophes.
+// Splits a phrase into words of letters and digits. Omits apostrophes.
 std::vector<std::string> words_of(std::string_view phrase) {
   std::vector<std::string> out;
   bool inside = false;
@@ -202,7 +203,7 @@ std::string constant_name(const Names& names, const Name& entry) {
 
 namespace {
 
-/// The headers of the table, then those defined at run time. Readers need no lock.
+/// The headers of the table, followed by those defined at run time. Readers need no lock.
 struct AllHeaders {
   std::array<const HeaderInfo*, header_rows.size() + max_user_headers> headers{};
   std::atomic<std::size_t> count{header_rows.size()};
@@ -234,7 +235,7 @@ const HeaderInfo* find_header(std::string_view name) {
 }
 
 FieldRef find_field(std::string_view name) {
-  // Header names contain no dot, field names can.
+  // A field name can contain dots, but a header name cannot.
   const std::size_t dot = name.find('.');
   if (dot == std::string_view::npos) return {};
   const HeaderInfo* header = find_header(name.substr(0, dot));

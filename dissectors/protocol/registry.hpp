@@ -1,5 +1,5 @@
 #pragma once
-/// All headers, for filters, explain, the reference page and the bindings.
+/// List of all headers, for filters, explain, the reference page and the bindings.
 
 #include <span>
 #include <string>
@@ -14,8 +14,8 @@ std::span<const HeaderInfo* const> all_headers();
 /// Returns the header of that name ("bth"), or nullptr.
 const HeaderInfo* find_header(std::string_view name);
 
-/// Returns the header's type name in language bindings: "BTH", "IPv4", "PathRecord". Unique and a valid identifier.
-/// Empty if the header is not in all_headers().
+/// Returns the header's type name in language bindings, for example "BTH", "IPv4", "PathRecord". It is unique and a
+/// valid identifier. It is empty if the header is not in all_headers().
 std::string_view type_name(const HeaderInfo& header);
 
 /// A field of a header.
@@ -24,17 +24,19 @@ struct FieldRef {
   const Field* field = nullptr;
   explicit operator bool() const { return field != nullptr; }
 };
-/// Returns the field with that name, such as "bth.psn". Null if there is none.
+/// Returns the field with that name, such as "bth.psn", or an empty FieldRef.
 FieldRef find_field(std::string_view name);
-/// Returns all fields with that Wireshark name ("infiniband.bth.psn"). Some names match several headers.
+/// Returns all fields with that Wireshark name, such as "infiniband.bth.psn". One name can refer to fields of several
+/// headers.
 std::span<const FieldRef> find_wireshark(std::string_view alias);
 
-/// All enumerations of fields, without repetition. Excludes those of headers defined at run time.
+/// All enumerations of fields, each once. Excludes those of headers defined at run time.
 std::span<const Names* const> all_names();
-/// Returns the enumeration's type name in language bindings: "Opcode", "NAKCode". Unique and a valid identifier.
+/// Returns the enumeration's type name in language bindings, for example "Opcode", "NAKCode". It is unique and a valid
+/// identifier.
 std::string type_name(const Names& names);
-/// Returns the constant name of an entry in language bindings: "RC_RDMA_WRITE_ONLY". Unique in its enumeration and
-/// a valid identifier.
+/// Returns the name of an entry's constant in language bindings, for example "RC_RDMA_WRITE_ONLY". It is unique in its
+/// enumeration and a valid identifier.
 std::string constant_name(const Names& names, const Name& entry);
 
 }  // namespace rdmawire

@@ -1,4 +1,4 @@
-// For every header: random values are encoded and decoded without change.
+// Encodes random values of every header, decodes them, and expects the same values.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ TEST_P(EveryHeader, RandomValuesRoundTrip) {
   const HeaderInfo& header = *GetParam();
   std::mt19937_64 random(20260101);
   for (int round = 0; round < 1000; ++round) {
-    // Starts with 0xa5 in every byte, to detect bits that no field writes.
+    // Every byte is 0xa5 initially, so that bits that no field writes are detected.
     HeaderValue value(header);
     std::fill(value.mutable_bytes().begin(), value.mutable_bytes().end(), std::uint8_t{0xa5});
     std::vector<std::vector<std::uint8_t>> wide(header.fields.size());

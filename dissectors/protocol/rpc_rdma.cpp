@@ -14,7 +14,7 @@ RpcRdmaChunks walk(Bytes header, Found found) {
   const auto word = [&](std::uint32_t offset) {
     return static_cast<std::uint32_t>(load_be<4>(header.data() + offset));
   };
-  // Returns false if the bytes end inside the part.
+  // Reports a part of the size of `piece`. Returns false if the bytes end inside it.
   const auto take = [&](const HeaderInfo& piece) {
     if (end - at < piece.size) return false;
     found(piece, at);
@@ -29,7 +29,7 @@ RpcRdmaChunks walk(Bytes header, Found found) {
     return present == 0 ? More::no : present == 1 ? More::yes : More::malformed;
   };
   const auto status_of = [](More m) { return m == More::cut ? Status::cut : Status::malformed; };
-  // Segments of one chunk, after its count was checked.
+  // Reports a chunk and its segments. Returns false if the bytes end inside it.
   const auto chunk = [&] {
     if (end - at < RpcRdmaChunk::size) return false;
     std::uint32_t segments = word(at + 4);

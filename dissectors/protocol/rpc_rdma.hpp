@@ -1,5 +1,6 @@
 #pragma once
-/// RPC-over-RDMA version 1: RFC 8166. Its private data: RFC 8797. Then the header of the RPC message: RFC 5531.
+/// RPC-over-RDMA version 1 (RFC 8166), its private data (RFC 8797), and the header of the RPC message that follows (RFC
+/// 5531).
 
 #include "dissectors/protocol/header.hpp"
 
@@ -12,13 +13,14 @@ inline constexpr Name rpc_rdma_procedure_entries[] = {
     {rpc_rdma_procedure::msg, "RDMA_MSG", "chunk lists, then an RPC message"},
     {rpc_rdma_procedure::nomsg, "RDMA_NOMSG", "chunk lists (the RPC message is in a chunk)"},
     {rpc_rdma_procedure::msgp, "RDMA_MSGP", "an RPC message with padding inside (obsolete)"},
-    {rpc_rdma_procedure::done, "RDMA_DONE", "chunks were read (obsolete)"},
+    {rpc_rdma_procedure::done, "RDMA_DONE", "the chunks were read (obsolete)"},
     {rpc_rdma_procedure::error, "RDMA_ERROR", "the header could not be parsed"},
 };
 inline constexpr Names rpc_rdma_procedure_names{"RPC-over-RDMA procedure", rpc_rdma_procedure_entries,
                                                 "RFC 8166, 4.2.4"};
 
-/// The fixed header. Its variable part contains the chunk lists, or the fields of RDMA_MSGP and RDMA_ERROR.
+/// The fixed header. Its variable part contains the chunk lists, preceded by the fields of RDMA_MSGP, or the fields of
+/// RDMA_ERROR.
 struct RpcRdma {
   static constexpr std::string_view name = "rpcordma", title = "RPC-over-RDMA", section = "RFC 8166, 4.2";
   static constexpr std::size_t size = 16;
@@ -40,7 +42,7 @@ struct RpcRdmaRead {
   static constexpr std::size_t size = 24;
   static constexpr std::array fields{
       field("present", 0, 32, "1: the list has another segment"),
-      field("position", 32, 32, "position of the data in the RPC message (0: the message itself)")
+      field("position", 32, 32, "position of the data in the RPC message (0: the data is the message)")
           .alias("rpcordma.position"),
       field("handle", 64, 32, "remote key or STag").hex().alias("rpcordma.rdma_handle"),
       field("length", 96, 32, "bytes").alias("rpcordma.rdma_length"),
@@ -71,12 +73,12 @@ struct RpcRdmaSegment {
   };
 };
 
-/// The end of the read or write list, or the absence of a reply chunk.
+/// End of the read list or of the write list, or absence of a reply chunk.
 struct RpcRdmaEnd {
   static constexpr std::string_view name = "rpcordma_end", title = "RPC-over-RDMA end of a list",
                                     section = "RFC 8166, 4.3";
   static constexpr std::size_t size = 4;
-  static constexpr std::array fields{field("present", 0, 32, "0: nothing more")};
+  static constexpr std::array fields{field("present", 0, 32, "0: no more entries")};
 };
 
 /// Fields of RDMA_MSGP before the chunk lists.
@@ -91,7 +93,7 @@ struct RpcRdmaPadding {
 };
 
 inline constexpr Name rpc_rdma_error_entries[] = {
-    {1, "ERR_VERS", "the version is not supported"},
+    {1, "ERR_VERS", "the receiver does not support the version"},
     {2, "ERR_CHUNK", "the chunks are invalid or unusable"},
 };
 inline constexpr Names rpc_rdma_error_names{"RPC-over-RDMA error", rpc_rdma_error_entries, "RFC 8166, 4.5"};
@@ -103,7 +105,7 @@ struct RpcRdmaError {
   static constexpr std::array fields{
       field("error", 0, 32, "error code").of(rpc_rdma_error_names).alias("rpcordma.errcode")};
 };
-/// Supported versions, after ERR_VERS.
+/// Supported versions: follow the error code ERR_VERS.
 struct RpcRdmaVersions {
   static constexpr std::string_view name = "rpcordma_versions", title = "RPC-over-RDMA supported versions",
                                     section = "RFC 8166, 4.5";
@@ -159,7 +161,7 @@ struct RpcReply {
   };
 };
 
-/// Result of parsing the chunk lists after the fixed header, for procedures with chunk lists.
+/// Result of parsing the chunk lists after the fixed header.
 struct RpcRdmaChunks {
   enum class Status : std::uint8_t {
     whole,
@@ -167,12 +169,13 @@ struct RpcRdmaChunks {
     malformed  ///< invalid value of a "present" word
   };
   Status status = Status::whole;
-  std::uint32_t bytes = 0;  ///< from the end of the fixed header to the end of the lists, or to where parsing stopped
+  std::uint32_t bytes =
+      0;  ///< number of bytes after the fixed header up to the end of the lists, or up to where parsing stopped
 };
-/// Parses the variable part of `header`, a complete RpcRdma header and the following bytes.
+/// Parses the variable part of `header`, which starts with a complete RpcRdma header.
 RpcRdmaChunks read_chunks(Bytes header);
 
-/// Private data of connection establishment, both directions.
+/// Private data of both directions during connection establishment.
 struct RpcRdmaPrivate {
   static constexpr std::string_view name = "rpcordma_private", title = "RPC-over-RDMA private data",
                                     section = "RFC 8797, 4";

@@ -14,7 +14,8 @@ constexpr std::string_view path_record =
     "0000000000000000 fe800000000000000002c90300001895 fe800000000000000002c9020024f636 0002 0004 80012340 17 81 ffff"
     "abc5 84 83 92 00 0000 00000000";
 
-// RMPP DATA of a GetTableResp: flags, segment number, payload length, then attribute offset, then records.
+// Returns an RMPP DATA packet of a GetTableResp. `rmpp` contains flags, segment number and payload length. The
+// attribute offset and the records follow.
 std::vector<std::uint8_t> table(std::string_view attribute_id, std::string_view rmpp, std::string_view offset,
                                 std::vector<std::uint8_t> records) {
   return datagram(joined({from_hex("01030292 0000 0000 00000000000000bb"), from_hex(attribute_id),
@@ -145,7 +146,7 @@ TEST(Sa, AttributeOffsetPadsRecords) {
 TEST(Sa, OnlyCompleteRecordsOfASegmentAreDecoded) {
   const auto record = from_hex(path_record);
   const std::vector<std::uint8_t> begun(record.begin(), record.begin() + 8);
-  // The first of several segments contains the payload length of all segments.
+  // The payload length in the first of several segments is that of all segments.
   const auto first = table("0035", "01 01 03 00 00000001 00000200", "0008", joined({record, record, record, begun}));
   EXPECT_TRUE(decode_transport(first).findings().empty());
   EXPECT_EQ(layers_of(decode_transport(first)), "mad rmpp sa pathrecord pathrecord pathrecord");
@@ -176,7 +177,7 @@ TEST(Sa, InvalidLengthFieldsAreFindings) {
   } lies[] = {
       {"the last segment exceeds the segment size", "01 01 07 00 00000001 000000dd", "0008",
        ParseError::Kind::malformed},
-      {"the length of all is all ones", "01 01 07 00 00000001 ffffffff", "0008", ParseError::Kind::malformed},
+      {"the length of all segments is all ones", "01 01 07 00 00000001 ffffffff", "0008", ParseError::Kind::malformed},
       {"too short for the SA header", "01 01 07 00 00000001 00000013", "0008", ParseError::Kind::malformed},
       {"fits in one segment, but is not the last", "01 01 03 00 00000001 00000010", "0008",
        ParseError::Kind::malformed},

@@ -1,5 +1,6 @@
 #pragma once
-/// Whether this build has the Address or Thread sanitizer. They reserve memory and address space themselves.
+/// States whether the Address or Thread sanitizer is part of this build. These sanitizers reserve memory and address
+/// space for themselves.
 
 namespace rdmawire {
 

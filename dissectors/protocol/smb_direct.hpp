@@ -11,8 +11,11 @@ struct SmbDirectNegotiateRequest {
                                     section = "MS-SMBD 2.2.1";
   static constexpr std::size_t size = 20;
   static constexpr std::array fields{
-      field("min_version", 0, 16, "lowest version the client supports").le().hex().alias("smb_direct.version.min"),
-      field("max_version", 16, 16, "highest version the client supports").le().hex().alias("smb_direct.version.max"),
+      field("min_version", 0, 16, "lowest version that the client supports").le().hex().alias("smb_direct.version.min"),
+      field("max_version", 16, 16, "highest version that the client supports")
+          .le()
+          .hex()
+          .alias("smb_direct.version.max"),
       field("reserved", 32, 16, "reserved").le().as(Display::reserved),
       field("credits_requested", 48, 16, "SEND credits requested by the client")
           .le()
@@ -35,9 +38,12 @@ struct SmbDirectNegotiateResponse {
                                     section = "MS-SMBD 2.2.2";
   static constexpr std::size_t size = 32;
   static constexpr std::array fields{
-      field("min_version", 0, 16, "lowest version the server supports").le().hex().alias("smb_direct.version.min"),
-      field("max_version", 16, 16, "highest version the server supports").le().hex().alias("smb_direct.version.max"),
-      field("version", 32, 16, "the version chosen").le().hex().alias("smb_direct.version.negotiated"),
+      field("min_version", 0, 16, "lowest version that the server supports").le().hex().alias("smb_direct.version.min"),
+      field("max_version", 16, 16, "highest version that the server supports")
+          .le()
+          .hex()
+          .alias("smb_direct.version.max"),
+      field("version", 32, 16, "version that the server chose").le().hex().alias("smb_direct.version.negotiated"),
       field("reserved", 48, 16, "reserved").le().as(Display::reserved),
       field("credits_requested", 64, 16, "SEND credits requested by the server")
           .le()
@@ -59,7 +65,7 @@ struct SmbDirectNegotiateResponse {
   };
 };
 
-/// Header of all later messages. Their data starts at data_offset.
+/// Header of all later messages. The data starts at data_offset.
 struct SmbDirectData {
   static constexpr std::string_view name = "smb_direct_data", title = "SMB Direct data transfer",
                                     section = "MS-SMBD 2.2.3";
@@ -74,13 +80,13 @@ struct SmbDirectData {
       field("flags.response_requested", 39, 1, "keep-alive: the receiver shall respond immediately")
           .alias("smb_direct.flags.response_requested"),
       field("reserved", 48, 16, "reserved").le().as(Display::reserved),
-      field("remaining_length", 64, 32, "bytes of the upper layer message in later messages")
+      field("remaining_length", 64, 32, "number of bytes of the upper layer message that later messages contain")
           .le()
           .alias("smb_direct.remaining_length"),
       field("data_offset", 96, 32, "offset of the data from the start of this header (0: no data)")
           .le()
           .alias("smb_direct.data_offset"),
-      field("data_length", 128, 32, "bytes of data").le().alias("smb_direct.data_length"),
+      field("data_length", 128, 32, "length of the data in bytes").le().alias("smb_direct.data_length"),
   };
 };
 

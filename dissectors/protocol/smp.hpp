@@ -1,6 +1,6 @@
 #pragma once
 /// Subnet management: packets that a subnet manager uses to discover and configure ports. IBTA vol 1, chapter 14.
-/// An attribute has a fixed size of 64 bytes.
+/// Each attribute has 64 bytes.
 
 #include "dissectors/protocol/mad.hpp"
 
@@ -12,9 +12,9 @@ inline constexpr Names node_type_names{"node type", node_type_entries, "IBTA vol
 inline constexpr Name port_state_entries[] = {
     {0, "no change", "set only"},
     {1, "Down", "no link"},
-    {2, "Initialize", "the link is up, but only passes subnet management packets"},
-    {3, "Armed", "ready: the first packet activates the port"},
-    {4, "Active", "all packets pass"},
+    {2, "Initialize", "the link is up, but transfers only subnet management packets"},
+    {3, "Armed", "the port is configured: the first received data packet activates it"},
+    {4, "Active", "the link transfers all packets"},
 };
 inline constexpr Names port_state_names{"port state", port_state_entries, "IBTA vol 1, 14.2.5.6"};
 
@@ -79,16 +79,16 @@ inline constexpr Name trap_entries[] = {
     {67, "multicast group deleted", ""},
     {68, "paths invalid", "paths may have changed"},
     {69, "paths computed", "the changed paths can be queried"},
-    {128, "link state change", "link state of a switch port"},
+    {128, "link state change", "the link state of a switch port changed"},
     {129, "local link integrity", "threshold of local link integrity errors reached"},
     {130, "excessive buffer overrun", "threshold of buffer overruns reached"},
     {131, "flow control watchdog", "the neighbor sent no flow control packets in time"},
-    {144, "port changed", "capability mask, link width, link speed or node description"},
+    {144, "port changed", "the capability mask, link width, link speed or node description changed"},
     {145, "system image GUID changed", ""},
     {256, "bad M_Key", "a subnet management packet had the wrong key"},
     {257, "bad P_Key", "a packet had the wrong partition key"},
     {258, "bad Q_Key", "a packet had the wrong Q_Key"},
-    {259, "bad P_Key at a switch", "a switch port rejected a partition key"},
+    {259, "bad P_Key at a switch", "a switch port rejected a packet because of its P_Key"},
 };
 inline constexpr Names trap_names{"trap number", trap_entries, "IBTA vol 1, 14.2.5.1"};
 
@@ -98,7 +98,7 @@ struct SmpLid {
                                     section = "IBTA vol 1, 14.2.1.1";
   static constexpr std::size_t size = 40;
   static constexpr std::array fields{
-      field("mkey", 0, 64, "key required by the port").hex().alias("infiniband.smplid.mkey"),
+      field("mkey", 0, 64, "key that the port requires").hex().alias("infiniband.smplid.mkey"),
       reserved("reserved", 64, 256),
   };
 };
@@ -109,7 +109,7 @@ struct SmpDirected {
                                     section = "IBTA vol 1, 14.2.1.2";
   static constexpr std::size_t size = 40;
   static constexpr std::array fields{
-      field("mkey", 0, 64, "key required by the port").hex().alias("infiniband.smplid.mkey"),
+      field("mkey", 0, 64, "key that the port requires").hex().alias("infiniband.smplid.mkey"),
       field("dr_slid", 64, 16, "LID at the start of the directed part of the route (0xffff: the sender)")
           .alias("infiniband.smpdirected.drslid"),
       field("dr_dlid", 80, 16, "LID at the end of the directed part of the route (0xffff: the receiver)")
@@ -118,7 +118,8 @@ struct SmpDirected {
   };
 };
 
-/// Port lists of a directed route after the attribute, one byte per hop. The first byte is unused.
+/// Lists of ports after the attribute of a directed-route packet, with one byte per hop. The first byte of each list is
+/// unused.
 struct SmpPath {
   static constexpr std::string_view name = "smppath", title = "Directed route", section = "IBTA vol 1, 14.2.1.2";
   static constexpr std::size_t size = 128;
@@ -130,7 +131,7 @@ struct SmpPath {
   };
 };
 
-/// An attribute with a name, but without decoded fields.
+/// An attribute whose name is known, but whose fields are not decoded.
 struct SmpData {
   static constexpr std::string_view name = "smpdata", title = "Subnet management attribute",
                                     section = "IBTA vol 1, 14.2.5";
@@ -149,7 +150,7 @@ struct NodeDescription {
 
 namespace detail {
 
-/// Concatenates tables of rows.
+/// Returns the concatenation of tables of rows.
 template <std::size_t... N>
 constexpr auto rows(const std::array<Field, N>&... tables) {
   std::array<Field, (N + ...)> all{};
@@ -157,7 +158,7 @@ constexpr auto rows(const std::array<Field, N>&... tables) {
   ((out = std::copy(tables.begin(), tables.end(), out)), ...);
   return all;
 }
-/// Shifts rows by `bits`. Rows with conditions are not supported, because their conditions use offsets from the header.
+/// Moves rows by `bits`. Does not support rows with conditions, because the conditions use offsets from the header.
 template <std::size_t N>
 constexpr std::array<Field, N> moved(std::array<Field, N> table, unsigned bits) {
   for (Field& f : table) {
@@ -166,7 +167,7 @@ constexpr std::array<Field, N> moved(std::array<Field, N> table, unsigned bits) 
   }
   return table;
 }
-/// Rows that differ only in their name.
+/// Returns consecutive rows that differ only in name and position.
 template <std::size_t N>
 constexpr std::array<Field, N> repeated(const std::string_view (&names)[N], unsigned width, std::string_view meaning,
                                         Display display) {
@@ -181,7 +182,7 @@ inline constexpr std::array node_info_rows{
     field("class_version", 8, 8, "version of subnet management").alias("infiniband.nodeinfo.classversion"),
     field("node_type", 16, 8, "type of the node").of(node_type_names).alias("infiniband.nodeinfo.nodetype"),
     field("num_ports", 24, 8, "physical ports").alias("infiniband.nodeinfo.numports"),
-    field("system_image_guid", 32, 64, "common to all nodes of one system")
+    field("system_image_guid", 32, 64, "GUID that all nodes of one system share")
         .as(Display::guid)
         .alias("infiniband.nodeinfo.systemimageguid"),
     field("node_guid", 96, 64, "GUID of the node").as(Display::guid).alias("infiniband.nodeinfo.nodeguid"),
@@ -191,12 +192,13 @@ inline constexpr std::array node_info_rows{
     field("partition_cap", 224, 16, "entries of the partition table").alias("infiniband.nodeinfo.partitioncap"),
     field("device_id", 240, 16, "the vendor's device ID").hex().alias("infiniband.nodeinfo.deviceid"),
     field("revision", 256, 32, "revision of the device").hex().alias("infiniband.nodeinfo.revision"),
-    field("local_port_num", 288, 8, "port that received the packet").alias("infiniband.nodeinfo.localportnum"),
+    field("local_port_num", 288, 8, "number of the port that received the packet")
+        .alias("infiniband.nodeinfo.localportnum"),
     field("vendor_id", 296, 24, "OUI of the vendor").hex().alias("infiniband.nodeinfo.vendorid"),
 };
 
 inline constexpr std::array port_info_rows{
-    field("mkey", 0, 64, "key required by the port (returned as 0 without the right key)")
+    field("mkey", 0, 64, "key that the port requires (0 in responses to requests without this key)")
         .hex()
         .alias("infiniband.portinfo.m_key"),
     field("gid_prefix", 64, 64, "first half of the port's GIDs").hex().alias("infiniband.portinfo.guid"),
@@ -221,7 +223,7 @@ inline constexpr std::array port_info_rows{
         .alias("infiniband.portinfo.capabilitymask.bootmanagementsupported"),
     field("capability_mask.capability_mask_notice", 169, 1, "trap 144 reports changes of this mask")
         .alias("infiniband.portinfo.capabilitymask.capabilitymasknoticesupported"),
-    field("capability_mask.dr_notice", 170, 1, "trap 256 reports directed routes")
+    field("capability_mask.dr_notice", 170, 1, "trap 256 contains directed routes")
         .alias("infiniband.portinfo.capabilitymask.drnoticesupported"),
     field("capability_mask.vendor_class", 171, 1, "supports a vendor class")
         .alias("infiniband.portinfo.capabilitymask.vendorclasssupported"),
@@ -259,9 +261,10 @@ inline constexpr std::array port_info_rows{
     field("capability_mask.sm", 190, 1, "has a subnet manager").alias("infiniband.portinfo.capabilitymask.issm"),
     reserved("capability_mask.reserved", 191, 1),
     field("diag_code", 192, 16, "0: no error").hex().alias("infiniband.portinfo.diagcode"),
-    field("mkey_lease_period", 208, 16, "seconds (0: the M_Key does not expire)")
+    field("mkey_lease_period", 208, 16, "time until the M_Key expires, in seconds (0: it does not expire)")
         .alias("infiniband.portinfo.m_keyleaseperiod"),
-    field("local_port_num", 224, 8, "port that received the packet").alias("infiniband.portinfo.localportnum"),
+    field("local_port_num", 224, 8, "number of the port that received the packet")
+        .alias("infiniband.portinfo.localportnum"),
     field("link_width_enabled", 232, 8, "bits: 1x, 4x, 8x, 12x, 2x")
         .hex()
         .alias("infiniband.portinfo.linkwidthenabled"),
@@ -279,7 +282,8 @@ inline constexpr std::array port_info_rows{
     field("link_down_default_state", 268, 4, "physical state that the port enters when the link goes down")
         .of(link_down_default_names)
         .alias("infiniband.portinfo.linkdowndefaultstate"),
-    field("mkey_protect_bits", 272, 2, "read access without the M_Key").alias("infiniband.portinfo.m_keyprotectbits"),
+    field("mkey_protect_bits", 272, 2, "level of access that requests without the M_Key have")
+        .alias("infiniband.portinfo.m_keyprotectbits"),
     reserved("reserved", 274, 3),
     field("lmc", 277, 3, "the port has 2^LMC LIDs").alias("infiniband.portinfo.lmc"),
     field("link_speed_active", 280, 4, "active link speed")
@@ -288,9 +292,11 @@ inline constexpr std::array port_info_rows{
     field("link_speed_enabled", 284, 4, "bits: SDR, DDR, QDR").hex().alias("infiniband.portinfo.linkspeedenabled"),
     field("neighbor_mtu", 288, 4, "MTU of this link").of(mtu_names).alias("infiniband.portinfo.neighbormtu"),
     field("master_sm_sl", 292, 4, "service level toward the subnet manager").alias("infiniband.portinfo.mastersmsl"),
-    field("vl_cap", 296, 4, "data lanes that the port has").of(vl_count_names).alias("infiniband.portinfo.vlcap"),
+    field("vl_cap", 296, 4, "data virtual lanes that the port supports")
+        .of(vl_count_names)
+        .alias("infiniband.portinfo.vlcap"),
     field("init_type", 300, 4, "bits: requested initialization").hex().alias("infiniband.portinfo.inittype"),
-    field("vl_high_limit", 304, 8, "high-priority data before low priority is served")
+    field("vl_high_limit", 304, 8, "amount of high-priority data that is sent before low-priority data")
         .alias("infiniband.portinfo.vlhighlimit"),
     field("vl_arbitration_high_cap", 312, 8, "entries of the arbitration table for high priority")
         .alias("infiniband.portinfo.vlarbitrationhighcap"),
@@ -302,7 +308,7 @@ inline constexpr std::array port_info_rows{
         .alias("infiniband.portinfo.vlstallcount"),
     field("hoq_life", 339, 5, "code of the maximum time at the head of a switch's queue (19 and more: unlimited)")
         .alias("infiniband.portinfo.hoqlife"),
-    field("operational_vls", 344, 4, "data lanes in use")
+    field("operational_vls", 344, 4, "data virtual lanes in use")
         .of(vl_count_names)
         .alias("infiniband.portinfo.operationalvls"),
     field("partition_enforcement_inbound", 348, 1, "the switch checks P_Keys of inbound packets")
@@ -317,15 +323,16 @@ inline constexpr std::array port_info_rows{
     field("pkey_violations", 368, 16, "packets with a wrong P_Key").alias("infiniband.portinfo.p_keyviolations"),
     field("qkey_violations", 384, 16, "packets with a wrong Q_Key").alias("infiniband.portinfo.q_keyviolations"),
     field("guid_cap", 400, 8, "entries of the GUID table").alias("infiniband.portinfo.guidcap"),
-    field("client_reregister", 408, 1, "clients shall reregister").alias("infiniband.portinfo.clientreregister"),
-    field("multicast_pkey_trap_suppression", 409, 2, "suppressed P_Key traps of multicast packets"),
+    field("client_reregister", 408, 1, "clients shall repeat their registrations")
+        .alias("infiniband.portinfo.clientreregister"),
+    field("multicast_pkey_trap_suppression", 409, 2, "whether P_Key traps for multicast packets are suppressed"),
     field("subnet_timeout", 411, 5, "code of the maximum propagation time through the subnet")
         .alias("infiniband.portinfo.subnettimeout"),
     field("subnet_timeout.limit", 411, 5, "maximum propagation time through the subnet")
         .as(Display::time)
         .means(&exponential_time_ns),
     reserved("reserved2", 416, 3),
-    field("response_time", 419, 5, "code of the response time limit").alias("infiniband.portinfo.resptimevalue"),
+    field("response_time", 419, 5, "code for the response time limit").alias("infiniband.portinfo.resptimevalue"),
     field("response_time.limit", 419, 5, "response time limit").as(Display::time).means(&exponential_time_ns),
     field("local_phy_errors", 424, 4, "threshold of local physical errors").alias("infiniband.portinfo.localphyerrors"),
     field("overrun_errors", 428, 4, "threshold of buffer overruns").alias("infiniband.portinfo.overrunerrors"),
@@ -356,7 +363,7 @@ inline constexpr std::string_view pkey_row_names[] = {
     "pkey11", "pkey12", "pkey13", "pkey14", "pkey15", "pkey16", "pkey17", "pkey18", "pkey19", "pkey20", "pkey21",
     "pkey22", "pkey23", "pkey24", "pkey25", "pkey26", "pkey27", "pkey28", "pkey29", "pkey30", "pkey31"};
 
-/// True if the notice at `h` is one of the specification's, with a trap number from `First` to `Last`.
+/// True if the notice at `h` is defined by the specification and has a trap number from `First` to `Last`.
 template <unsigned First, unsigned Last = First>
 constexpr bool trap_is(const std::uint8_t* h) {
   const std::uint64_t number = load_be(h + 4, 2);
@@ -369,22 +376,30 @@ constexpr bool generic_notice(const std::uint8_t* h) { return h[0] >> 7; }
 constexpr bool vendor_notice(const std::uint8_t* h) { return !generic_notice(h); }
 
 inline constexpr std::array notice_rows{
-    field("is_generic", 0, 1, "1: one of the specification's (0: a vendor's)").alias("infiniband.notice.isgeneric"),
+    field("is_generic", 0, 1, "1: defined by the specification (0: vendor-specific)")
+        .alias("infiniband.notice.isgeneric"),
     field("type", 1, 7, "urgency").of(notice_type_names).alias("infiniband.notice.type"),
     field("producer", 8, 24, "sender of the notice").hex().alias("infiniband.notice.producertypevendorid"),
-    field("producer.type", 8, 24, "generic: type of node").of(notice_producer_names).when(&generic_notice),
-    field("producer.vendor_id", 8, 24, "a vendor's: its OUI").hex().when(&vendor_notice),
-    field("trap_number", 32, 16, "event (a vendor's: device ID)").alias("infiniband.notice.trapnumberdeviceid"),
+    field("producer.type", 8, 24, "type of the node, if the notice is generic")
+        .of(notice_producer_names)
+        .when(&generic_notice),
+    field("producer.vendor_id", 8, 24, "OUI of the vendor, if the notice is vendor-specific")
+        .hex()
+        .when(&vendor_notice),
+    field("trap_number", 32, 16, "number of the event (vendor-specific notice: device ID)")
+        .alias("infiniband.notice.trapnumberdeviceid"),
     field("trap_number.event", 32, 16, "generic: event").of(trap_names).when(&generic_notice),
     field("issuer_lid", 48, 16, "LID of the issuer").alias("infiniband.notice.issuerlid"),
-    field("toggle", 64, 1, "alternates when notices are cleared").alias("infiniband.notice.noticetoggle"),
+    field("toggle", 64, 1, "toggles whenever notices are cleared").alias("infiniband.notice.noticetoggle"),
     field("count", 65, 15, "number of queued notices").alias("infiniband.notice.noticecount"),
     field("details", 80, 432, "depends on the trap").in("IBTA vol 1, 14.2.5.1").alias("infiniband.notice.datadetails"),
-    field("details.gid", 128, 128, "traps 64 to 67: of the port or the multicast group")
+    field("details.gid", 128, 128, "traps 64 to 67: GID of the port or the multicast group")
         .as(Display::ipv6)
         .when(&trap_is<64, 67>)
         .alias("infiniband.trap.gidaddr"),
-    field("details.switch_lid", 80, 16, "trap 128: the switch").when(&trap_is<128>).alias("infiniband.trap.lidaddr"),
+    field("details.switch_lid", 80, 16, "trap 128: LID of the switch")
+        .when(&trap_is<128>)
+        .alias("infiniband.trap.lidaddr"),
     field("details.lid", 96, 16, "traps 129 to 131, 144, 145, 256: LID of the port")
         .when(&trap_has_lid)
         .alias("infiniband.trap.lidaddr"),
@@ -436,16 +451,16 @@ inline constexpr std::array notice_rows{
     field("details.dr_path_truncated", 265, 1, "trap 256: the return path is truncated")
         .when(&trap_is<256>)
         .alias("infiniband.trap.drpathtruncated"),
-    field("details.dr_hop_count", 266, 6, "trap 256: bytes of the return path")
+    field("details.dr_hop_count", 266, 6, "trap 256: number of bytes in the return path")
         .when(&trap_is<256>)
         .alias("infiniband.trap.drhopcount"),
     field("details.dr_return_path", 272, 240, "trap 256: the packet's return path")
         .when(&trap_is<256>)
         .alias("infiniband.trap.drnoticereturnpath"),
-    field("details.lid1", 96, 16, "traps 257 to 259: the packet's source")
+    field("details.lid1", 96, 16, "traps 257 to 259: source LID of the packet")
         .when(&trap_is<257, 259>)
         .alias("infiniband.trap.lidaddr1"),
-    field("details.lid2", 112, 16, "traps 257 to 259: the packet's destination")
+    field("details.lid2", 112, 16, "traps 257 to 259: destination LID of the packet")
         .when(&trap_is<257, 259>)
         .alias("infiniband.trap.lidaddr2"),
     field("details.key", 128, 32, "traps 257, 258: the wrong key")
@@ -461,11 +476,11 @@ inline constexpr std::array notice_rows{
         .hex()
         .when(&trap_is<257, 258>)
         .alias("infiniband.trap.qp2"),
-    field("details.gid1", 224, 128, "traps 257, 258: source")
+    field("details.gid1", 224, 128, "traps 257, 258: source GID")
         .as(Display::ipv6)
         .when(&trap_is<257, 258>)
         .alias("infiniband.trap.gidaddr1"),
-    field("details.gid2", 352, 128, "traps 257, 258: destination")
+    field("details.gid2", 352, 128, "traps 257, 258: destination GID")
         .as(Display::ipv6)
         .when(&trap_is<257, 258>)
         .alias("infiniband.trap.gidaddr2"),
@@ -474,10 +489,10 @@ inline constexpr std::array notice_rows{
     field("details.switch_sl", 144, 4, "trap 259: service level").when(&trap_is<259>),
     field("details.switch_qp1", 152, 24, "trap 259: source queue pair").hex().when(&trap_is<259>),
     field("details.switch_qp2", 184, 24, "trap 259: destination queue pair").hex().when(&trap_is<259>),
-    field("details.switch_gid1", 208, 128, "trap 259: source").as(Display::ipv6).when(&trap_is<259>),
-    field("details.switch_gid2", 336, 128, "trap 259: destination").as(Display::ipv6).when(&trap_is<259>),
-    field("details.refusing_lid", 464, 16, "trap 259: the switch").when(&trap_is<259>),
-    field("details.refusing_port", 480, 8, "trap 259: the switch's port").when(&trap_is<259>),
+    field("details.switch_gid1", 208, 128, "trap 259: source GID").as(Display::ipv6).when(&trap_is<259>),
+    field("details.switch_gid2", 336, 128, "trap 259: destination GID").as(Display::ipv6).when(&trap_is<259>),
+    field("details.refusing_lid", 464, 16, "trap 259: LID of the switch").when(&trap_is<259>),
+    field("details.refusing_port", 480, 8, "trap 259: port number of the switch").when(&trap_is<259>),
 };
 
 }  // namespace detail
@@ -504,7 +519,7 @@ struct SwitchInfo {
           .alias("infiniband.switchinfo.defaultport"),
       field("default_multicast_primary_port", 72, 8, "port for multicast LIDs that are not in the table")
           .alias("infiniband.switchinfo.defaultmulticastprimaryport"),
-      field("default_multicast_not_primary_port", 80, 8, "port for such packets received on the primary port")
+      field("default_multicast_not_primary_port", 80, 8, "port for these packets if they arrive on the primary port")
           .alias("infiniband.switchinfo.defaultmulticastnotprimaryport"),
       field("life_time_value", 88, 5, "code of the maximum time in the switch (20 and more: unlimited)")
           .alias("infiniband.switchinfo.lifetimevalue"),
@@ -527,7 +542,7 @@ struct SwitchInfo {
       field("enhanced_port0", 132, 1, "port 0 has all capabilities of a channel adapter's port")
           .alias("infiniband.switchinfo.enhancedportzero"),
       reserved("reserved", 133, 11),
-      field("multicast_fdb_top", 144, 16, "last valid multicast LID of the table"),
+      field("multicast_fdb_top", 144, 16, "last valid LID of the multicast forwarding table"),
       reserved("reserved2", 160, 352),
   };
 };
@@ -535,8 +550,7 @@ struct SwitchInfo {
 struct GuidInfo {
   static constexpr std::string_view name = "guidinfo", title = "GUIDInfo", section = "IBTA vol 1, 14.2.5.5";
   static constexpr std::size_t size = 64;
-  static constexpr auto fields =
-      detail::repeated(detail::guid_row_names, 64, "entry of this block of the port's GUIDs", Display::guid);
+  static constexpr auto fields = detail::repeated(detail::guid_row_names, 64, "one of the port's GUIDs", Display::guid);
 };
 
 struct PortInfo {
@@ -549,7 +563,7 @@ struct PKeyTable {
   static constexpr std::string_view name = "pkeytable", title = "P_KeyTable", section = "IBTA vol 1, 14.2.5.7";
   static constexpr std::size_t size = 64;
   static constexpr auto fields =
-      detail::repeated(detail::pkey_row_names, 16, "entry of this block (top bit: full member)", Display::hexadecimal);
+      detail::repeated(detail::pkey_row_names, 16, "partition key (top bit: full member)", Display::hexadecimal);
 };
 
 struct SmInfo {
@@ -557,9 +571,9 @@ struct SmInfo {
   static constexpr std::size_t size = 64;
   static constexpr std::array fields{
       field("guid", 0, 64, "port of the subnet manager").as(Display::guid).alias("infiniband.sminfo.guid"),
-      field("sm_key", 64, 64, "key among subnet managers").hex().alias("infiniband.sminfo.sm_key"),
+      field("sm_key", 64, 64, "key that subnet managers share").hex().alias("infiniband.sminfo.sm_key"),
       field("act_count", 128, 32, "incremented while the subnet manager is active").alias("infiniband.sminfo.actcount"),
-      field("priority", 160, 4, "15 is the highest").alias("infiniband.sminfo.priority"),
+      field("priority", 160, 4, "priority of the subnet manager (15: highest)").alias("infiniband.sminfo.priority"),
       field("state", 164, 4, "state of the subnet manager").of(sm_state_names).alias("infiniband.sminfo.smstate"),
       reserved("reserved", 168, 344),
   };

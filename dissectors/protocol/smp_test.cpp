@@ -10,7 +10,7 @@ namespace {
 
 using namespace rdmawire::testing;
 
-// GetResp of an attribute, LID routed.
+// Returns a LID-routed GetResp of an attribute.
 std::vector<std::uint8_t> answer(std::string_view attribute_id, std::string_view attribute) {
   return datagram(joined({from_hex("01010181 0000 0000 00000000000000aa"), from_hex(attribute_id),
                           from_hex("0000 00000001"), padded("1122334455667788", SmpLid::size), from_hex(attribute)}));
@@ -76,7 +76,7 @@ TEST(Smp, PortInfoIsComplete) {
   EXPECT_EQ(port.get<"lid">(), 0x12);
   EXPECT_EQ(port.get<"master_sm_lid">(), 1);
   EXPECT_EQ(port.get<"capability_mask">(), 0x0251086aU);
-  // The mask's bits, counted from the least significant: 1, 3, 5, 6, 11, 16, 20, 22, 25.
+  // The set bits of the mask, counted from the least significant: 1, 3, 5, 6, 11, 16, 20, 22, 25.
   EXPECT_EQ(port.get<"capability_mask.sm">(), 1);
   EXPECT_EQ(port.get<"capability_mask.notice">(), 0);
   EXPECT_EQ(port.get<"capability_mask.trap">(), 1);

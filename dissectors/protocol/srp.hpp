@@ -40,7 +40,7 @@ constexpr Field srp_notification_field(unsigned bit) {
   return field("solicited_notification", bit, 8, "bits: solicited notification requested or sent").hex();
 }
 constexpr Field srp_delta_field(unsigned bit) {
-  return field("request_limit_delta", bit, 32, "additional requests that the initiator may send");
+  return field("request_limit_delta", bit, 32, "number of additional requests that the initiator may send");
 }
 constexpr Field srp_formats_field(unsigned bit, std::string_view name) {
   return field(name, bit, 16, "bits: data buffer descriptor formats: 0x2 direct, 0x4 indirect").hex();
@@ -58,17 +58,19 @@ struct SrpLoginRequest {
       field("max_length", 128, 32, "maximum information unit size of the initiator"),
       reserved("reserved2", 160, 32),
       detail::srp_formats_field(192, "buffer_formats"),
-      field("flags", 208, 8, "handling of other channels of the same ports (0x80: immediate data requested)").hex(),
+      field("flags", 208, 8,
+            "what the target does with other channels between the same ports (0x80: immediate data requested)")
+          .hex(),
       reserved("reserved3", 216, 8),
-      field("immediate_data_offset", 224, 16, "bytes before immediate data").in("SRP2"),
+      field("immediate_data_offset", 224, 16, "offset of immediate data in bytes").in("SRP2"),
       reserved("reserved4", 240, 16),
       field("initiator_port", 256, 128, "initiator port identifier").as(Display::bytes),
       field("target_port", 384, 128, "target port identifier").as(Display::bytes),
   };
 };
 
-/// The shorter form for the private data after RDMA-CM's header: without reserved bytes, with fields ordered
-/// differently. Defined by Linux.
+/// Shorter login request for the private data after the RDMA-CM header. It has no reserved bytes, and the order of
+/// fields differs. Defined by Linux.
 struct SrpLoginRequestRdma {
   static constexpr std::string_view name = "srp_login_req_rdma", title = "SRP_LOGIN_REQ after RDMA-CM's header",
                                     section = "Linux, SRP over RDMA-CM";
@@ -76,12 +78,14 @@ struct SrpLoginRequestRdma {
   static constexpr std::array fields{
       detail::srp_tag_field(0),
       detail::srp_formats_field(64, "buffer_formats"),
-      field("flags", 80, 8, "handling of other channels of the same ports (0x80: immediate data requested)").hex(),
+      field("flags", 80, 8,
+            "what the target does with other channels between the same ports (0x80: immediate data requested)")
+          .hex(),
       detail::srp_type_field(88),
       field("max_length", 96, 32, "maximum information unit size of the initiator"),
       field("initiator_port", 128, 128, "initiator port identifier").as(Display::bytes),
       field("target_port", 256, 128, "target port identifier").as(Display::bytes),
-      field("immediate_data_offset", 384, 16, "bytes before immediate data").in("SRP2"),
+      field("immediate_data_offset", 384, 16, "offset of immediate data in bytes").in("SRP2"),
       reserved("reserved", 400, 48),
   };
 };
@@ -98,7 +102,9 @@ struct SrpLoginResponse {
       field("max_to_target", 128, 32, "maximum information unit size that the target accepts"),
       field("max_to_initiator", 160, 32, "maximum information unit size that the target sends"),
       detail::srp_formats_field(192, "buffer_formats"),
-      field("flags", 208, 8, "handling of other channels of the same ports (0x80: immediate data supported)").hex(),
+      field("flags", 208, 8,
+            "what the target did with other channels between the same ports (0x80: immediate data supported)")
+          .hex(),
       field("reserved2", 216, 200, "reserved").as(Display::reserved),
   };
 };
@@ -130,7 +136,7 @@ struct SrpLoginReject {
   };
 };
 
-/// SRP_I_LOGOUT, SRP_CRED_RSP and SRP_AER_RSP have the same layout: a type and a tag.
+/// Common layout of SRP_I_LOGOUT, SRP_CRED_RSP and SRP_AER_RSP: a type and a tag.
 struct SrpShort {
   static constexpr std::string_view name = "srp", title = "SRP_I_LOGOUT, SRP_CRED_RSP or SRP_AER_RSP",
                                     section = "INCITS 365 (clause number not verified)";
@@ -218,8 +224,8 @@ struct SrpResponse {
       field("flags.sense_valid", 150, 1, "sense data follows"),
       field("flags.response_valid", 151, 1, "response data follows"),
       field("status", 152, 8, "SCSI status").hex(),
-      field("data_out_residual", 160, 32, "residual bytes to the target"),
-      field("data_in_residual", 192, 32, "residual bytes from the target"),
+      field("data_out_residual", 160, 32, "residual count of data to the target, in bytes"),
+      field("data_in_residual", 192, 32, "residual count of data from the target, in bytes"),
       field("sense_length", 224, 32, "bytes of sense data"),
       field("response_length", 256, 32, "bytes of response data"),
   };

@@ -1,5 +1,6 @@
 #pragma once
-/// The header stack of one packet, the result of decode(): layers with offsets, without copies or allocations.
+/// The header stack of one packet, which decode() creates: layers with offsets. It refers to the bytes of the packet,
+/// and does not allocate memory.
 
 #include <array>
 #include <cstdint>
@@ -22,14 +23,14 @@ struct Range {
 /// The RDMA wire format of a packet. Determines the coverage of the ICRC.
 enum class Wire : std::uint8_t { none, infiniband, roce_v1, roce_v2, iwarp };
 
-/// The layers of a packet, from the link layer up, and the ranges after them.
+/// The layers of a packet from the link layer up, and the byte ranges after them.
 class HeaderStack {
  public:
   static constexpr std::size_t max_layers = 24;  ///< deeper nesting is reported as a finding
   static constexpr std::size_t max_findings = 4;
 
   HeaderStack() {}  // NOLINT(modernize-use-equals-default): user-provided, so that {} leaves the arrays alone
-  // Copies only the used entries, which are few.
+  // Copies only the entries in use, which are few.
   HeaderStack(const HeaderStack& other) { *this = other; }
   HeaderStack& operator=(const HeaderStack& other) {
     if (this == &other) return *this;
@@ -52,18 +53,19 @@ class HeaderStack {
     return *this;
   }
 
-  Bytes bytes;                    ///< decoded bytes, owned by the caller
-  std::uint32_t wire_length = 0;  ///< bytes on the wire. More than bytes.size() in a truncated capture
+  Bytes bytes;  ///< decoded bytes, owned by the caller
+  std::uint32_t wire_length =
+      0;  ///< length on the wire in bytes. Exceeds bytes.size() if the capture truncated the packet
 
   Range payload;  ///< bytes after the headers, without padding and CRCs
   Range pad;      ///< padding bytes counted by the BTH, or of an FPDU
-  Range icrc;     ///< length 0: none, or truncated by the capture
-  Range vcrc;     ///< length 0 as for icrc
-  Range mpa_crc;  ///< length 0 as for icrc (only for an FPDU)
+  Range icrc;     ///< length 0: there is none, or the capture truncated it
+  Range vcrc;     ///< length 0: as for icrc
+  Range mpa_crc;  ///< of an FPDU. Length 0: as for icrc
   Wire wire = Wire::none;
   std::uint8_t network = none;    ///< index of the innermost IPv4, IPv6 or GRH layer
   std::uint8_t transport = none;  ///< index of the innermost BTH, UDP or TCP layer
-  bool cut = false;               ///< truncated by the capture
+  bool cut = false;               ///< the capture truncated the packet
   bool fragment = false;          ///< an IP fragment: the bytes after the IP header are not a whole datagram
   static constexpr std::uint8_t none = 0xff;
 
@@ -76,7 +78,7 @@ class HeaderStack {
       if (layers_[i].header == &h) return &layers_[i];
     return nullptr;
   }
-  /// Returns a view of the innermost `H`, or nullopt. The view is safe, because layers are inside the bytes.
+  /// Returns a view of the innermost `H`, or nullopt. The view is safe, because layers are inside `bytes`.
   template <class H>
   [[nodiscard]] std::optional<View<H>> get() const {
     const Layer* layer = find(info<H>);
@@ -95,14 +97,14 @@ class HeaderStack {
     layers_[layer_count_++] = {&header, offset, length};
     return true;
   }
-  /// Starts with the given layers.
+  /// Resets the stack to the given layers.
   template <std::size_t N>
   void assign(const Layer (&layers)[N]) {
     static_assert(N <= max_layers);
     for (std::size_t i = 0; i < N; ++i) layers_[i] = layers[i];
     layer_count_ = N;
   }
-  /// Appends a finding. Drops those beyond max_findings, because the first ones cause the rest.
+  /// Appends a finding. Ignores findings after max_findings, because usually the first ones cause the others.
   void report(const ParseError& finding) {
     if (finding_count_ < max_findings) findings_[finding_count_++] = finding;
   }
@@ -121,7 +123,7 @@ class HeaderStack {
  private:
   std::uint32_t layer_count_ = 0;
   std::uint32_t finding_count_ = 0;
-  // Uninitialized: a packet writes only the entries it uses.
+  // Not initialized: a packet writes only the entries that it uses.
   std::array<Layer, max_layers> layers_;
   std::array<ParseError, max_findings> findings_;
 };

@@ -12,7 +12,7 @@ inline constexpr std::uint8_t ack = 0, rnr_nak = 1, reserved = 2, nak = 3;
 }
 inline constexpr Name syndrome_kind_entries[] = {
     {syndrome_kind::ack, "ACK", "all packets up to this PSN have arrived"},
-    {syndrome_kind::rnr_nak, "RNR NAK", "receiver not ready (no receive posted), retry after the timer"},
+    {syndrome_kind::rnr_nak, "RNR NAK", "receiver not ready: the requester retries after the timer"},
     {syndrome_kind::reserved, "reserved", "no meaning is defined"},
     {syndrome_kind::nak, "NAK", "the request was rejected or packets are missing"},
 };
@@ -35,18 +35,18 @@ inline constexpr Name nak_code_entries[] = {
 };
 inline constexpr Names nak_code_names{"NAK code", nak_code_entries, "IBTA vol 1, 9.7.5.2.2"};
 
-/// Number of credits of a credit code from 0 to 30: 0, 1, 2, 3, 4, 6, 8, 12, 16 … 32768. Also 0 for 31 (no credit
-/// field), which the caller must distinguish. IBTA vol 1, 9.7.7.2.
+/// Number of credits for a credit code from 0 to 30: 0, 1, 2, 3, 4, 6, 8, 12, 16 … 32768. Returns 0 also for 31, which
+/// means "no credits in this ACK": the caller must distinguish it. IBTA vol 1, 9.7.7.2.
 constexpr std::uint64_t credits_of_code(std::uint64_t code) {
   if (code == 0 || code >= 31) return 0;
-  // Codes alternate between 2^n and 1.5 * 2^n. The first pair has no half step.
+  // Codes alternate between 2^n and 1.5 * 2^n, except in the first pair.
   if (code == 1) return 1;
   const std::uint64_t power = 1ULL << (code / 2);
   return code % 2 == 0 ? power : power + power / 2;
 }
 
-/// Nanoseconds of an RNR NAK's timer code: 0 is the maximum, 655.36 ms. 1 is 10 µs, 31 is 491.52 ms. IBTA vol 1,
-/// 9.7.5.2.8.
+/// Converts an RNR NAK's timer code to nanoseconds. 0 is the maximum, 655.36 ms. 1 is 10 µs, 31 is 491.52 ms. IBTA vol
+/// 1, 9.7.5.2.8.
 constexpr std::uint64_t rnr_timer_ns(std::uint64_t code) {
   constexpr std::uint64_t unit = 10'000;  // 0.01 ms
   code &= 31;
@@ -56,8 +56,8 @@ constexpr std::uint64_t rnr_timer_ns(std::uint64_t code) {
   return (code % 2 == 0 ? power : power + power / 2) * unit;
 }
 
-/// An AETH syndrome. Bit 7 is reserved: it is sent as zero and ignored on receipt, so all eight values of bits 7 to 5
-/// have one of the four kinds. IBTA vol 1, 9.7.5.2.
+/// An AETH syndrome. Bit 7 is reserved: it is sent as zero and ignored on receipt, so each of the eight values of bits
+/// 7 to 5 has one of the four kinds. IBTA vol 1, 9.7.5.2.
 class Syndrome {
  public:
   static constexpr std::uint8_t no_credits = 31;  ///< code of an ACK without end-to-end credits

@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: literal bytes.
+/// For tests only: converts hexadecimal text to bytes.
 
 #include <cstdint>
 #include <string_view>

@@ -19,14 +19,14 @@ Step decode_udp(Cursor& c) {
     c.limit(info<Udp>, c.at, length);
   c.stack.transport = static_cast<std::uint8_t>(c.stack.layers().size());
   if (!c.take(info<Udp>, Udp::size)) return done;
-  // Only the destination port matters: RoCEv2's source port is arbitrary and can be a registered one.
+  // Only the destination port selects the decoder. The source port of RoCEv2 is arbitrary, and can be a registered
+  // port.
   const std::uint16_t port = udp.get<"dst_port">();
   if (port == DecodeOptions::roce_v2_udp_port || (port == c.options.extra_roce_v2_port && port != 0)) {
     c.stack.wire = Wire::roce_v2;
     return {decode_bth};
   }
-  // Public implementations of MRC use this port. Other traffic to this port does not have the form of MRC
-  // packets.
+  // Public implementations of MRC use this port. Other traffic to it does not have the form of MRC packets.
   if (port == mrc::transposed_port && c.options.mrc && c.left() >= MrcBth::size && MrcBth::recognizes(c)) {
     c.stack.wire = Wire::roce_v2;
     c.stack.report({ParseError::Kind::unknown, &info<Udp>, udp_at, 0, 0,
@@ -50,7 +50,7 @@ Step decode_tcp(Cursor& c) {
   if (!c.need(info<Tcp>, header)) return done;
   c.stack.transport = static_cast<std::uint8_t>(c.stack.layers().size());
   if (!c.take(info<Tcp>, header)) return done;
-  c.payload();  // only the connection shows whether it is iWARP
+  c.payload();  // only the state of the connection shows whether this is iWARP
   return done;
 }
 
@@ -80,8 +80,8 @@ void Udp::fill(FrameLayout& frame, std::size_t index) {
   udp.fill("length", frame.bytes_from(index));
   if (next && is_base_transport(*next)) {
     udp.fill("dst_port", DecodeOptions::roce_v2_udp_port);
-    udp.fill("src_port", 0xc000);  // the first port of the dynamic range, which RoCEv2 senders use
-    udp.fill("checksum", 0);       // none: the ICRC protects RoCEv2 packets
+    udp.fill("src_port", 0xc000);  // first port of the dynamic range, from which RoCEv2 senders choose
+    udp.fill("checksum", 0);       // no checksum: the ICRC protects RoCEv2 packets
   } else if (next == &info<Vxlan>) {
     udp.fill("dst_port", udp_port::vxlan);
   }

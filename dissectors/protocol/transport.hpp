@@ -1,5 +1,5 @@
 #pragma once
-/// UDP and TCP with its options.
+/// UDP, and TCP with its options.
 
 #include "dissectors/protocol/cursor.hpp"
 #include "dissectors/protocol/header.hpp"
@@ -7,7 +7,7 @@
 namespace rdmawire {
 
 namespace udp_port {
-inline constexpr std::uint16_t vxlan = 4789;  ///< RoCEv2's is DecodeOptions::roce_v2_udp_port
+inline constexpr std::uint16_t vxlan = 4789;  ///< the port of RoCEv2 is DecodeOptions::roce_v2_udp_port
 }
 
 struct Udp {
@@ -18,8 +18,8 @@ struct Udp {
           .alias("udp.srcport")
           .alias("udp.port"),
       field("dst_port", 16, 16, "destination port (4791 is RoCEv2)").alias("udp.dstport").alias("udp.port").computed(),
-      field("length", 32, 16, "bytes of header and data").alias("udp.length").computed(),
-      field("checksum", 48, 16, "0: none, as RoCEv2 senders do").hex().alias("udp.checksum").computed(),
+      field("length", 32, 16, "length of header and data in bytes").alias("udp.length").computed(),
+      field("checksum", 48, 16, "checksum (0: none, as in RoCEv2)").hex().alias("udp.checksum").computed(),
   };
   static void fill(FrameLayout& frame, std::size_t index);
 };
@@ -36,7 +36,7 @@ struct Tcp {
       field("seq", 32, 32, "sequence number of the first data byte (or of the SYN)").alias("tcp.seq_raw"),
       field("ack_number", 64, 32, "sequence number that the sender expects next").alias("tcp.ack_raw"),
       field("data_offset", 96, 4, "header length in units of 4 bytes").computed(),
-      field("data_offset.bytes", 96, 4, "bytes of this header").means(&bytes_of_words).alias("tcp.hdr_len"),
+      field("data_offset.bytes", 96, 4, "length of this header in bytes").means(&bytes_of_words).alias("tcp.hdr_len"),
       reserved("reserved", 100, 3).alias("tcp.flags.res"),
       field("ae", 103, 1, "accurate ECN").in("RFC 9768, 3").alias("tcp.flags.ae"),
       field("cwr", 104, 1, "congestion window reduced").alias("tcp.flags.cwr"),
@@ -72,7 +72,7 @@ struct TcpOption {
       field("length", 8, 8, "bytes of the option").alias("tcp.option_len"),
   };
 };
-/// A TCP option that has only a kind: end of options, no operation.
+/// A TCP option that consists only of a kind: end of options, no operation.
 struct TcpOptionByte {
   static constexpr std::string_view name = "tcp_option_byte", title = "TCP option of one byte",
                                     section = "RFC 9293, 3.2";
@@ -105,8 +105,8 @@ struct TcpTimestamps {
   static constexpr std::array fields{
       field("kind", 0, 8, "8").of(tcp_option_names).alias("tcp.option_kind"),
       field("length", 8, 8, "10").alias("tcp.option_len"),
-      field("value", 16, 32, "the sender's clock").alias("tcp.options.timestamp.tsval"),
-      field("echo", 48, 32, "echoed clock value of the peer").alias("tcp.options.timestamp.tsecr"),
+      field("value", 16, 32, "clock value of the sender").alias("tcp.options.timestamp.tsval"),
+      field("echo", 48, 32, "clock value of the peer, echoed").alias("tcp.options.timestamp.tsecr"),
   };
 };
 /// One block of a selective acknowledgement. The option contains up to four.
@@ -114,8 +114,8 @@ struct TcpSackBlock {
   static constexpr std::string_view name = "tcp_sack", title = "TCP SACK block", section = "RFC 2018, 3";
   static constexpr std::size_t size = 8;
   static constexpr std::array fields{
-      field("left", 0, 32, "first received byte").alias("tcp.options.sack_le"),
-      field("right", 32, 32, "end of the received bytes").alias("tcp.options.sack_re"),
+      field("left", 0, 32, "sequence number of the first received byte").alias("tcp.options.sack_le"),
+      field("right", 32, 32, "sequence number after the last received byte").alias("tcp.options.sack_re"),
   };
 };
 

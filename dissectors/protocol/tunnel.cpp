@@ -40,7 +40,7 @@ Step decode_gre(Cursor& c) {
   const std::uint32_t bytes = Gre::size + 4U * (gre.get<"checksum_present">() + gre.get<"key_present">() + sequence);
   if (!c.need(info<Gre>, bytes) || !c.take(info<Gre>, bytes)) return done;
   switch (protocol) {
-    // Without a sequence number it is ERSPAN type I, which has no ERSPAN header: the frame follows directly.
+    // Without a sequence number, this is ERSPAN type I, which has no ERSPAN header: the frame follows directly.
     case ethertype::erspan2: return {sequence ? decode_erspan2 : decode_ethernet};
     case ethertype::erspan3: return {decode_erspan3};
     default: return step_for_ethertype(protocol);

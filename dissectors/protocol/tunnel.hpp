@@ -1,5 +1,5 @@
 #pragma once
-/// Tunnels of mirrored traffic: VXLAN, GRE, ERSPAN.
+/// Tunnels that carry mirrored traffic: VXLAN, GRE, ERSPAN.
 
 #include "dissectors/protocol/ethernet.hpp"
 
@@ -42,7 +42,7 @@ struct Erspan2 {
       field("version", 0, 4, "1").alias("erspan.version"),
       field("vlan", 4, 12, "VLAN of the mirrored frame").alias("erspan.vlan"),
       field("cos", 16, 3, "class of service of the mirrored frame").alias("erspan.cos"),
-      field("encapsulation", 19, 2, "VLAN tagging of the mirrored frame").alias("erspan.encap"),
+      field("encapsulation", 19, 2, "how the mirrored frame was VLAN-tagged").alias("erspan.encap"),
       field("truncated", 21, 1, "the mirrored frame was truncated").alias("erspan.truncated"),
       field("session", 22, 10, "mirror session").alias("erspan.spanid"),
       reserved("reserved", 32, 12),
@@ -60,7 +60,7 @@ struct Erspan3 {
       field("version", 0, 4, "2").alias("erspan.version"),
       field("vlan", 4, 12, "VLAN of the mirrored frame").alias("erspan.vlan"),
       field("cos", 16, 3, "class of service of the mirrored frame").alias("erspan.cos"),
-      field("bso", 19, 2, "bad, short or oversized").alias("erspan.bso"),
+      field("bso", 19, 2, "whether the mirrored frame was bad, short or oversized").alias("erspan.bso"),
       field("truncated", 21, 1, "the mirrored frame was truncated").alias("erspan.truncated"),
       field("session", 22, 10, "mirror session").alias("erspan.spanid"),
       field("timestamp", 32, 32, "time of mirroring, in units of `granularity`").alias("erspan.timestamp"),

@@ -1,5 +1,5 @@
-// Decodes arbitrary bytes as FPDU, ULPDU or MPA frame. Decoding must terminate, layers and ranges must be inside the
-// bytes, and re-encoding must return the same bytes.
+// Decodes arbitrary bytes as FPDU, ULPDU or MPA frame. Requirements: decoding terminates, layers and ranges are inside
+// the bytes, and re-encoding returns the same bytes.
 
 #include <cstdlib>
 
@@ -45,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   frame.forget_computed();
   (void)frame.encode();
 
-  // Inserting and removing markers must not change the bytes.
+  // Inserts and removes markers. The bytes must not change.
   std::vector<std::uint8_t> stream;
   MpaSender sender({.markers = true, .crc = true}, data[1] * 4U);
   const std::uint64_t from = sender.position();

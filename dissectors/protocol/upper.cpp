@@ -26,8 +26,8 @@ std::string_view to_string(Upper upper) {
 
 namespace {
 
-/// An upper layer message, or its start, in a packet's payload. Decoders of the message's headers must not change the
-/// ranges, indices and flags of the RDMA packet.
+/// An upper layer message, or its start, in a packet's payload. The destructor restores the ranges, indices and flags
+/// of the RDMA packet, which the decoders of the message change.
 class Message {
  public:
   Message(HeaderStack& stack, Extent extent)
@@ -60,8 +60,8 @@ class Message {
   [[nodiscard]] const std::uint8_t* here() const { return cursor_.here(); }
   [[nodiscard]] std::uint32_t left() const { return cursor_.left(); }
 
-  /// True if `bytes` are available for `header`. If they are missing in a complete message, adds a finding, because
-  /// every message of the protocol has this header.
+  /// True if `bytes` are available for `header`, which every message of the protocol has. If they are missing in a
+  /// complete message, adds a finding.
   bool need(const HeaderInfo& header, std::uint32_t bytes) {
     if (left() >= bytes) return true;
     if (!partial_) cursor_.malformed(header, "the message is too short for the connection's protocol", bytes, left());
@@ -139,7 +139,7 @@ void decode_nvme(Message& m, const UpperContext& context) {
   }
   const std::uint8_t type = View<NvmeFabrics>(m.here()).get<"type">();
   if (!m.take(info<NvmeFabrics>) || !m.take(fabrics_body(type))) return;
-  // Connect is the only command whose data is decoded if it follows in the same capsule.
+  // If the data of a command follows in the same capsule, it is decoded only for Connect.
   if (type == nvme::fabrics_type::connect && m.left() >= NvmeConnectData::size) m.take(info<NvmeConnectData>);
 }
 
@@ -238,7 +238,7 @@ void decode_upper(HeaderStack& stack, const UpperContext& context, Extent extent
   Message m(stack, extent);
   switch (context.protocol) {
     case Upper::ipoib:
-      // Applications that send without the encapsulation can use the same multicast groups.
+      // Applications that send without the IPoIB header can use the same multicast groups.
       if (m.need(info<Ipoib>, Ipoib::size) && View<Ipoib>(m.here()).get<"type">() >= ethertype::lowest)
         m.run({decode_ipoib});
       break;
@@ -279,7 +279,7 @@ void decode_private_data(HeaderStack& stack, const UpperContext& context, Privat
                                    ? (ip_addressed ? info<SrpLoginRequestRdma> : info<SrpLoginRequest>)
                                : message == PrivateData::reply ? info<SrpLoginResponse>
                                                                : info<SrpLoginReject>;
-      // A reply that is not a login response, or a reject that is not from the target, contains no SRP.
+      // The message contains SRP data only if a reply is a login response, or a reject is from the target.
       const std::uint8_t type = message == PrivateData::request ? srp_type::login_request
                                 : message == PrivateData::reply ? srp_type::login_response
                                                                 : srp_type::login_reject;

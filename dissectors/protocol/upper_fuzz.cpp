@@ -1,5 +1,5 @@
-// Decodes arbitrary bytes as message or private data of any upper layer protocol. Decoding must terminate, layers and
-// parts must be consecutive inside the bytes, and re-encoding must return the same bytes.
+// Decodes arbitrary bytes as a message or private data of any upper layer protocol. Requirements: decoding terminates,
+// layers and parts are consecutive inside the bytes, and re-encoding returns the same bytes.
 
 #include <cstdlib>
 

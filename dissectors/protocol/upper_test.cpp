@@ -1,4 +1,4 @@
-// Upper layer protocols that the connection specifies: messages as literal bytes.
+// Tests of upper layer protocols, which the connection specifies. Messages are literal bytes.
 
 #include "dissectors/protocol/upper.hpp"
 
@@ -29,7 +29,7 @@ constexpr UpperContext context_of(Upper upper, bool to_listener = true, bool fir
   return {upper, to_listener, first, true};
 }
 
-/// A message as `stack.payload` of a stack without layers.
+/// Decodes a message as `stack.payload` of a stack without layers.
 class Read {
  public:
   Read(std::vector<std::uint8_t> bytes, const UpperContext& context, Extent extent = Extent::whole)
@@ -59,12 +59,12 @@ class Read {
 
 using Names = std::vector<std::string_view>;
 
-// Frame 18 of a capture of nvme-cli: Connect of the admin queue.
+// Frame 18 of a capture of nvme-cli: Connect for the admin queue.
 constexpr std::string_view nvme_connect_frame =
     "52540000000252540000000308004500006c5bd640004011caa60a0000030a000002dc7a12b7005800000400ffff00000011802fff6d"
     "7f40000001000000000000000000000000000000000000000058291b078bffff000400480300004f000000001f0000000000000000000000"
     "0000000000000000d47fa868";
-// Frame 22: the response to it, SEND with Invalidate.
+// Frame 22 of the same capture: the response, a SEND with Invalidate.
 constexpr std::string_view nvme_response_frame =
     "5254000000035254000000020800450000401a35400040110c740a0000020a000003dc7a12b7002c00001700ffff0000001180fe0213"
     "0000034801000000000000000100000000000000265eb257";
@@ -163,7 +163,7 @@ TEST(IpoibTest, ArpHasAddressesOfTwentyBytes) {
 }
 
 TEST(IpoibTest, InnerDatagramKeepsThePacketsRanges) {
-  // A SEND over RoCEv2 that contains an IPv4 and UDP datagram to RoCEv2's port: it must not become the packet's
+  // A SEND over RoCEv2 contains an IPv4 and UDP datagram to RoCEv2's port. The datagram must not become the packet's
   // network, transport or ICRC.
   Frame inside = Value<Ipv4>().set<"src">(1).set<"dst">(2) / Value<Udp>();
   inside /= Value<Bth>().set<"opcode">(0x04);
@@ -230,11 +230,11 @@ TEST(IpoibTest, InvalidEtherTypeStaysPayload) {
 TEST(IpoibTest, GroupsBySignature) {
   EXPECT_TRUE(is_ipoib_group(from_hex("ff12401bffff000000000000ffffffff").data()));
   EXPECT_TRUE(is_ipoib_group(from_hex("ff15601bffff000000000001ff001895").data()));
-  EXPECT_FALSE(is_ipoib_group(from_hex("ff124001ffff000000000000e0000001").data()));  // RDMA-CM's own multicast
+  EXPECT_FALSE(is_ipoib_group(from_hex("ff124001ffff000000000000e0000001").data()));  // a multicast group of RDMA-CM
   EXPECT_FALSE(is_ipoib_group(from_hex("fe80401bffff000000000000ffffffff").data()));
 }
 
-// One read segment, a write chunk of two segments, no reply chunk. Then an NFS call.
+// One read segment, a write chunk of two segments, no reply chunk, then an NFS call.
 constexpr std::string_view rpc_call_with_chunks =
     "deadbeef 00000001 00000020 00000000"
     "00000001 00000080 00001234 00001000 00000000deadbeef 00000000"
@@ -269,7 +269,7 @@ TEST(RpcRdmaTest, ReplyAndErrors) {
   EXPECT_EQ(error.layers(), (Names{"rpcordma"}));
   EXPECT_EQ(error.stack().payload.length, 0U);
   EXPECT_TRUE(error.stack().findings().empty());
-  // Version 2 has the same first four words, then another format.
+  // The first four words of version 2 are the same, but the rest differs.
   const Read next("deadbeef 00000002 00000020 00000000 ffffffff", context_of(Upper::rpc_rdma));
   ASSERT_EQ(next.stack().findings().size(), 1U);
   EXPECT_EQ(next.stack().findings()[0].kind, ParseError::Kind::unknown);
@@ -438,7 +438,7 @@ TEST(BadMessages, RandomBytesWithEveryProtocol) {
   std::mt19937_64 random(20260102);
   for (int round = 0; round < 20000; ++round) {
     std::vector<std::uint8_t> bytes(random() % 300);
-    // Small numbers produce lists and lengths that continue.
+    // Small numbers produce long lists and lengths.
     for (auto& b : bytes) b = static_cast<std::uint8_t>(random() % 3 ? random() % 3 : random());
     const std::uint64_t bits = random();
     for (Upper upper : all_uppers) {

@@ -16,7 +16,7 @@
 namespace rdmawire {
 namespace {
 
-/// A defined header. Its tables refer to the texts of the definition.
+/// A defined header. Its tables refer to the strings of `definition`.
 struct Defined {
   UserHeader definition;
   std::vector<std::vector<Name>> entries;
@@ -28,7 +28,7 @@ struct Defined {
   mutable std::atomic<bool> decoded{true};
 };
 
-/// Exists until the process ends. Readers need no lock.
+/// All defined headers. Exists until the process ends. Readers need no lock.
 struct Registry {
   std::mutex mutex;
   std::array<const Defined*, max_user_headers> headers{};
@@ -58,7 +58,7 @@ bool is_identifier(std::string_view text) {
 
 bool is_bytes(Display display) { return display == Display::bytes || display == Display::text; }
 
-/// Returns the required width of an address or a flag. 0: any width.
+/// Returns the width in bits that a display format requires, or 0 if any width is allowed.
 unsigned width_of(Display display) {
   switch (display) {
     case Display::mac: return 48;
@@ -131,7 +131,7 @@ std::string wrong_definition(const UserHeader& header) {
   return {};
 }
 
-/// Computes the unset fields that count bytes, and those of the predecessor that select this header.
+/// Computes the unset fields that count bytes, and the fields of the predecessor that select this header.
 void fill(FrameLayout& frame, std::size_t index) {
   HeaderValue& value = frame.at(index);
   const Defined& header = *definition_of(value.header());
@@ -144,7 +144,7 @@ void fill(FrameLayout& frame, std::size_t index) {
   for (const auto& [field, number] : before.values) frame.at(at).fill(field->name, number);
 }
 
-/// Returns whether the payload belongs to layer `at`: all later layers are extension headers of the BTH.
+/// Returns whether the payload follows layer `at`. Only extension headers of the BTH may be between them.
 bool is_last(const HeaderStack& stack, std::size_t at) {
   const auto layers = stack.layers();
   if (at + 1 == layers.size()) return true;
@@ -166,7 +166,7 @@ bool follows(const HeaderStack& stack, const UserHeader::Predecessor& before) {
   return false;
 }
 
-/// Appends one header. Returns false if none follows.
+/// Appends one header. Returns false if no defined header follows, or it is truncated.
 bool decode_one(HeaderStack& stack) {
   Range& payload = stack.payload;
   const auto layers = stack.layers();

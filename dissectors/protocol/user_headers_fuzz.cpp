@@ -1,5 +1,5 @@
-// Decodes packets with headers that are defined at run time. The layers and the payload must be inside the packet, and
-// the decoded packet must encode to the same bytes.
+// Decodes packets with headers that are defined at run time. Requirements: layers and payload are inside the packet,
+// and the decoded packet encodes to the same bytes.
 
 #include <cstdlib>
 
@@ -36,7 +36,7 @@ bool define() {
                   .after = {{*made, {{(*made)->find("op"), 1}}}}};
   const auto next = define_header(std::move(item));
   require(next.has_value());
-  // The largest counter: its value does not fit into the length of a packet.
+  // A 64-bit counter, whose value can exceed the length of any packet.
   UserHeader wide{
       .name = "wide",
       .type_name = "Wide",

@@ -23,7 +23,7 @@ constexpr std::uint8_t send_only = 4, send_only_immediate = 5;
 UserHeader::Predecessor after_bth(std::uint8_t opcode) { return {&info<Bth>, {{info<Bth>.find("opcode"), opcode}}}; }
 UserHeader::Predecessor after_udp(std::uint16_t port) { return {&info<Udp>, {{info<Udp>.find("dst_port"), port}}}; }
 
-/// A header with a variable part and a payload length, once per process.
+/// Returns a header with a variable part and a payload length, which is defined once per process.
 const HeaderInfo& storage() {
   static const HeaderInfo* const header =
       define_header({.name = "storage",
