@@ -1,6 +1,6 @@
 #pragma once
-/// State machine of one side of a CM connection: reactions to messages, application calls and timeouts. Pure
-/// functions of small values. IBTA vol 1, 12.9.5 to 12.9.8 (clause numbers not verified).
+/// State machine of one side of a CM connection: reactions to received messages, calls by the application, and
+/// timeouts. Pure functions of small values. IBTA vol 1, 12.9.5 to 12.9.8 (clause numbers not verified).
 
 #include <cstdint>
 #include <limits>
@@ -16,16 +16,16 @@ enum class CmState : std::uint8_t {
   rep_wait,      ///< active: waits for a REP after an MRA
   rep_received,  ///< active: waits for its application to establish the connection
   req_received,  ///< passive: waits for its application to accept or reject
-  mra_req_sent,  ///< passive: the same, after sending an MRA
+  mra_req_sent,  ///< passive: like req_received, after it sent an MRA
   rep_sent,      ///< passive: waits for an RTU
   rtu_wait,      ///< passive: waits for an RTU after an MRA
   established,
   dreq_sent,
   dreq_received,  ///< waits for its application to disconnect
-  timewait,       ///< closed (packets of the connection may still be in flight)
+  timewait,       ///< closed, but packets of the connection may still be in flight
 };
 
-/// Calls by the application.
+/// Calls that the application makes.
 enum class CmCall : std::uint8_t { connect, accept, establish, reject, disconnect };
 
 /// Notifications to the application.
@@ -35,28 +35,28 @@ enum class CmNotification : std::uint8_t {
   response,
   established,
   rejected,
-  unreachable,  ///< no reply after all retries
+  unreachable,  ///< the peer did not reply to any retry
   disconnected,
   timewait_exit,
 };
 
-/// Reasons of REJs. 12.6.7.2.
+/// Reasons in a REJ. 12.6.7.2.
 namespace cm_reason {
 inline constexpr std::uint8_t no_resources = 3, timeout = 4, invalid_service_id = 8, invalid_transport_type = 9,
                               stale_connection = 10, primary_gid_rejected = 12, primary_lid_rejected = 13,
                               alternate_lid_rejected = 19, invalid_path_mtu = 26, consumer = 28;
 }
 
-/// Times of a connection in nanoseconds.
+/// Times of a connection, in nanoseconds.
 struct CmTimes {
   std::int64_t answer = 0;  ///< maximum time until the peer's reply, including the round trip
-  std::int64_t way = 0;     ///< round trip time, added to the service timeout of an MRA
+  std::int64_t way = 0;     ///< round trip time, which is added to the service timeout of a received MRA
   std::int64_t timewait =
-      0;  ///< maximum time that packets can still be in flight. 12.9.8.4 (clause number not verified)
+      0;  ///< maximum time that packets can still be in flight after the end. 12.9.8.4 (clause number not verified)
   std::uint8_t retries = 0;  ///< Max CM Retries: maximum number of retransmissions of a message. 12.7.27
 };
 
-/// One side of one connection.
+/// State of one side of one connection.
 struct Cm {
   static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 
@@ -65,7 +65,7 @@ struct Cm {
   std::int64_t deadline = never;
   std::uint8_t left = 0;  ///< remaining retries of the message that waits for a reply
 
-  /// True if this side requested the connection and waits for the reply.
+  /// True if this side requested the connection and waits for the REP.
   [[nodiscard]] constexpr bool waits_for_reply() const {
     return state == CmState::req_sent || state == CmState::rep_wait;
   }
@@ -81,21 +81,21 @@ struct CmStep {
   Cm next;
   std::optional<CmMessage> sends = {};
   bool again = false;       ///< the message is an exact retransmission
-  std::uint8_t reason = 0;  ///< reason of a sent REJ
+  std::uint8_t reason = 0;  ///< reason in the sent REJ
   CmNotification told = CmNotification::nothing;
-  bool refused = false;  ///< the call is not allowed in this state
+  bool refused = false;  ///< the application's call is not allowed in this state
 };
 
 /// Parameters of a received message.
 struct CmReceived {
   CmMessage message;
-  CmMessage about = CmMessage::req;  ///< MRA: the acknowledged message
-  std::int64_t service = 0;          ///< MRA: nanoseconds until the reply
+  CmMessage about = CmMessage::req;  ///< MRA: the message that it acknowledges
+  std::int64_t service = 0;          ///< MRA: maximum nanoseconds until the reply
 };
 
 namespace detail {
 
-/// Sends a message that requires a reply.
+/// Sends a message that requires a reply, and starts its timer.
 constexpr CmStep ask(Cm at, CmState state, CmMessage message, std::int64_t now) {
   at.state = state;
   at.left = at.times.retries;
@@ -126,7 +126,7 @@ constexpr CmStep received_rej(Cm at, std::int64_t now) {
   }
 }
 
-/// Handles a REQ: a new request, or a retransmission because the peer did not receive the reply.
+/// Handles a REQ, which is new, or retransmitted because the peer did not receive the reply.
 constexpr CmStep received_req(Cm at) {
   switch (at.state) {
     case CmState::idle: return {in(at, CmState::req_received), {}, false, 0, CmNotification::request};
@@ -150,10 +150,10 @@ constexpr CmStep received_mra(Cm at, const CmReceived& message, std::int64_t now
 
 constexpr CmStep received_dreq(Cm at, std::int64_t now) {
   switch (at.state) {
-    // Simultaneous disconnect: each side replies. 12.10.8
+    // Both sides disconnect at the same time: each sends a DREP. 12.10.8
     case CmState::dreq_sent: return {over(at, now), CmMessage::drep, false, 0, CmNotification::disconnected};
     case CmState::timewait: return {at, CmMessage::drep};
-    // A DREQ instead of the RTU implies that the RTU was lost.
+    // The peer only sends a DREQ after an RTU, so the RTU was lost.
     case CmState::rep_sent:
     case CmState::rtu_wait:
     case CmState::rep_received:
@@ -172,7 +172,7 @@ constexpr CmStep received(const Cm& at, const CmReceived& message, std::int64_t 
     case CmMessage::rej: return detail::received_rej(at, now);
     case CmMessage::rep:
       if (at.waits_for_reply()) return {detail::in(at, CmState::rep_received), {}, false, 0, CmNotification::response};
-      // The peer did not receive the RTU.
+      // The peer did not receive the RTU, so it is retransmitted.
       if (at.state == CmState::established) return detail::repeat(at, CmMessage::rtu);
       return detail::stay(at);
     case CmMessage::rtu:
@@ -209,7 +209,7 @@ constexpr CmStep asked(const Cm& at, CmCall call, std::int64_t now) {
   return refused;
 }
 
-/// Handles an expired deadline.
+/// Handles the expiry of the deadline.
 constexpr CmStep timed_out(Cm at, std::int64_t now) {
   if (now < at.deadline) return detail::stay(at);
   const CmMessage message = at.waits_for_reply()             ? CmMessage::req
@@ -225,7 +225,7 @@ constexpr CmStep timed_out(Cm at, std::int64_t now) {
     at.deadline = now + at.times.answer;
     return detail::repeat(at, message);
   }
-  // 12.9.8.5 (clause number not verified): without a DREP, the connection ends anyway.
+  // 12.9.8.5 (clause number not verified): the connection ends even without a DREP.
   if (at.state == CmState::dreq_sent) return {detail::over(at, now), {}, false, 0, CmNotification::disconnected};
   return {detail::over(at, now), CmMessage::rej, false, cm_reason::timeout, CmNotification::unreachable};
 }

@@ -7,7 +7,7 @@ namespace {
 
 constexpr CmTimes times{.answer = 100, .way = 7, .timewait = 1000, .retries = 2};
 
-/// One side. The test passes messages, calls and time itself, without a network.
+/// One side of a connection. The test passes messages, calls and times to it, so it needs no network.
 struct End {
   Cm cm{.times = times};
   CmStep hears(CmMessage message, std::int64_t now = 0) { return take(received(cm, {message}, now)); }
@@ -38,7 +38,7 @@ TEST(ConnectionManager, ConnectsAndDisconnects) {
   EXPECT_EQ(active.cm.state, CmState::idle);
 }
 
-// 12.7.27: n retries, then the application is notified.
+// 12.7.27: after n retries, the application is notified.
 TEST(ConnectionManager, RetransmitsUpToMaxCmRetries) {
   End active;
   active.is_asked(CmCall::connect, 0);
@@ -58,7 +58,7 @@ TEST(ConnectionManager, RetransmitsUpToMaxCmRetries) {
 TEST(ConnectionManager, WaitsForTheTimeInAnMra) {
   End active;
   active.is_asked(CmCall::connect, 0);
-  active.hears(CmReceived{CmMessage::mra, CmMessage::rep, 5000}, 10);  // acknowledges another message
+  active.hears(CmReceived{CmMessage::mra, CmMessage::rep, 5000}, 10);  // an MRA for another message
   EXPECT_EQ(active.cm.deadline, 100);
   active.hears(CmReceived{CmMessage::mra, CmMessage::req, 5000}, 10);
   EXPECT_FALSE(active.waits(5016).sends);

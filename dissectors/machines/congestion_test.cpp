@@ -27,12 +27,12 @@ TEST(ReactionPoint, HalvesAndRecovers) {
   EXPECT_EQ(spacing(at, 1000), 0);
   at = notified(at, 0, settings);
   EXPECT_EQ(at.rate, 500'000'000U);
-  EXPECT_EQ(spacing(at, 1000), 16'000);  // 8000 bits
+  EXPECT_EQ(spacing(at, 1000), 16'000);  // 1000 bytes, which are 8000 bits
   // A CNP shortly after a decrease has no effect.
   EXPECT_EQ(notified(at, 3'999, settings), at);
   const ReactionPoint twice = notified(at, 4'000, settings);
   EXPECT_EQ(twice.rate, 250'000'000U);
-  // No change before the end of the interval. Then half of the decrease is recovered.
+  // The rate does not change before the end of the interval. Then it recovers half of the decrease.
   EXPECT_EQ(passed(at, 49'999, settings), at);
   EXPECT_EQ(passed(at, 50'000, settings).rate, 750'000'000U);
   EXPECT_EQ(passed(at, 100'000, settings).rate, 875'000'000U);

@@ -1,6 +1,6 @@
 #pragma once
-/// DDP: validates segments, detects complete messages, and segments messages. Pure functions of small values. The
-/// caller manages buffers and memory. RFC 5041, 4, 5 and 7, RFC 7306, 4.1 (queue 3).
+/// DDP: validates received segments, detects complete messages, and splits messages into segments. Pure functions of
+/// small values. The caller manages buffers and memory. RFC 5041, 4, 5 and 7, RFC 7306, 4.1 (queue 3).
 
 #include <algorithm>
 #include <array>
@@ -14,7 +14,8 @@
 
 namespace rdmawire::machines {
 
-/// Bytes of a segment's header, including the RDMAP part. RFC 5041, 4.2 and 4.3.
+/// Returns the number of bytes in a segment's header, including RDMAP's control byte and reserved bytes. RFC 5041, 4.2
+/// and 4.3.
 constexpr std::uint32_t ddp_header_bytes(bool tagged) {
   return static_cast<std::uint32_t>(Ddp::size + Rdmap::size + (tagged ? DdpTagged::size : DdpUntagged::size));
 }
@@ -23,7 +24,7 @@ struct DdpSegment {
   bool tagged = false, last = false;
   std::uint8_t version = 1;
   std::uint8_t control = 0;           ///< RDMAP's control byte
-  std::uint32_t invalidate_stag = 0;  ///< untagged: the four bytes for RDMAP
+  std::uint32_t invalidate_stag = 0;  ///< untagged: the four bytes that RDMAP uses
   std::uint32_t stag = 0;
   std::uint64_t to = 0;
   std::uint32_t qn = 0, msn = 0, mo = 0;
@@ -54,24 +55,24 @@ inline std::optional<DdpSegment> read_segment(Bytes ulpdu) {
   return segment;
 }
 
-/// One untagged queue. TCP preserves order, so at most one message is open.
+/// State of one untagged queue. TCP preserves order, so at most one message is open.
 struct UntaggedQueue {
   DdpMsn expected{1};  ///< MSN of the open message, or of the next one
   bool open = false;   ///< a part of the message was placed
   std::uint32_t placed = 0;
-  // Values of the first segment of the open message:
+  // Values from the first segment of the open message:
   std::uint8_t control = 0;
   std::uint32_t invalidate_stag = 0;
 };
 
-/// Untagged queues 0 to 2, with RFC 7306 also 3.
+/// State of the untagged queues: 0 to 2, and 3 if RFC 7306 is supported.
 struct DdpReceiver {
   std::array<UntaggedQueue, 4> queues;
   std::uint32_t queue_count = 3;
-  std::uint8_t version = 1;  ///< version of the stream. Segments with another version are errors. RFC 5041, 4.1
+  std::uint8_t version = 1;  ///< DDP version of the stream. A segment with another version is an error. RFC 5041, 4.1
 };
 
-/// The buffer of the open or next message.
+/// The buffer for the open message, or for the next one.
 struct UntaggedBuffer {
   bool available = false;
   std::uint64_t bytes = 0;
@@ -79,8 +80,8 @@ struct UntaggedBuffer {
 
 struct DdpVerdict {
   bool valid = true;
-  IwarpError error{};     ///< if invalid
-  bool delivers = false;  ///< the message is complete
+  IwarpError error{};     ///< error code if `valid` is false
+  bool delivers = false;  ///< this segment completes the message
 
   friend constexpr bool operator==(const DdpVerdict&, const DdpVerdict&) = default;
 };
@@ -90,9 +91,9 @@ constexpr IwarpError version_error(bool tagged) {
   return tagged ? iwarp_error::tagged_version : iwarp_error::untagged_version;
 }
 
-/// Validates an untagged segment. `buffer`: queue number → UntaggedBuffer, called at most once, for an existing
-/// queue. Offset checks apply only to segments with payload (7.1). Even an empty message needs a buffer (RFC 5040,
-/// 5.3). A segment out of order within its message has an invalid offset.
+/// Validates an untagged segment. `buffer` is a function from the queue number to an UntaggedBuffer. It is called at
+/// most once, and only for an existing queue. Offsets are checked only in segments with payload (7.1). Even an empty
+/// message needs a buffer (RFC 5040, 5.3). A segment that is out of order in its message has an invalid offset.
 template <class Buffer>
 constexpr DdpVerdict judge_untagged(const DdpReceiver& at, const DdpSegment& segment, const Buffer& buffer) {
   if (segment.version != at.version) return ddp_refused(iwarp_error::untagged_version);
@@ -108,7 +109,7 @@ constexpr DdpVerdict judge_untagged(const DdpReceiver& at, const DdpSegment& seg
   return {.delivers = segment.last};
 }
 
-/// State after an untagged segment was placed.
+/// Returns the state after an untagged segment was placed.
 constexpr DdpReceiver placed(DdpReceiver at, const DdpSegment& segment) {
   UntaggedQueue& queue = at.queues[segment.qn];
   if (segment.last) {
@@ -124,22 +125,22 @@ constexpr DdpReceiver placed(DdpReceiver at, const DdpSegment& segment) {
   return at;
 }
 
-/// Returns the error for a rejected tagged segment. There is no code for missing rights: a buffer that does not
-/// permit placement (7.1, item 2) is an invalid STag.
+/// Returns the error code for a rejected tagged segment. If a buffer does not permit placement (7.1, item 2), the code
+/// is that of an invalid STag, because there is no code for missing rights.
 constexpr IwarpError tagged_error(AccessReason reason, std::uint64_t to, std::uint64_t bytes) {
   switch (reason) {
     case AccessReason::other_domain:
     case AccessReason::other_queue_pair: return iwarp_error::tagged_other_stream;
     case AccessReason::beyond_address_space:
     case AccessReason::out_of_bounds:
-      // The sum must not wrap, so a sum of exactly 2^64 has wrapped. 7.1, item 5
+      // A sum of exactly 2^64 counts as wrapped. 7.1, item 5
       return to + bytes < to ? iwarp_error::tagged_to_wrap : iwarp_error::tagged_bounds;
     default: return iwarp_error::tagged_invalid_stag;
   }
 }
 
-/// Validates a tagged segment. `memory`: () → AccessDecision for STag and TO, called only for a segment with
-/// payload. Without payload, neither STag nor TO is checked (5.2).
+/// Validates a tagged segment. `memory` is a function that returns the AccessDecision for STag and TO. It is called
+/// only for a segment with payload: otherwise STag and TO are ignored (5.2).
 template <class Memory>
 constexpr DdpVerdict judge_tagged(std::uint8_t version, const DdpSegment& segment, const Memory& memory) {
   if (segment.version != version) return ddp_refused(iwarp_error::tagged_version);
@@ -151,8 +152,8 @@ constexpr DdpVerdict judge_tagged(std::uint8_t version, const DdpSegment& segmen
   return {.delivers = segment.last};
 }
 
-/// One segment of a sent message: `offset` is the MO (untagged), or is added to the TO of the message's first byte
-/// (tagged).
+/// One segment of a message to send. `offset` is the MO (untagged), or the distance from the TO of the message's first
+/// byte (tagged).
 struct DdpPiece {
   std::uint64_t offset = 0;
   std::uint32_t bytes = 0;
@@ -160,8 +161,8 @@ struct DdpPiece {
 
   friend constexpr bool operator==(const DdpPiece&, const DdpPiece&) = default;
 };
-/// Returns the segment after `done` bytes of a message of `whole` bytes. An empty message has one segment. RFC
-/// 5041, 5.2.
+/// Returns the segment that follows the first `done` bytes of a message of `whole` bytes. An empty message has one
+/// segment. RFC 5041, 5.2.
 constexpr DdpPiece next_piece(std::uint64_t done, std::uint64_t whole, std::uint32_t mulpdu, bool tagged) {
   const std::uint64_t space = mulpdu - ddp_header_bytes(tagged);
   const std::uint64_t bytes = std::min(space, whole - done);

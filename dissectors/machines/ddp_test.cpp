@@ -118,7 +118,7 @@ TEST(DdpReceiver, EmptySegmentStagIsIgnored) {
   EXPECT_FALSE(looked);
 }
 
-// RFC 5041, 5.2: the examples of the specification.
+// RFC 5041, 5.2: the examples in the specification.
 TEST(DdpSender, SegmentationMatchesTheExamples) {
   EXPECT_EQ(next_piece(0, 2048, 1500, false), (DdpPiece{0, 1482, false}));
   EXPECT_EQ(next_piece(1482, 2048, 1500, false), (DdpPiece{1482, 566, true}));

@@ -1,6 +1,6 @@
 #pragma once
-/// iWARP errors as a Terminate encodes them: layer, type, code. The Terminate tables (rdmap.hpp) are searched for the
-/// specification's names at compile time.
+/// iWARP errors as a Terminate message encodes them: layer, type, code. Each constant is found at compile time by its
+/// name in the Terminate tables (rdmap.hpp).
 ///
 /// RFC 5040, 4.8 figure 9, RFC 5041, 7.2, RFC 5044, 8, RFC 6581, 8.
 
@@ -48,7 +48,7 @@ consteval IwarpError mpa(std::string_view name) {
 }
 }  // namespace detail
 
-// RDMAP
+// Errors of RDMAP
 inline constexpr IwarpError local_catastrophic{
     terminate_layer::rdma, detail::number_of(terminate_rdma_type_entries, "Local Catastrophic Error"), 0};
 inline constexpr IwarpError protection_invalid_stag = detail::protection("Invalid STag");
@@ -62,7 +62,7 @@ inline constexpr IwarpError unexpected_opcode = detail::operation("Unexpected Op
 inline constexpr IwarpError stream_catastrophic = detail::operation("Catastrophic error, localized to RDMAP Stream");
 inline constexpr IwarpError cannot_invalidate = detail::operation("STag cannot be Invalidated");
 inline constexpr IwarpError operation_unspecified = detail::operation("Unspecified Error");
-// DDP
+// Errors of DDP
 inline constexpr IwarpError ddp_local_catastrophic{
     terminate_layer::ddp, detail::number_of(terminate_ddp_type_entries, "Local Catastrophic"),
     detail::number_of(terminate_ddp_local_entries, "Local Catastrophic")};
@@ -77,7 +77,7 @@ inline constexpr IwarpError untagged_msn_range = detail::untagged("Invalid MSN -
 inline constexpr IwarpError untagged_invalid_mo = detail::untagged("Invalid MO");
 inline constexpr IwarpError untagged_too_long = detail::untagged("DDP Message too long for available buffer");
 inline constexpr IwarpError untagged_version = detail::untagged("Invalid DDP version");
-// MPA
+// Errors of MPA
 inline constexpr IwarpError tcp_lost = detail::mpa("TCP connection closed, terminated, or lost");
 inline constexpr IwarpError crc = detail::mpa("MPA CRC error");
 inline constexpr IwarpError marker = detail::mpa("MPA Marker and ULPDU Length mismatch");

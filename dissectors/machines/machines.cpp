@@ -1,4 +1,4 @@
-// The state machines are header-only. This source compiles them with all warnings.
+// The state machines are header-only. This source file compiles them with all warnings.
 #include "dissectors/machines/cm.hpp"
 #include "dissectors/machines/congestion.hpp"
 #include "dissectors/machines/ddp.hpp"

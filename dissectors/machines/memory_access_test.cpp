@@ -8,7 +8,7 @@ namespace {
 constexpr std::uint64_t top = 0xffffffffffffffff;
 constexpr auto all_rights = static_cast<MemoryRights>(127);
 
-/// 4096 bytes at 0x10000 in domain 1, readable and writable.
+/// A region of 4096 bytes at 0x10000 in domain 1 that is readable and writable.
 constexpr MemoryObject region{
     .domain = 1, .rights = MemoryRights::remote_read | MemoryRights::remote_write, .base = 0x10000, .length = 4096};
 constexpr RemoteAccess reading{.address = 0x10000,
@@ -79,7 +79,7 @@ TEST(MemoryAccess, RegionAtTheEndOfTheAddressSpace) {
   EXPECT_EQ(judge(top - 4095, 4097), refused(AccessReason::beyond_address_space));
   EXPECT_EQ(judge(top - 4096, 4096), refused(AccessReason::out_of_bounds));
   EXPECT_EQ(judge(0, 1), refused(AccessReason::out_of_bounds)) << "addresses do not wrap";
-  // The maximum length.
+  // A region of the maximum length.
   const MemoryObject everything = with(region, [](MemoryObject& o) {
     o.base = 0;
     o.length = top;
@@ -115,10 +115,10 @@ TEST(MemoryAccess, ZeroLengthIgnoresTheKey) {
   EXPECT_EQ(judge_access(nullptr, nothing), allowed);
   EXPECT_EQ(judge_access(&region, with(nothing, [](RemoteAccess& a) { a.address = top; })), allowed);
   EXPECT_EQ(judge_access(&region, with(nothing, [](RemoteAccess& a) { a.domain = 2; })), allowed);
-  // The QP must permit the operation.
+  // The QP must permit the operation, even for zero bytes.
   EXPECT_EQ(judge_access(&region, with(nothing, [](RemoteAccess& a) { a.queue_pair_rights = MemoryRights::none; })),
             (AccessDecision{AccessAnswer::invalid_request, AccessReason::queue_pair_right}));
-  // The region of a FLUSH is always validated.
+  // The region of a FLUSH is checked even for zero bytes.
   const RemoteAccess flush = with(nothing, [](RemoteAccess& a) { a.needed = MemoryRights::flush_global; });
   EXPECT_EQ(judge_access(nullptr, flush), refused(AccessReason::unknown_key));
   EXPECT_EQ(judge_access(&region, flush), refused(AccessReason::right));

@@ -1,5 +1,5 @@
 #pragma once
-/// Valid sequences of packets in a message: first, middle, last, only. IBTA vol 1, 9.7.4.1 (clause number not
+/// Valid sequences of packets in a message: first, middle, last, or only. IBTA vol 1, 9.7.4.1 (clause number not
 /// verified).
 
 #include <cstdint>
@@ -10,20 +10,20 @@ namespace rdmawire::machines {
 
 /// State of a sender's requests between two packets.
 struct MessageSequence {
-  bool inside = false;                    ///< a message is started and not finished
-  Operation operation = Operation::send;  ///< of that message
+  bool inside = false;                    ///< a message was started, but not finished
+  Operation operation = Operation::send;  ///< operation of that message
 
-  /// True if a request with this opcode is valid next.
+  /// True if a request with this opcode is valid as the next packet.
   [[nodiscard]] constexpr bool allows(const Opcode& op) const {
     if (op.begins_message()) return !inside;
     return inside && op.operation == operation;
   }
-  /// Returns the state after that request.
+  /// Returns the state after a request with this opcode.
   [[nodiscard]] constexpr MessageSequence after(const Opcode& op) const { return {!op.ends_message(), op.operation}; }
 };
 
-/// True if the payload length is valid for the packet's position: first and middle packets are full, no packet exceeds
-/// the path MTU, and a last packet is not empty. IBTA vol 1, 9.7.4.1.6.
+/// True if the payload length is valid for the packet's position. First and middle packets must be full, and a last
+/// packet must contain payload. The path MTU is the maximum for all packets. IBTA vol 1, 9.7.4.1.6.
 constexpr bool fits(const Opcode& op, std::uint32_t payload, std::uint32_t mtu) {
   switch (op.position) {
     case Position::first:

@@ -1,7 +1,7 @@
 #pragma once
-/// Receives FPDUs in one direction of a stream: extent, markers and CRC coverage of each. MpaSender
-/// (protocol/mpa.hpp) sends them. Positions are relative to the first byte of the Full Operation Phase. RFC 5044, 4
-/// and 8.
+/// Receives FPDUs in one direction of a stream: finds the extent of each, its markers, and the bytes that its CRC
+/// covers. MpaSender (protocol/mpa.hpp) sends them. Positions are offsets from the first byte of the Full Operation
+/// Phase. RFC 5044, 4 and 8.
 
 #include <algorithm>
 #include <cstdint>
@@ -12,19 +12,19 @@
 
 namespace rdmawire::machines {
 
-/// A DDP segment has 1 to 64768 bytes. RFC 5044, 3.
+/// Maximum number of bytes in a ULPDU, which is a DDP segment. The minimum is 1. RFC 5044, 3.
 inline constexpr std::uint32_t longest_ulpdu = 64768;
 
-/// Returns the maximum ULPDU for an EMSS, within the limits of RFC 5044, 3.
+/// Returns the maximum ULPDU for an EMSS of `emss` bytes, within the limits of RFC 5044, 3.
 inline std::uint32_t mulpdu(std::uint32_t emss, bool markers) {
   return std::min(mpa::mulpdu(emss, markers), longest_ulpdu);
 }
 
-/// Extent of an FPDU that starts at `position`, with a marker if one is due there.
+/// Positions of the parts of an FPDU.
 struct FpduExtent {
-  std::uint64_t begin = 0;   ///< its first byte (the marker's if one precedes the length field)
-  std::uint64_t header = 0;  ///< its length field, the target of its markers
-  std::uint64_t crc = 0;     ///< its CRC field: the CRC covers [begin, crc)
+  std::uint64_t begin = 0;   ///< first byte, which belongs to a marker if one precedes the length field
+  std::uint64_t header = 0;  ///< length field, to which the FPDU's markers point
+  std::uint64_t crc = 0;     ///< CRC field. The CRC covers [begin, crc)
   std::uint64_t end = 0;
 
   friend constexpr bool operator==(const FpduExtent&, const FpduExtent&) = default;
@@ -35,30 +35,30 @@ inline FpduExtent extent_of(std::uint64_t position, std::uint32_t ulpdu_length, 
   FpduExtent extent{.begin = position, .header = position};
   if (MarkerGrid::inside(position)) extent.header = position + mpa::marker_bytes;
   extent.end = position + MarkerGrid::span(position, bytes);
-  // All sizes are multiples of four, so no marker splits the CRC field. The CRC covers a marker directly before the
-  // field.
+  // All sizes are multiples of four, so no marker splits the CRC field. If a marker directly precedes the field, the
+  // CRC covers it.
   extent.crc = extent.end - mpa::crc_bytes;
   return extent;
 }
 
-/// FPDUPTR of the marker at `marker` in an FPDU whose length field is at `header`. 0 if the marker precedes it. RFC
-/// 5044, 4.3.
+/// Returns the FPDUPTR of the marker at `marker` in an FPDU whose length field is at `header`. It is 0 if the marker
+/// precedes the length field. RFC 5044, 4.3.
 constexpr std::uint16_t fpduptr(std::uint64_t marker, std::uint64_t header) {
   return marker < header ? std::uint16_t{0} : static_cast<std::uint16_t>(marker - header);
 }
 
-/// Receiver modes.
+/// Settings of the receiver.
 struct FpduModes {
   bool markers = false;  ///< the receiver requested markers
   bool crc = true;       ///< the receiver checks CRCs
 };
 
-/// State of a received FPDU.
+/// State of an FPDU that is being received.
 struct FpduArrival {
   enum class State : std::uint8_t {
-    more,     ///< incomplete: `bytes` from its start are needed to continue
+    more,     ///< incomplete: `bytes` bytes from the start of the FPDU are needed to continue
     whole,    ///< complete: it occupies `bytes` bytes of the stream, and its ULPDU has `ulpdu_length` bytes
-    invalid,  ///< invalid, with `error`: no more FPDUs are delivered in this direction. RFC 5044, 8
+    invalid,  ///< invalid because of `error`: no more FPDUs are delivered in this direction. RFC 5044, 8
   };
   State state = State::more;
   std::uint64_t bytes = 0;
@@ -66,8 +66,8 @@ struct FpduArrival {
   IwarpError error{};
 };
 
-/// Validates the bytes of the stream from `position` on, where an FPDU starts. The CRC is checked first. If it is
-/// valid, the markers are compared with the length field (code 3). The two low bits of FPDUPTR are ignored.
+/// Validates the bytes of the stream from `position` on, where an FPDU starts. Checks the CRC first, and then compares
+/// the markers with the length field (code 3). Ignores the two low bits of FPDUPTR.
 inline FpduArrival judge_fpdu(Bytes stream, std::uint64_t position, FpduModes modes) {
   using State = FpduArrival::State;
   FpduArrival arrival;
@@ -96,7 +96,7 @@ inline FpduArrival judge_fpdu(Bytes stream, std::uint64_t position, FpduModes mo
   return arrival;
 }
 
-/// Extracts the ULPDU of a complete FPDU at `position`. `space`: a buffer of the FPDU's size, which may be the FPDU
+/// Returns the ULPDU of a complete FPDU at `position`. `space` is a buffer of the FPDU's size. It may be the FPDU
 /// itself.
 inline MutableBytes take_ulpdu(Bytes fpdu, std::uint64_t position, const FpduArrival& arrival, bool markers,
                                MutableBytes space) {

@@ -12,7 +12,7 @@ namespace {
 using rdmawire::testing::from_hex;
 using State = FpduArrival::State;
 
-// RFC 5044, 4.4, figures 5 and 6: the stream's first two FPDUs, the second with a marker inside.
+// RFC 5044, 4.4, figures 5 and 6: the first two FPDUs of a stream. The second one contains a marker.
 std::vector<std::uint8_t> figure_5() {
   auto bytes = from_hex("00000000 002a 4143 00000000 00000000 00000001 00000000");
   bytes.resize(48);
@@ -62,7 +62,7 @@ TEST(MpaFraming, WithoutCrcsAnyValueIsValid) {
   EXPECT_EQ(judge_fpdu(stream, 0, {.markers = true, .crc = false}).state, State::whole);
 }
 
-/// An FPDU from MpaSender at `position` with a valid CRC.
+/// Returns an FPDU that MpaSender built at `position`, with a valid CRC.
 std::vector<std::uint8_t> fpdu_at(std::uint64_t position, std::size_t ulpdu, bool markers) {
   std::vector<std::uint8_t> stream;
   MpaSender sender({.markers = markers, .crc = true}, position);
@@ -70,7 +70,7 @@ std::vector<std::uint8_t> fpdu_at(std::uint64_t position, std::size_t ulpdu, boo
   return stream;
 }
 
-// RFC 5044, 4.3: markers at every 512th byte, all with the distance to the same length field.
+// RFC 5044, 4.3: a marker is at every 512th byte. All markers in an FPDU point to its length field.
 TEST(MpaFraming, MarkersPointToTheLengthField) {
   EXPECT_EQ(fpduptr(0, 4), 0);
   EXPECT_EQ(fpduptr(512, 4), 508);
@@ -82,8 +82,8 @@ TEST(MpaFraming, MarkersPointToTheLengthField) {
   EXPECT_EQ(extent_of(52, 42, true), (FpduExtent{52, 52, 96, 100}));
   EXPECT_EQ(extent_of(52, 41, false), (FpduExtent{52, 52, 96, 100}));
   const auto stream = fpdu_at(500, 1200, true);
-  EXPECT_EQ(stream[12 + 3], 12);                           // at 512
-  EXPECT_EQ(stream[524 + 2] << 8 | stream[524 + 3], 524);  // at 1024
+  EXPECT_EQ(stream[12 + 3], 12);                           // marker at 512
+  EXPECT_EQ(stream[524 + 2] << 8 | stream[524 + 3], 524);  // marker at 1024
   EXPECT_EQ(judge_fpdu(stream, 500, {.markers = true}).state, State::whole);
 }
 
@@ -95,14 +95,14 @@ TEST(MpaFraming, MarkerMismatchHasItsOwnError) {
   const FpduArrival arrival = judge_fpdu(stream, 500, {.markers = true});
   ASSERT_EQ(arrival.state, State::invalid);
   EXPECT_EQ(arrival.error, (IwarpError{2, 0, 3}));
-  // The low bits of FPDUPTR are reserved and ignored.
+  // The low bits of FPDUPTR are reserved, and ignored.
   stream[12 + 3] = 15;
   store_be(stream.data() + stream.size() - 4, 4, compute_mpa_crc(Bytes(stream).first(stream.size() - 4)));
   EXPECT_EQ(judge_fpdu(stream, 500, {.markers = true}).state, State::whole);
 }
 
-// RFC 5044, 4.5: EMSS - (6 + EMSS mod 4), and with markers 4 * ceil(EMSS / 512) less. The result is between 128 and
-// 64768 (section 3).
+// RFC 5044, 4.5: the maximum is EMSS - (6 + EMSS mod 4). Markers reduce it by 4 * ceil(EMSS / 512). It is between 128
+// and 64768 (section 3).
 TEST(MpaFraming, MaximumUlpduFollowsTheEmss) {
   EXPECT_EQ(mulpdu(1460, false), 1454U);
   EXPECT_EQ(mulpdu(1460, true), 1442U);

@@ -15,7 +15,7 @@ namespace rdmawire::machines {
 
 enum class MpaRole : std::uint8_t { initiator, responder };
 
-/// The ready-to-receive indication: the initiator's first FPDU in the peer-to-peer model. RFC 6581, 9.2.
+/// Kind of ready-to-receive indication, which is the initiator's first FPDU in the peer-to-peer model. RFC 6581, 9.2.
 enum class Rtr : std::uint8_t { none, send, write, read };
 struct RtrKinds {
   bool send = false, write = false, read = false;
@@ -32,12 +32,13 @@ struct MpaSettings {
   std::uint8_t revision = 2;       ///< maximum supported revision: 1 or 2
   bool markers = false;            ///< requests markers in the received stream
   bool crc = true;                 ///< false only if the administrator disabled CRCs. RFC 5044, 4.4
-  bool enhanced = true;            ///< initiators of revision 2: request enhanced connection establishment
-  bool peer_to_peer = false;       ///< initiators: control flag A
-  RtrKinds rtr{true, true, true};  ///< supported indications
+  bool enhanced = true;            ///< initiators: use revision 2 to request enhanced connection establishment
+  bool peer_to_peer = false;       ///< initiators: set control flag A, peer-to-peer
+  RtrKinds rtr{true, true, true};  ///< supported ready-to-receive indications
   bool rdmac = false;              ///< "permissive": supports revision 0. RFC 5044, C.1
-  std::uint16_t ird = 1, ord = 1;  ///< requested by the application (mpa::no_negotiation: left to the ULP)
-  std::uint16_t most_ird = 128;    ///< maximum IRD of its resources
+  std::uint16_t ird = 1,
+                ord = 1;  ///< depths that the application requested (mpa::no_negotiation: the ULP negotiates them)
+  std::uint16_t most_ird = 128;  ///< maximum IRD that the endpoint's resources allow
 };
 
 /// The enhanced connection establishment data. RFC 6581, 9.
@@ -64,18 +65,17 @@ struct MpaSetupFrame {
 struct MpaSetupArrival {
   enum class State : std::uint8_t {
     more,      ///< incomplete: `bytes` bytes are needed to continue
-    whole,     ///< complete: it has `bytes` bytes
-    improper,  ///< TCP is closed and the error reported locally. RFC 5044, 7.1.2 rules 2, 3, 5, 9
+    whole,     ///< complete: the frame has `bytes` bytes
+    improper,  ///< invalid: the receiver closes TCP and reports the error locally. RFC 5044, 7.1.2 rules 2, 3, 5, 9
   };
   State state = State::more;
   std::uint32_t bytes = MpaFrame::size;
   MpaSetupFrame frame{};
-  std::uint32_t private_at = 0;  ///< if complete: start of the application's private data
+  std::uint32_t private_at = 0;  ///< complete frames: offset of the application's private data
 };
 
-/// Parses the first bytes of the peer's stream. An invalid key is detected at its first wrong byte. A request
-/// instead of a reply is invalid, because both sides are initiators (rule 8). Ignores the Res bits and R of a
-/// request.
+/// Parses the start of the peer's stream. Detects an invalid key at its first wrong byte. A request in place of a reply
+/// is invalid, because then both sides are initiators (rule 8). Ignores the Res bits, and the R bit of a request.
 inline MpaSetupArrival read_setup(Bytes bytes, MpaRole sender) {
   using State = MpaSetupArrival::State;
   MpaSetupArrival arrival;
@@ -109,25 +109,25 @@ inline MpaSetupArrival read_setup(Bytes bytes, MpaRole sender) {
                         .rtr = {data.get<"rtr_send">() != 0, data.get<"rtr_write">() != 0, data.get<"rtr_read">() != 0},
                         .ird = data.get<"ird">(),
                         .ord = data.get<"ord">()};
-  // Without A the other flags are ignored. RFC 6581, 9.2
+  // Without flag A, the other flags are ignored. RFC 6581, 9.2
   if (!arrival.frame.data.peer_to_peer) arrival.frame.data.rtr = {};
   return arrival;
 }
 
-/// Maximum private data of the application. Enhanced connection establishment uses four of the 512 bytes. RFC 6581,
-/// 9.
+/// Returns the maximum length of the application's private data. Enhanced connection establishment uses four of the 512
+/// bytes. RFC 6581, 9.
 constexpr std::uint32_t most_private_data(bool enhanced) {
   return mpa::max_private_data - (enhanced ? static_cast<std::uint32_t>(MpaEnhanced::size) : 0);
 }
 
-/// Negotiated parameters, from one side's view.
+/// Negotiated parameters from the view of one side.
 struct MpaAgreement {
   bool send_markers = false, receive_markers = false;
-  bool crc = true;           ///< generated and checked, in both directions
+  bool crc = true;           ///< CRCs are generated and checked in both directions
   std::uint8_t version = 1;  ///< version of DDP and RDMAP (0: RDMA Consortium). RFC 5044, C.1
   std::uint16_t ird = 0, ord = 0;
   bool peer_to_peer = false;
-  Rtr rtr = Rtr::none;  ///< the initiator's first FPDU
+  Rtr rtr = Rtr::none;  ///< kind of the initiator's first FPDU
 
   friend constexpr bool operator==(const MpaAgreement&, const MpaAgreement&) = default;
 };
@@ -135,7 +135,7 @@ struct MpaAgreement {
 constexpr MpaSetupFrame request_of(const MpaSettings& own) {
   MpaSetupFrame request{.sender = MpaRole::initiator, .markers = own.markers, .crc = own.crc};
   request.enhanced = own.enhanced && own.revision >= 2;
-  // Without enhancements a higher revision has no advantage. RFC 6581, 6 and 10
+  // Revision 2 is only needed for enhanced connection establishment. RFC 6581, 6 and 10
   request.revision = request.enhanced ? 2 : 1;
   if (request.enhanced)
     request.data = {.peer_to_peer = own.peer_to_peer,
@@ -147,9 +147,9 @@ constexpr MpaSetupFrame request_of(const MpaSettings& own) {
 
 /// Reaction of a responder to a complete request.
 enum class MpaRequestVerdict : std::uint8_t {
-  ask_consumer,      ///< the application accepts or rejects
-  close,             ///< unsupported revision. RFC 5044, 7.1.1, RFC 6581, 10
-  answer_and_close,  ///< revision 0 without permissive mode: reply of revision 1, then graceful close. C.2.1
+  ask_consumer,      ///< the application must accept or reject the request
+  close,             ///< close the connection: unsupported revision. RFC 5044, 7.1.1, RFC 6581, 10
+  answer_and_close,  ///< revision 0, but not permissive: reply with revision 1, then close gracefully. C.2.1
 };
 constexpr MpaRequestVerdict judge_request(const MpaSettings& own, const MpaSetupFrame& request) {
   if (request.revision == 0) return own.rdmac ? MpaRequestVerdict::ask_consumer : MpaRequestVerdict::answer_and_close;
@@ -161,7 +161,7 @@ struct MpaAnswer {
   MpaAgreement agreement{};
 };
 
-/// Returns the reply of a responder whose application accepts, and its negotiated parameters.
+/// Returns the reply of a responder whose application accepts, and the negotiated parameters of the responder.
 constexpr MpaAnswer accept_request(const MpaSettings& own, const MpaSetupFrame& request) {
   MpaAnswer answer;
   MpaSetupFrame& reply = answer.reply;
@@ -178,7 +178,7 @@ constexpr MpaAnswer accept_request(const MpaSettings& own, const MpaSetupFrame& 
   if (!request.enhanced) return answer;
   reply.enhanced = true;
   MpaEnhancedData& data = reply.data;
-  // RFC 6581, 9.1
+  // Depths: RFC 6581, 9.1
   if (request.data.ord == mpa::no_negotiation) {
     data.ird = mpa::no_negotiation;
   } else {
@@ -189,7 +189,7 @@ constexpr MpaAnswer accept_request(const MpaSettings& own, const MpaSetupFrame& 
     data.ord = mpa::no_negotiation;
   else
     data.ord = agreed.ord = std::min(own.ord, request.data.ird);
-  // 9.2
+  // Ready-to-receive indication: RFC 6581, 9.2
   data.peer_to_peer = agreed.peer_to_peer = request.data.peer_to_peer;
   if (!data.peer_to_peer) return answer;
   const RtrKinds common = request.data.rtr & own.rtr;
@@ -199,7 +199,8 @@ constexpr MpaAnswer accept_request(const MpaSettings& own, const MpaSetupFrame& 
   return answer;
 }
 
-/// Returns the reply of a responder whose application rejects: with the ORD that it requires. RFC 6581, 9.1.
+/// Returns the reply of a responder whose application rejects. It contains the ORD that the responder requires. RFC
+/// 6581, 9.1.
 constexpr MpaSetupFrame reject_request(const MpaSettings& own, const MpaSetupFrame& request) {
   MpaSetupFrame reply = accept_request(own, request).reply;
   reply.reject = true;
@@ -210,10 +211,11 @@ constexpr MpaSetupFrame reject_request(const MpaSettings& own, const MpaSetupFra
 /// Reaction of an initiator to a complete reply.
 struct MpaReplyVerdict {
   enum class Kind : std::uint8_t {
-    operate,    ///< Full Operation Phase with `agreement`
-    rejected,   ///< MPA ends. The application owns the TCP connection. RFC 5044, 7.1.2 rule 3
-    close,      ///< no common revision, or an invalid reply
-    terminate,  ///< Full Operation Phase starts with a Terminate with `error`, then closes. RFC 6581, 9.1 and 9.2
+    operate,    ///< the Full Operation Phase starts with `agreement`
+    rejected,   ///< MPA ends, and the application owns the TCP connection. RFC 5044, 7.1.2 rule 3
+    close,      ///< close the connection: no common revision, or an invalid reply
+    terminate,  ///< the Full Operation Phase starts with a Terminate that contains `error`, then the connection is
+                ///< closed. RFC 6581, 9.1 and 9.2
   };
   Kind kind = Kind::close;
   MpaAgreement agreement{};
@@ -254,7 +256,7 @@ constexpr MpaReplyVerdict judge_reply(const MpaSettings& own, const MpaSetupFram
   if (!reply.data.peer_to_peer) return fails(iwarp_error::no_rtr_option);
   agreed.peer_to_peer = true;
   const RtrKinds common = reply.data.rtr & own.rtr;
-  // A read of zero bytes requires an IRD of at least 1 at the responder, like any read.
+  // A READ of zero bytes, like any READ, requires an IRD of at least 1 at the responder.
   const bool may_read = common.read && reply.data.ird > 0;
   agreed.rtr = common.write ? Rtr::write : may_read ? Rtr::read : common.send ? Rtr::send : Rtr::none;
   return agreed.rtr == Rtr::none ? fails(iwarp_error::no_rtr_option) : verdict;
@@ -263,9 +265,10 @@ constexpr MpaReplyVerdict judge_reply(const MpaSettings& own, const MpaSetupFram
 /// Phases of the MPA negotiation.
 enum class MpaPhase : std::uint8_t {
   awaits_request,     ///< initial phase of a responder
-  awaits_consumer,    ///< a responder with a complete request
+  awaits_consumer,    ///< a responder that received a complete request
   awaits_reply,       ///< initial phase of an initiator
-  awaits_first_fpdu,  ///< a responder after its reply: receives FPDUs, but must not send any. RFC 5044, 7.1.2 rule 4
+  awaits_first_fpdu,  ///< a responder that sent its reply: receives FPDUs, but must not send any. RFC 5044, 7.1.2 rule
+                      ///< 4
   full_operation,
   ended,  ///< closed, rejected or aborted
 };
@@ -274,7 +277,7 @@ enum class MpaSetupEvent : std::uint8_t { request, accepted, reply, first_fpdu, 
 constexpr MpaPhase begins(MpaRole role) {
   return role == MpaRole::initiator ? MpaPhase::awaits_reply : MpaPhase::awaits_request;
 }
-/// Returns the phase after an event, or nullopt if the event is invalid in this phase.
+/// Returns the phase after an event, or nullopt if this phase does not allow the event.
 constexpr std::optional<MpaPhase> after(MpaPhase phase, MpaSetupEvent event) {
   using enum MpaPhase;
   if (event == MpaSetupEvent::ended) return ended;
@@ -288,7 +291,7 @@ constexpr bool may_send_fpdus(MpaPhase phase) { return phase == MpaPhase::full_o
 constexpr bool takes_fpdus(MpaPhase phase) {
   return phase == MpaPhase::full_operation || phase == MpaPhase::awaits_first_fpdu;
 }
-/// True if a timer runs because the peer's frame is due. RFC 5044, 7.1.2 rules 8 and 10.
+/// True if a timer limits the wait for the peer's frame. RFC 5044, 7.1.2 rules 8 and 10.
 constexpr bool is_timed(MpaPhase phase) { return phase == MpaPhase::awaits_request || phase == MpaPhase::awaits_reply; }
 
 }  // namespace rdmawire::machines

@@ -53,7 +53,7 @@ TEST(MpaSetup, ParsesAFrameByteByByte) {
 }
 
 TEST(MpaSetup, ImproperFramesAreDetectedEarly) {
-  // A request instead of a reply: the keys differ at their tenth byte, "q" and "p".
+  // A request in place of a reply. The tenth byte of the key is "q" and not "p".
   const auto request = from_hex(request_key);
   EXPECT_EQ(read_setup(Bytes(request).first(9), MpaRole::responder).state, State::more);
   EXPECT_EQ(read_setup(Bytes(request).first(10), MpaRole::responder).state, State::improper);
@@ -128,7 +128,8 @@ TEST(MpaSetup, InteroperatesWithTheRdmaConsortium) {
   EXPECT_TRUE(verdict.agreement.send_markers && verdict.agreement.receive_markers && verdict.agreement.crc);
 }
 
-// RFC 5044, 7.1.1: M applies to the direction toward its sender. C of either side applies to both directions.
+// RFC 5044, 7.1.1: M requests markers in the stream to the sender of the frame. If either side sets C, both directions
+// have CRCs.
 TEST(MpaSetup, NegotiatesMarkersPerDirectionAndCrcForBoth) {
   for (const bool markers_here : {false, true})
     for (const bool markers_there : {false, true})
@@ -230,7 +231,7 @@ TEST(MpaSetup, RejectsInTheFormatOfTheRequest) {
   initiator.ird = 1;
   const MpaSetupFrame reply = reject_request(responder, request_of(initiator));
   EXPECT_TRUE(reply.reject && reply.enhanced);
-  EXPECT_EQ(reply.data.ord, 6);  // required ORD
+  EXPECT_EQ(reply.data.ord, 6);  // ORD that the responder requires
   EXPECT_EQ(judge_reply(initiator, request_of(initiator), reply).kind, Kind::rejected);
   EXPECT_FALSE(reject_request(responder, request_of(plain)).enhanced);
 }

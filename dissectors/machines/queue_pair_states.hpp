@@ -1,5 +1,5 @@
 #pragma once
-/// QP state machine: transitions, required and optional attributes, and the handling of work requests and packets
+/// QP state machine: transitions, required and optional attributes, and what a QP does with work requests and packets
 /// in each state. Pure functions of small values.
 ///
 /// IBTA vol 1, 10.3.1 (states, clause number not verified), 11.2.4.2 and 11.2.5.2 (modify QP), and behavior on which
@@ -16,22 +16,22 @@ enum class QueuePairState : std::uint8_t {
   rtr,   ///< ready to receive
   rts,   ///< ready to send
   sqd,   ///< send queue drain
-  sqe,   ///< send queue error (only for services whose sends fail locally)
+  sqe,   ///< send queue error, after a failed send of UC or UD
   err,
 };
 inline constexpr std::initializer_list<QueuePairState> queue_pair_states = {
     QueuePairState::reset, QueuePairState::init, QueuePairState::rtr, QueuePairState::rts,
     QueuePairState::sqd,   QueuePairState::sqe,  QueuePairState::err};
 
-/// Service of a QP, for XRC with its role. Management QPs are like `ud`, but without a port attribute.
+/// Service of a QP. XRC has one for each role. QPs for management use `ud`, but have no port attribute.
 enum class QueuePairService : std::uint8_t { rc, uc, ud, xrc_initiator, xrc_target };
 inline constexpr std::initializer_list<QueuePairService> queue_pair_services = {
     QueuePairService::rc, QueuePairService::uc, QueuePairService::ud, QueuePairService::xrc_initiator,
     QueuePairService::xrc_target};
 
-/// Attributes of modify in addition to the state, as bits of a set.
+/// Attributes that modify can set in addition to the state, as bits of a set.
 enum class QueuePairAttribute : std::uint32_t {
-  current_state = 1U << 0,  ///< the state expected by the application
+  current_state = 1U << 0,  ///< the current state, as the application expects it
   access_flags = 1U << 1,
   pkey_index = 1U << 2,
   port = 1U << 3,
@@ -49,7 +49,7 @@ enum class QueuePairAttribute : std::uint32_t {
   destination_qpn = 1U << 15,
   alternate_path = 1U << 16,
   path_migration_state = 1U << 17,
-  notify_drained = 1U << 18,  ///< enables the event "send queue drained"
+  notify_drained = 1U << 18,  ///< requests an event when the send queue is drained
 };
 
 /// A set of attributes.
@@ -67,7 +67,7 @@ class QueuePairAttributes {
   friend constexpr QueuePairAttributes operator|(QueuePairAttributes a, QueuePairAttributes b) {
     return QueuePairAttributes(a.bits_ | b.bits_);
   }
-  /// Attributes of `a` that are not in `b`.
+  /// Returns the attributes of `a` that are not in `b`.
   friend constexpr QueuePairAttributes operator-(QueuePairAttributes a, QueuePairAttributes b) {
     return QueuePairAttributes(a.bits_ & ~b.bits_);
   }
@@ -79,28 +79,29 @@ class QueuePairAttributes {
 };
 
 constexpr bool is_connected(QueuePairService service) { return service != QueuePairService::ud; }
-/// True if requests have responses, so that the responder can report errors.
+/// True if requests have responses, with which the responder can report errors.
 constexpr bool is_reliable(QueuePairService service) {
   return service != QueuePairService::ud && service != QueuePairService::uc;
 }
 constexpr bool has_requester(QueuePairService service) { return service != QueuePairService::xrc_target; }
 constexpr bool has_responder(QueuePairService service) { return service != QueuePairService::xrc_initiator; }
-/// True if the service has the state. A failed send moves a reliable QP to `err`.
+/// True if the service has the state. Only unreliable services have `sqe`, because a failed send moves a reliable QP to
+/// `err`.
 constexpr bool has_state(QueuePairService service, QueuePairState state) {
   return state != QueuePairState::sqe || !is_reliable(service);
 }
 
-/// A transition of modify, legal or not.
+/// A transition by modify, which may be illegal.
 struct QueuePairTransition {
   bool legal = false;
   QueuePairAttributes required{};
-  QueuePairAttributes optional{};  ///< in addition to the required ones
+  QueuePairAttributes optional{};  ///< attributes that may be set in addition to the required ones
 
   friend constexpr bool operator==(const QueuePairTransition&, const QueuePairTransition&) = default;
 };
 
-/// Returns the transition between two states (or the same), for a service. Linux drivers differ in one case: they
-/// reject reset to err, which the specification allows.
+/// Returns the transition from one state to another, or to the same state. Linux drivers differ from it in one case:
+/// they reject reset to err, which the specification allows.
 constexpr QueuePairTransition transition(QueuePairService service, QueuePairState from, QueuePairState to) {
   using enum QueuePairAttribute;
   using State = QueuePairState;
@@ -114,7 +115,7 @@ constexpr QueuePairTransition transition(QueuePairService service, QueuePairStat
   if (to == State::reset || to == State::err) return {.legal = true};
 
   const Set basic = Set{pkey_index, port} | (datagram ? Set{qkey} : Set{access_flags});
-  // Attributes that may change on every transition to RTS, or within RTS.
+  // Attributes that may be changed in a transition to RTS, and in RTS.
   const Set running = datagram ? Set{current_state, qkey}
                                : Set{current_state, access_flags, alternate_path, path_migration_state} |
                                      only_if(receives_reliably, {min_rnr_timer});
@@ -163,7 +164,7 @@ constexpr QueuePairTransition transition(QueuePairService service, QueuePairStat
   return {};
 }
 
-/// Results of modify.
+/// Results of validating modify.
 enum class ModifyAnswer : std::uint8_t {
   done,
   illegal_transition,
@@ -172,12 +173,12 @@ enum class ModifyAnswer : std::uint8_t {
 };
 struct ModifyDecision {
   ModifyAnswer answer = ModifyAnswer::done;
-  QueuePairAttributes attributes{};  ///< the missing or disallowed ones
+  QueuePairAttributes attributes{};  ///< the attributes that are missing or not allowed
 
   friend constexpr bool operator==(const ModifyDecision&, const ModifyDecision&) = default;
 };
 
-/// Validates modify with exactly these attributes. On failure the QP does not change.
+/// Validates modify with exactly the attributes `given`. If it fails, the QP does not change.
 constexpr ModifyDecision judge_modify(QueuePairService service, QueuePairState from, QueuePairState to,
                                       QueuePairAttributes given) {
   const QueuePairTransition step = transition(service, from, to);
@@ -190,8 +191,8 @@ constexpr ModifyDecision judge_modify(QueuePairService service, QueuePairState f
 
 /// Results of posting a work request.
 enum class PostAnswer : std::uint8_t {
-  refused,  ///< immediate error (nothing is queued)
-  queued,   ///< accepted, processed in a later state
+  refused,  ///< rejected with an immediate error
+  queued,   ///< accepted, but only processed in a later state
   worked,   ///< accepted and processed
   flushed,  ///< accepted and completed with a flush error
 };
@@ -212,8 +213,8 @@ constexpr PostAnswer post_send(QueuePairService service, QueuePairState state) {
   return PostAnswer::refused;
 }
 
-/// Returns the result of posting to the QP's own receive queue. C10-97.2.1 (in RESET), C10-42 (in ERR). XRC has only
-/// shared receive queues.
+/// Returns the result of posting to the QP's own receive queue. C10-97.2.1 (in RESET), C10-42 (in ERR). XRC QPs use
+/// only shared receive queues.
 constexpr PostAnswer post_receive(QueuePairService service, QueuePairState state) {
   if (service == QueuePairService::xrc_initiator || service == QueuePairService::xrc_target ||
       !has_state(service, state))
@@ -230,22 +231,23 @@ constexpr PostAnswer post_receive(QueuePairService service, QueuePairState state
   return PostAnswer::refused;
 }
 
-/// True if received requests are processed. Otherwise they are dropped silently.
+/// True if the QP processes received requests, false if it drops them silently.
 constexpr bool takes_requests(QueuePairService service, QueuePairState state) {
   return has_responder(service) && has_state(service, state) && state != QueuePairState::reset &&
          state != QueuePairState::init && state != QueuePairState::err;
 }
 
-/// True if received responses are processed. Otherwise they are dropped silently. Before RTS no request is outstanding.
+/// True if the QP processes received responses, false if it drops them silently. Before RTS, there are no outstanding
+/// requests.
 constexpr bool takes_responses(QueuePairService service, QueuePairState state) {
   return is_reliable(service) && has_requester(service) &&
          (state == QueuePairState::rts || state == QueuePairState::sqd);
 }
 
-/// Requests that may be sent.
+/// Requests that the QP may send.
 enum class Sending : std::uint8_t {
   nothing,
-  finish,  ///< only packets of started messages, including retransmissions
+  finish,  ///< only packets of messages that were started, including retransmissions
   everything,
 };
 constexpr Sending sending(QueuePairService service, QueuePairState state) {
@@ -254,7 +256,7 @@ constexpr Sending sending(QueuePairService service, QueuePairState state) {
   return state == QueuePairState::sqd ? Sending::finish : Sending::nothing;
 }
 
-/// State after an error of a send in progress: UC and UD continue to receive.
+/// Returns the state after a send fails. UC and UD QPs continue to receive.
 constexpr QueuePairState after_send_error(QueuePairService service) {
   return is_reliable(service) ? QueuePairState::err : QueuePairState::sqe;
 }

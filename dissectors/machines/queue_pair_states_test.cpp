@@ -13,7 +13,7 @@ using Set = QueuePairAttributes;
 using Service = QueuePairService;
 using State = QueuePairState;
 
-/// The legal target states from `from`, in the order R I r s d e E. '-' marks illegal transitions.
+/// Returns the legal target states from `from`, in the order R I r s d e E. '-' marks an illegal transition.
 std::string legal_from(Service service, State from) {
   std::string row;
   constexpr std::string_view letters = "RIrsdeE";
@@ -51,7 +51,7 @@ struct Row {
   Set required, optional;
 };
 
-// Source: the manual page of ibv_modify_qp for transitions up to RTS, and tables of drivers for the others.
+// Sources: the manual page of ibv_modify_qp for transitions up to RTS, and the tables of drivers for the others.
 TEST(QueuePairTransitions, AttributesOfTransitions) {
   const Set connected_running{current_state, access_flags, alternate_path, path_migration_state};
   const Row rows[] = {
@@ -157,7 +157,7 @@ TEST(Modify, ReportsMissingAndDisallowedAttributes) {
             (ModifyDecision{ModifyAnswer::attribute_refused, {qkey}}));
 }
 
-// A letter for each of RESET INIT RTR RTS SQD SQE ERR: - rejected or dropped, q queued, w worked, f flushed.
+// Returns one letter for each of RESET INIT RTR RTS SQD SQE ERR: - rejected or dropped, q queued, w worked, f flushed.
 template <class Function>
 std::string in_each_state(Function function) {
   std::string row;

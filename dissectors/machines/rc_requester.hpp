@@ -1,7 +1,7 @@
 #pragma once
 /// Requester of a reliable connection (RC, or the initiator of XRC): evaluates responses to outstanding requests. Pure
-/// functions of small values. Time is an argument. IBTA vol 1, 9.7.5, 9.7.6 (clause numbers of single statements not
-/// verified unless stated).
+/// functions of small values. Time is an argument. IBTA vol 1, 9.7.5, 9.7.6 (clause numbers of single statements are
+/// only verified where stated).
 
 #include <algorithm>
 #include <cstdint>
@@ -13,19 +13,19 @@
 
 namespace rdmawire::machines {
 
-/// A sent message without complete response.
+/// A sent message that has no complete response yet.
 struct RcOutstanding {
   Psn first;
-  std::uint32_t psns = 1;  ///< number of its PSNs
+  std::uint32_t psns = 1;  ///< number of PSNs that the message uses
   Operation operation = Operation::send;
-  std::uint32_t length = 0;  ///< bytes (READ: requested bytes)
-  /// READ: number of response PSNs received in order. Other operations with a response beyond an acknowledgement:
-  /// 1 when it has arrived.
+  std::uint32_t length = 0;  ///< length in bytes (READ: of the requested data)
+  /// READ: number of response packets that were received in order. Atomics, FLUSH and ATOMIC WRITE: 1 if the response
+  /// was received, else 0.
   std::uint32_t answered = 0;
-  /// Start of the last retry of a READ, in PSNs from `first`: its response starts there.
+  /// READ: offset in PSNs from `first` at which the last retry started. The response to the retry starts there.
   std::uint32_t asked_from = 0;
 
-  /// True if an acknowledgement does not complete it: 9.4.4, 9.4.5, A19.4.
+  /// True if the message needs a response in addition to an acknowledgement: 9.4.4, 9.4.5, A19.4.
   [[nodiscard]] constexpr bool needs_answer() const {
     return operation == Operation::rdma_read_request || operation == Operation::compare_swap ||
            operation == Operation::fetch_add || operation == Operation::flush || operation == Operation::atomic_write;
@@ -36,56 +36,56 @@ struct RcOutstanding {
   [[nodiscard]] constexpr Psn last() const { return first + (psns - 1); }
 };
 
-/// A response packet, as evaluated by its requester.
+/// A response packet that the requester evaluates.
 struct RcResponse {
-  const Opcode* op = nullptr;  ///< not nullptr
+  const Opcode* op = nullptr;  ///< never nullptr
   Psn psn;
-  std::uint8_t syndrome = 0;  ///< of the AETH, if present
+  std::uint8_t syndrome = 0;  ///< syndrome of the AETH, if there is one
   bool has_aeth = false;
-  std::uint32_t payload = 0;  ///< bytes without padding
+  std::uint32_t payload = 0;  ///< payload bytes without padding
 };
 
 /// Reaction of the requester to a response.
 enum class RcStep : std::uint8_t {
-  ignore,    ///< a ghost acknowledgement or a duplicate: no change
-  progress,  ///< acknowledges everything before `through` (accepts payload of a READ response)
-  go_back,   ///< the same, and retransmits from `restart`
-  wait,      ///< the same, after the RNR timer
-  fail,      ///< the same, and the message at `restart` fails with `failure`
+  ignore,    ///< no change: a ghost acknowledgement, or a duplicate
+  progress,  ///< acknowledges everything before `through`, and accepts the payload of a READ response
+  go_back,   ///< like progress, and retransmits from `restart`
+  wait,      ///< like go_back, but after the RNR timer
+  fail,      ///< like progress, and the message at `restart` fails with `failure`
 };
-/// Completion error of a message, named like the completion statuses of verbs. 11.6.2 (clause number not verified).
+/// Completion error of a message. Names follow the completion statuses of verbs. 11.6.2 (clause number not verified).
 enum class RcFailure : std::uint8_t {
   none,
   remote_invalid_request,
   remote_access,
   remote_operation,
-  bad_response,  ///< a response that does not match the request
-  local_length,  ///< more bytes than requested
+  bad_response,  ///< the response does not match the request
+  local_length,  ///< the response contains more bytes than requested
   retry_exceeded,
   rnr_retry_exceeded,
 };
 
 struct RcProgress {
   RcStep step = RcStep::ignore;
-  Psn through{};  ///< the first unacknowledged PSN (unset if `step` is ignore)
+  Psn through{};  ///< the first unacknowledged PSN (not set if `step` is ignore)
   Psn restart{};
   RcFailure failure = RcFailure::none;
-  bool implied = false;  ///< go_back was caused by a missing response: an implied NAK
-  /// Index of the outstanding message of an accepted READ or atomic response.
+  bool implied = false;  ///< go_back without a NAK, because a response is missing (an implied NAK)
+  /// Index of the outstanding message whose READ or atomic response was accepted.
   std::size_t message = 0;
   bool takes_payload = false;
 
   friend constexpr bool operator==(const RcProgress&, const RcProgress&) = default;
 };
 
-/// Evaluates a response. `outstanding`: messages sent and not completed, oldest first, with contiguous PSNs from
-/// window.oldest or before up to window.next. `mtu`: maximum payload in bytes.
+/// Evaluates a response. `outstanding` contains the messages that were sent but not completed, oldest first. Their PSNs
+/// are contiguous up to window.next, and start at window.oldest or before. `mtu` is the maximum payload in bytes.
 constexpr RcProgress judge(std::span<const RcOutstanding> outstanding, const RequesterWindow& window,
                            const RcResponse& response, std::uint32_t mtu) {
   const Opcode& op = *response.op;
   if (window.place(response.psn) != ResponsePlace::outstanding) return {};
-  // Acknowledges everything before `psn`. If a response before `psn` is missing, acknowledges up to that request and
-  // retransmits it.
+  // Acknowledges everything before `psn`. If an earlier response is missing, acknowledges only up to its request, and
+  // goes back to that request.
   const auto acknowledge = [&](Psn psn, RcProgress then) {
     for (const RcOutstanding& m : outstanding) {
       if (m.first - psn >= 0) break;
@@ -129,7 +129,7 @@ constexpr RcProgress judge(std::span<const RcOutstanding> outstanding, const Req
     const std::uint32_t wanted = last ? asked.length - at * mtu : mtu;
     if (response.payload > wanted) return bad(RcFailure::local_length);
     if (response.payload < wanted || op.ends_message() != last) return bad(RcFailure::bad_response);
-    // After a retry, some responders start with a first packet, and others continue with a middle packet.
+    // The response to a retry starts with a first packet from some responders, and with a middle packet from others.
     const bool begins = at == 0 || at == asked.asked_from;
     if ((op.begins_message() && !begins) || (!op.begins_message() && at == 0)) return bad(RcFailure::bad_response);
     return acknowledge(response.psn, {.step = RcStep::progress, .message = index, .takes_payload = true});
@@ -145,7 +145,7 @@ constexpr RcProgress judge(std::span<const RcOutstanding> outstanding, const Req
   const Syndrome syndrome(response.syndrome);
   switch (syndrome.kind()) {
     case syndrome_kind::ack:
-      // An acknowledgement of a request that needs a response implies that the response was lost.
+      // If the acknowledged request needs a response, the response was lost.
       return acknowledge(response.psn + 1, {.step = RcStep::progress});
     case syndrome_kind::rnr_nak: return acknowledge(response.psn, {.step = RcStep::wait, .restart = response.psn});
     case syndrome_kind::nak: {
@@ -162,23 +162,23 @@ constexpr RcProgress judge(std::span<const RcOutstanding> outstanding, const Req
   }
 }
 
-/// Returns the local ACK timeout of a code from 0 to 31, in nanoseconds: 4.096 µs · 2^code. 0: no timer. The timer
+/// Converts a local ACK timeout code from 0 to 31 to nanoseconds: 4.096 µs · 2^code. 0 means no timer. The timer
 /// expires after one to four times this value. C9-140 to C9-142, 9.7.6.1.3.
 constexpr std::int64_t ack_timeout_ns(std::uint8_t code) { return code == 0 ? 0 : std::int64_t{4096} << (code & 31); }
 
 /// Retry counters of a requester.
 struct RcRetries {
-  std::uint8_t timeouts = 7;  ///< retry_cnt: retransmissions after timeouts and sequence errors
-  std::uint8_t rnr = 7;       ///< rnr_retry (7: unlimited)
+  std::uint8_t timeouts = 7;  ///< retry_cnt: number of retransmissions after timeouts and sequence errors
+  std::uint8_t rnr = 7;       ///< rnr_retry: number of retransmissions after RNR NAKs (7: unlimited)
   std::uint8_t timeouts_left = timeouts;
   std::uint8_t rnr_left = rnr;
 
   static constexpr std::uint8_t without_limit = 7;
-  /// Resets the counters after progress.
+  /// Returns the counters after progress, which resets them.
   [[nodiscard]] constexpr RcRetries reloaded() const { return {timeouts, rnr, timeouts, rnr}; }
   /// Uses one retry for a timeout or a sequence error. Returns false if none is left.
   constexpr bool again() { return timeouts_left != 0 && (--timeouts_left, true); }
-  /// Uses one retry after an RNR NAK.
+  /// Uses one retry for an RNR NAK. Returns false if none is left.
   constexpr bool again_after_rnr() { return rnr == without_limit || (rnr_left != 0 && (--rnr_left, true)); }
 };
 

@@ -48,8 +48,8 @@ TEST(RcRequester, AcknowledgementStopsAtAMissingResponse) {
   EXPECT_EQ(sender.acknowledge(16, ack).restart.value(), 13U);
   sender.outstanding[1].answered = 3;
   EXPECT_EQ(sender.acknowledge(14, ack).step, RcStep::progress);
-  EXPECT_EQ(sender.acknowledge(16, ack).restart.value(), 15U);  // the atomic's response
-  // An acknowledgement with a PSN of the READ is not its response.
+  EXPECT_EQ(sender.acknowledge(16, ack).restart.value(), 15U);  // restarts at the atomic, whose response is missing
+  // An acknowledgement with a PSN of the READ is not the READ's response.
   sender.outstanding[1].answered = 0;
   EXPECT_EQ(sender.acknowledge(12, ack).restart.value(), 11U);
 }
@@ -75,7 +75,7 @@ TEST(RcRequester, ReadResponsesInOrder) {
   EXPECT_EQ(sender.response(13, Position::last, 89).failure, RcFailure::local_length);
   EXPECT_EQ(sender.response(13, Position::middle, 88).failure, RcFailure::bad_response);
   EXPECT_EQ(sender.response(13, Position::only, 88).failure, RcFailure::bad_response);
-  sender.outstanding[1].asked_from = 2;  // retried from there
+  sender.outstanding[1].asked_from = 2;  // the last retry started there
   EXPECT_EQ(sender.response(13, Position::only, 88).step, RcStep::progress);
   EXPECT_EQ(sender.response(13, Position::last, 88).step, RcStep::progress);
   sender.outstanding[1].answered = 0;
@@ -90,7 +90,7 @@ TEST(RcRequester, ReadResponseMustBeAnAck) {
                       .has_aeth = true,
                       .payload = 256};
   EXPECT_EQ(sender.gets(response).step, RcStep::progress);
-  response.syndrome = 0x5f;  // reserved
+  response.syndrome = 0x5f;  // a reserved syndrome
   EXPECT_EQ(sender.gets(response).failure, RcFailure::bad_response);
 }
 
@@ -120,7 +120,7 @@ TEST(RcRequester, Naks) {
   EXPECT_EQ(sender.acknowledge(10, nak | 3).failure, RcFailure::remote_operation);
   EXPECT_EQ(sender.acknowledge(10, nak | 9).step, RcStep::fail);
   EXPECT_EQ(sender.acknowledge(10, 0x40).step, RcStep::fail);
-  // A NAK in the middle of a READ's response: the READ fails.
+  // A NAK after the first response packet of a READ: the READ fails.
   sender.outstanding[1].answered = 1;
   got = sender.acknowledge(12, nak | 2);
   EXPECT_EQ(got.failure, RcFailure::remote_access);

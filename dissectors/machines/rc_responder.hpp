@@ -2,9 +2,9 @@
 /// Responder of a reliable connection (RC, or the target of XRC): evaluates requests. Pure functions of small values.
 /// Time, memory and receive queues are arguments.
 ///
-/// A request is validated in the order of the specification: its PSN, then its headers and the preceding packets
-/// (visible on the wire), then device state: receive queue, keys, rights. IBTA vol 1, 9.7.3 to 9.7.5 (clause
-/// numbers of single statements not verified unless stated).
+/// A request is validated in the order that the specification defines. First its PSN, its headers and the preceding
+/// packets are checked, which are visible on the wire. Then the state of the device: receive queue, keys, rights. IBTA
+/// vol 1, 9.7.3 to 9.7.5 (clause numbers of single statements are only verified where stated).
 
 #include <array>
 #include <cstdint>
@@ -16,76 +16,76 @@
 
 namespace rdmawire::machines {
 
-/// A request packet, as evaluated by its responder.
+/// A request packet that the responder evaluates.
 struct RcRequest {
-  const Opcode* op = nullptr;  ///< not nullptr, possibly an undefined opcode
+  const Opcode* op = nullptr;  ///< set in every request, possibly to an undefined opcode
   Psn psn;
   bool wants_acknowledge = false;
-  std::uint32_t payload = 0;  ///< bytes without padding
-  std::uint64_t va = 0;       ///< of RETH or AtomicETH
+  std::uint32_t payload = 0;  ///< payload bytes without padding
+  std::uint64_t va = 0;       ///< address in the RETH or AtomicETH
   std::uint32_t rkey = 0;
-  std::uint32_t length = 0;       ///< of RETH: bytes of the whole message
-  std::uint64_t swap_or_add = 0;  ///< of AtomicETH
-  std::uint64_t compare = 0;      ///< of AtomicETH
-  std::uint8_t placement = 0;     ///< of FETH: requested types
-  std::uint8_t selectivity = 0;   ///< of FETH: range or region
+  std::uint32_t length = 0;       ///< length in the RETH: bytes of the whole message
+  std::uint64_t swap_or_add = 0;  ///< value in the AtomicETH
+  std::uint64_t compare = 0;      ///< value in the AtomicETH
+  std::uint8_t placement = 0;     ///< requested placement types in the FETH
+  std::uint8_t selectivity = 0;   ///< range or region, in the FETH
 };
 
 constexpr bool is_atomic(Operation operation) {
   return operation == Operation::compare_swap || operation == Operation::fetch_add;
 }
-/// Returns whether the responder keeps the operation's response for duplicates: READs, atomics, and the operations of
-/// A19 with a READ response.
+/// Returns whether the responder keeps the response of the operation for duplicate requests. It does so for READs,
+/// atomics, and the operations of A19 that have a READ response.
 constexpr bool keeps_answer(Operation operation) {
   return operation == Operation::rdma_read_request || is_atomic(operation) || operation == Operation::atomic_write ||
          operation == Operation::flush;
 }
-/// True if the message consumes a receive work request at its end.
+/// True if the message consumes a receive work request when it ends.
 constexpr bool takes_receive(const Opcode& op) { return op.operation == Operation::send || op.immediate; }
-/// True if this packet accesses memory with a key.
+/// True if packets of this operation access memory with a key.
 constexpr bool uses_key(Operation operation) { return operation == Operation::rdma_write || keeps_answer(operation); }
 
 /// Negotiated parameters of a connection and rights of its QP.
 struct RcResponderSettings {
   std::uint32_t mtu = 1024;          ///< maximum payload in bytes
-  std::uint32_t reads_at_once = 16;  ///< maximum number of kept READ and atomic responses: max_dest_rd_atomic
+  std::uint32_t reads_at_once = 16;  ///< maximum number of READ and atomic responses that are kept: max_dest_rd_atomic
   bool writes = false, reads = false, atomics = false;                 ///< rights of the QP
-  bool flush_global = false, flush_persistent = false;                 ///< rights of the QP, A19
+  bool flush_global = false, flush_persistent = false;                 ///< rights of the QP for FLUSH (A19)
   bool has_atomics = true, has_atomic_write = true, has_flush = true;  ///< the device supports the operation
 };
 
-/// Reason for rejecting a request because of its headers.
+/// Reason to reject a request because of its headers or the QP's settings.
 enum class InvalidRequest : std::uint8_t {
   opcode,             ///< reserved or unsupported
-  sequence,           ///< the opcode cannot follow the preceding packet
-  payload,            ///< payload too long, or too short for its position
+  sequence,           ///< the opcode must not follow the preceding packet
+  payload,            ///< the payload is too long, or too short for the packet's position
   message_length,     ///< the total payload of a WRITE differs from the length in its RETH
-  message_too_long,   ///< RETH contains more than 2^31 bytes: C9-94
+  message_too_long,   ///< the RETH contains a length of more than 2^31 bytes: C9-94
   misaligned,         ///< the address of an atomic is not a multiple of 8: 9.4.5
-  atomic_write_size,  ///< an ATOMIC WRITE does not have eight bytes: oA19-28
-  flush_form,         ///< a FLUSH has payload, or occurs within an open message: oA19-1, oA19-2
+  atomic_write_size,  ///< an ATOMIC WRITE is not eight bytes long: oA19-28
+  flush_form,         ///< a FLUSH has payload, or is inside another message: oA19-1, oA19-2
   right,              ///< the QP does not permit the operation
-  resources,          ///< READs or atomics are disabled
+  resources,          ///< the QP has no resources for READs or atomics
 };
 
-/// A kept response.
+/// A response that is kept for duplicate requests.
 struct RcAnswer {
-  Psn psn;                 ///< of the request
-  std::uint32_t psns = 0;  ///< number of its PSNs (0: unused)
+  Psn psn;                 ///< PSN of the request
+  std::uint32_t psns = 0;  ///< number of PSNs that the request uses (0: the entry is unused)
   Operation operation = Operation::rdma_read_request;
   std::uint64_t va = 0;
   std::uint32_t rkey = 0;
   std::uint32_t length = 0;
-  std::uint64_t original = 0;  ///< original value of an atomic
+  std::uint64_t original = 0;  ///< atomics: value in memory before the operation
 };
 
 /// Reaction to a request.
 enum class RcReaction : std::uint8_t {
-  execute,            ///< the expected request, valid
-  acknowledge_again,  ///< a duplicate SEND or WRITE: C9-105
-  answer_again,       ///< a duplicate READ, atomic, FLUSH or ATOMIC WRITE with a kept response: 9.4.4
-  drop,               ///< no response
-  nak_sequence,       ///< the first packet after a gap
+  execute,            ///< execute the request, which is expected and valid
+  acknowledge_again,  ///< acknowledge again: a duplicate SEND or WRITE. C9-105
+  answer_again,       ///< send the kept response again: a duplicate READ, atomic, FLUSH or ATOMIC WRITE. 9.4.4
+  drop,               ///< send no response
+  nak_sequence,       ///< NAK for a sequence error: the first packet after a gap
   nak_invalid,
   nak_access,
   nak_operational,
@@ -97,8 +97,8 @@ enum class Access : std::uint8_t { granted, refused, failed };
 
 struct RcDecision {
   RcReaction reaction = RcReaction::drop;
-  InvalidRequest invalid = InvalidRequest::opcode;  ///< reason, if nak_invalid
-  std::uint8_t answer = 0;                          ///< if answer_again: index of the kept response
+  InvalidRequest invalid = InvalidRequest::opcode;  ///< reason for nak_invalid
+  std::uint8_t answer = 0;                          ///< index of the kept response for answer_again
 
   friend constexpr bool operator==(const RcDecision&, const RcDecision&) = default;
 };
@@ -110,12 +110,12 @@ struct RcResponder {
   ResponderWindow window;
   Msn msn;  ///< number of completed messages: C9-148
   MessageSequence sequence;
-  bool nak_sent = false;     ///< a gap was reported, and the missing packet has not arrived
+  bool nak_sent = false;     ///< a NAK reported the gap, and the missing packet has not arrived yet
   std::uint64_t va = 0;      ///< address of the next packet of an open WRITE
-  std::uint32_t rkey = 0;    ///< of the open WRITE
-  std::uint32_t length = 0;  ///< of the open WRITE, from its RETH
-  std::uint32_t done = 0;    ///< bytes of the open message
-  Psn acknowledged;          ///< PSN of the last executed SEND or WRITE packet: used to acknowledge duplicates
+  std::uint32_t rkey = 0;    ///< R_Key of the open WRITE
+  std::uint32_t length = 0;  ///< length of the open WRITE, from its RETH
+  std::uint32_t done = 0;    ///< bytes of the open message received so far
+  Psn acknowledged;          ///< PSN of the last executed SEND or WRITE packet, with which duplicates are acknowledged
   std::uint8_t newest = 0;   ///< index of the newest kept response
   std::array<RcAnswer, most_answers> answers{};
 
@@ -127,15 +127,15 @@ struct RcResponder {
   }
 };
 
-/// Maximum message length. 9.7.7, C9-94.
+/// Maximum length of a message in bytes. 9.7.7, C9-94.
 inline constexpr std::uint32_t longest_message = 1U << 31;
 
-/// Number of PSNs of an expected request.
+/// Returns the number of PSNs that a request uses.
 constexpr std::uint32_t psns_of(const RcRequest& request, std::uint32_t mtu) {
   return request.op->operation == Operation::rdma_read_request ? psns_of_read(request.length, mtu) : 1;
 }
 
-/// Returns the error of an expected request that follows from its headers and the preceding packets.
+/// Returns the error of an expected request according to its headers and the preceding packets.
 constexpr std::optional<InvalidRequest> malformed(const RcResponder& at, const RcRequest& request,
                                                   const RcResponderSettings& settings) {
   const Opcode& op = *request.op;
@@ -169,8 +169,8 @@ constexpr std::optional<InvalidRequest> malformed(const RcResponder& at, const R
   return std::nullopt;
 }
 
-/// Returns an error if the QP does not permit the operation, independent of the key. Linux and hardware return an
-/// invalid request NAK. The error class in the specification is not verified.
+/// Returns an error if the QP does not permit the operation, regardless of the key. Linux and hardware respond with an
+/// invalid request NAK. Whether the specification requires this error class is not verified.
 constexpr std::optional<InvalidRequest> not_allowed(const RcRequest& request, const RcResponderSettings& settings) {
   const auto unless = [](bool allowed) { return allowed ? std::nullopt : std::optional(InvalidRequest::right); };
   switch (request.op->operation) {
@@ -190,7 +190,8 @@ constexpr std::optional<InvalidRequest> not_allowed(const RcRequest& request, co
   }
 }
 
-/// Evaluates a duplicate. A READ retry can request a part of the READ, which must be inside the original range.
+/// Evaluates a duplicate request. A retry of a READ can request a part of the READ, but not more than the original
+/// range.
 constexpr RcDecision judge_duplicate(const RcResponder& at, const RcRequest& request,
                                      const RcResponderSettings& settings) {
   const Opcode& op = *request.op;
@@ -217,27 +218,28 @@ constexpr RcDecision judge_duplicate(const RcResponder& at, const RcRequest& req
   return {};
 }
 
-/// Device state for a valid expected request.
+/// Device state that the evaluation of a valid expected request needs.
 struct RcKnowledge {
-  bool receive = true;                  ///< a receive work request is posted (only used if asks_receive())
-  std::uint64_t receive_bytes = ~0ULL;  ///< its length, from the first byte of the message
-  Access access = Access::granted;      ///< result of the memory access (only used if asks_access())
+  bool receive = true;                  ///< a receive work request is posted (only used if asks_receive() is true)
+  std::uint64_t receive_bytes = ~0ULL;  ///< bytes in the receive work request, counted from the start of the message
+  Access access = Access::granted;      ///< result of the memory access (only used if asks_access() is true)
 };
 
-/// True if the evaluation needs the receive queue, or the memory access. Callers avoid other expensive look-ups.
+/// asks_receive() and asks_access() return whether the evaluation needs the receive queue or the memory access, so that
+/// the caller can omit expensive look-ups.
 constexpr bool asks_receive(const RcResponder& at, const Opcode& op) {
   if (op.operation == Operation::send) return op.begins_message() || at.sequence.inside;
   return op.immediate;
 }
 constexpr bool asks_access(const RcRequest& request) {
-  // C9-88: for a message of zero bytes the key is not checked.
+  // C9-88: the key is ignored in a message of zero bytes.
   return uses_key(request.op->operation) &&
          !(request.op->begins_message() && request.length == 0 &&
            (request.op->operation == Operation::rdma_write || request.op->operation == Operation::rdma_read_request));
 }
 
-/// Evaluates a request. `knowledge` is a function RcRequest → RcKnowledge, called at most once, only for an
-/// expected request with valid headers.
+/// Evaluates a request. `knowledge` is a function from the RcRequest to RcKnowledge. It is called at most once, and
+/// only for an expected request with valid headers.
 template <class Knowledge>
 constexpr RcDecision judge(const RcResponder& at, const RcRequest& request, const RcResponderSettings& settings,
                            const Knowledge& knowledge) {
@@ -266,7 +268,7 @@ constexpr RcDecision judge(const RcResponder& at, const RcRequest& request, cons
   return {.reaction = RcReaction::execute};
 }
 
-/// State after an expected request was executed. `original`: original value of an atomic.
+/// Returns the state after an expected request was executed. `original` is the previous value in memory for an atomic.
 constexpr RcResponder executed(RcResponder at, const RcRequest& request, const RcResponderSettings& settings,
                                std::uint64_t original = 0) {
   const Opcode& op = *request.op;
@@ -294,7 +296,7 @@ constexpr RcResponder executed(RcResponder at, const RcRequest& request, const R
   return at;
 }
 
-/// State after a NAK for a sequence error.
+/// Returns the state after a NAK for a sequence error was sent.
 constexpr RcResponder reported_gap(RcResponder at) {
   at.nak_sent = true;
   return at;

@@ -25,7 +25,7 @@ struct Device {
   RcDecision judge(const RcRequest& request) {
     return machines::judge(at, request, settings, [&](const RcRequest&) { return ++asked, knowledge; });
   }
-  /// Updates the state for an executed request or a reported gap.
+  /// Evaluates a request and updates the state: for an executed request, or a reported gap.
   RcReaction takes(const RcRequest& request, std::uint64_t original = 0) {
     const RcReaction reaction = judge(request).reaction;
     if (reaction == RcReaction::execute) at = executed(at, request, settings, original);
@@ -166,7 +166,7 @@ TEST(RcResponder, DuplicatesAreAnsweredFromKeptResponses) {
   EXPECT_EQ(device.takes(read(101, 3 * 256)), RcReaction::execute);
   EXPECT_EQ(device.takes(fetch_add(104), 42), RcReaction::execute);
   EXPECT_EQ(device.judge(send(100)).reaction, RcReaction::acknowledge_again);
-  EXPECT_EQ(device.at.acknowledged.value(), 100U);  // the READ does not count: C9-105
+  EXPECT_EQ(device.at.acknowledged.value(), 100U);  // PSN of the WRITE, because READs do not count: C9-105
   EXPECT_EQ(device.judge(read(101, 3 * 256)).reaction, RcReaction::answer_again);
   EXPECT_EQ(device.judge(read(102, 2 * 256, 0x1100)).reaction, RcReaction::answer_again);
   EXPECT_EQ(device.judge(read(103, 4, 0x1200)).reaction, RcReaction::answer_again);
@@ -179,7 +179,7 @@ TEST(RcResponder, DuplicatesAreAnsweredFromKeptResponses) {
   const RcDecision atomic = device.judge(fetch_add(104));
   EXPECT_EQ(atomic.reaction, RcReaction::answer_again);
   EXPECT_EQ(device.at.answers[atomic.answer].original, 42U);
-  // The responder saves two results: the next atomic evicts the READ's result.
+  // The responder keeps two responses, so the next atomic evicts the response of the READ.
   EXPECT_EQ(device.takes(fetch_add(105)), RcReaction::execute);
   EXPECT_EQ(device.judge(read(101, 3 * 256)).reaction, RcReaction::drop);
   EXPECT_EQ(device.judge(fetch_add(104)).reaction, RcReaction::answer_again);

@@ -51,7 +51,7 @@ TEST(Rdmap, SegmentsOfAMessageHaveEqualControlBytes) {
   EXPECT_EQ(judge_continuation(queue, {.control = 0x43}), std::nullopt);
 }
 
-// RFC 5040, 4.4 (28 bytes), RFC 7306, 5.2.1 (52), 5.2.2 (12), 6.3 (8).
+// Lengths: RFC 5040, 4.4 (28 bytes), RFC 7306, 5.2.1 (52), 5.2.2 (12), 6.3 (8).
 TEST(Rdmap, HeaderOnlyMessagesHaveFixedLength) {
   using enum RdmapOperation;
   const std::pair<RdmapOperation, std::uint64_t> lengths[] = {
@@ -106,7 +106,7 @@ TEST(Rdmap, ResponsesAreComparedWithTheirRequest) {
   EXPECT_EQ(judge_response(&empty, segment(99, 99, 0, true)), std::nullopt);
 }
 
-/// RFC 7306, 5.1.1: the loop of the specification.
+/// RFC 7306, 5.1.1: the loop that the specification contains.
 std::uint64_t added_bit_by_bit(std::uint64_t original, std::uint64_t add, std::uint64_t mask) {
   std::uint64_t value = 0, carry = 0;
   for (unsigned bit = 0; bit < 64; ++bit) {

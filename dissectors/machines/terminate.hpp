@@ -11,16 +11,16 @@
 
 namespace rdmawire::machines {
 
-/// The headers that follow the control field of a Terminate.
+/// Which headers follow the control field of a Terminate.
 struct TerminateIncludes {
-  bool ddp_header = false;   ///< D and M: the segment length and its DDP header
-  bool rdma_header = false;  ///< R: the header of the Read Request
+  bool ddp_header = false;   ///< bits D and M: the segment length and the DDP header
+  bool rdma_header = false;  ///< bit R: the header of the Read Request
 
   friend constexpr bool operator==(const TerminateIncludes&, const TerminateIncludes&) = default;
 };
 
-/// RFC 5040, figure 10. `cause`: the operation of the received message. If it is nullopt (no message, or an unreadable
-/// header), no header follows.
+/// RFC 5040, figure 10. `cause` is the operation of the received message. If it is nullopt (because the header is
+/// unreadable, for example), no headers follow.
 constexpr TerminateIncludes includes(IwarpError error, std::optional<RdmapOperation> cause) {
   if (!cause || error.layer == terminate_layer::llp || error == iwarp_error::local_catastrophic) return {};
   const bool protection = error.layer == terminate_layer::rdma && error.type == iwarp_error::protection_rights.type;
@@ -29,13 +29,14 @@ constexpr TerminateIncludes includes(IwarpError error, std::optional<RdmapOperat
 
 /// The segment that caused an error.
 struct TerminateCause {
-  Bytes segment{};                 ///< the ULPDU: source of the quoted DDP header and length
-  std::uint32_t answered = 0;      ///< Read Requests: bytes of the response sent so far
-  std::optional<Bytes> request{};  ///< the Read Request Header, if not read from `segment`
+  Bytes segment{};                 ///< the ULPDU, from which the DDP header and the length are quoted
+  std::uint32_t answered = 0;      ///< Read Requests: bytes of the response that were already sent
+  std::optional<Bytes> request{};  ///< the Read Request header, if it is not in `segment`
 };
 
-/// Returns the bytes of a Terminate message after its DDP header. The segment length includes the DDP header (RFC
-/// 5041, 1.1). A partially answered Read Request is quoted with its current offsets.
+/// Returns the bytes of a Terminate message after its DDP header. The quoted segment length includes the DDP header
+/// (RFC 5041, 1.1). If a part of the response to a Read Request was already sent, its quoted header has the current
+/// offsets.
 inline std::vector<std::uint8_t> terminate_message(IwarpError error, const TerminateCause& cause) {
   const auto segment = read_segment(cause.segment);
   const TerminateIncludes quoted =
@@ -76,7 +77,8 @@ struct TerminateContents {
   IwarpError error{};
   bool length_valid = false, ddp_header = false, rdma_header = false;
 };
-/// Returns nullopt if the message is too short for its control field, or for the headers that it announces.
+/// Decodes a Terminate message. Returns nullopt if it is too short for its control field, or for the headers that this
+/// field indicates.
 inline std::optional<TerminateContents> read_terminate(Bytes message) {
   if (message.size() < Terminate::size) return std::nullopt;
   const View<Terminate> view(message.data());

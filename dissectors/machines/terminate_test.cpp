@@ -9,7 +9,8 @@ namespace {
 
 using rdmawire::testing::from_hex;
 
-// A Send of 4 bytes with MSN 9 and without buffer: figure 8 encodes layer 1, type 2, code 2, M and D as 12 02 c0 00.
+// A Send of 4 bytes with MSN 9, for which there is no buffer. Figure 8 encodes layer 1, type 2, code 2, M and D as 12
+// 02 c0 00.
 TEST(Terminate, QuotesTheSegmentOfADdpError) {
   const auto segment = from_hex("41 43 00000000 00000000 00000009 00000000 01020304");
   EXPECT_EQ(terminate_message({1, 2, 2}, {.segment = segment}),
@@ -31,7 +32,7 @@ TEST(Terminate, QuotesTheReadRequestOfAProtectionError) {
             from_hex("01 02 e0 00 002e" + read_segment_bytes));
 }
 
-// RFC 5040, 4.8: after 2048 bytes of the response both offsets are increased by 2048.
+// RFC 5040, 4.8: after 2048 bytes of the response, both offsets are increased by 2048.
 TEST(Terminate, QuotesTheCurrentOffsetsOfARead) {
   EXPECT_EQ(terminate_message({0, 1, 1}, {.segment = from_hex(read_segment_bytes), .answered = 2048}),
             from_hex("01 01 e0 00 002e 41 41 00000000 00000001 00000003 00000000"
@@ -60,7 +61,7 @@ TEST(Terminate, MpaErrorsQuoteNoHeader) {
 
 TEST(Terminate, QuotesNoMissingHeader) {
   EXPECT_EQ(terminate_message({1, 0, 0}, {.segment = from_hex("41 43 0000")}), from_hex("10 00 00 00"));
-  // A Read Request without its header: only D.
+  // A Read Request whose header is missing: only D is set.
   EXPECT_EQ(terminate_message({0, 1, 0}, {.segment = from_hex("41 41 00000000 00000001 00000003 00000000 00")}),
             from_hex("01 00 c0 00 0013 41 41 00000000 00000001 00000003 00000000"));
 }

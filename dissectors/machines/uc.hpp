@@ -1,7 +1,7 @@
 #pragma once
-/// Responder of an unreliable connection (UC): sends no responses. An invalid message is dropped, and the next one
-/// is accepted with its own PSN. Pure functions of small values. IBTA vol 1, 9.8.2, table 63 (clause numbers of
-/// single statements not verified).
+/// Responder of an unreliable connection (UC). It sends no responses. It drops an invalid message, and accepts the next
+/// message with any PSN. Pure functions of small values. IBTA vol 1, 9.8.2, table 63 (clause numbers of single
+/// statements not verified).
 
 #include <cstdint>
 
@@ -12,16 +12,17 @@ namespace rdmawire::machines {
 
 /// Reaction to a packet.
 enum class UcReaction : std::uint8_t {
-  execute,  ///< continues or starts a message
-  drop,     ///< dropped silently (an open message is lost)
+  execute,  ///< the packet starts or continues a message
+  drop,     ///< the packet is dropped silently, and an open message is lost
 };
 
 struct UcDecision {
   UcReaction reaction = UcReaction::drop;
-  /// An open message is lost: its receive work request is reused (own receive queue, class D1), or completes in
-  /// error (shared receive queue, class E).
+  /// True if an open message is lost. Its receive work request is reused (own receive queue, class D1), or completes
+  /// with an error (shared receive queue, class E).
   bool abandons = false;
-  /// The message exceeds the receive buffer, which on a shared receive queue completes in error (class E).
+  /// True if the message exceeds the receive buffer, which then completes with an error if it belongs to a shared
+  /// receive queue (class E).
   bool too_long = false;
 
   friend constexpr bool operator==(const UcDecision&, const UcDecision&) = default;
@@ -32,9 +33,9 @@ struct UcResponder {
   UcReceiverWindow window;
   MessageSequence sequence;
   std::uint64_t va = 0;      ///< address of the next packet of an open WRITE
-  std::uint32_t rkey = 0;    ///< of the open WRITE
-  std::uint32_t length = 0;  ///< of the open WRITE, from its RETH
-  std::uint32_t done = 0;    ///< bytes of the open message
+  std::uint32_t rkey = 0;    ///< R_Key of the open WRITE
+  std::uint32_t length = 0;  ///< length of the open WRITE, from its RETH
+  std::uint32_t done = 0;    ///< bytes of the open message received so far
 
   static constexpr UcResponder expecting(Psn psn) {
     UcResponder responder;
@@ -43,7 +44,7 @@ struct UcResponder {
   }
 };
 
-/// True if the packet's headers and the preceding packets are valid.
+/// True if the packet's headers are valid, and may follow the preceding packets.
 constexpr bool well_formed(const UcResponder& at, const RcRequest& request, std::uint32_t mtu) {
   const Opcode& op = *request.op;
   if (!op.known || op.transport != Transport::uc || op.direction != Direction::request) return false;
@@ -60,14 +61,14 @@ constexpr bool well_formed(const UcResponder& at, const RcRequest& request, std:
   return op.ends_message() ? through == whole : through < whole;
 }
 
-/// Evaluates a packet. `knowledge` is a function RcRequest → RcKnowledge, called at most once, only with valid
-/// headers.
+/// Evaluates a packet. `knowledge` is a function from the RcRequest to RcKnowledge. It is called at most once, and only
+/// if the headers are valid.
 template <class Knowledge>
 constexpr UcDecision judge(const UcResponder& at, const RcRequest& request, std::uint32_t mtu,
                            const Knowledge& knowledge) {
   const Opcode& op = *request.op;
   const bool begins = op.known && op.begins_message();
-  // The PSN is unexpected, and the packet does not start a message: a packet of the open message is lost.
+  // The PSN is unexpected inside a message: an earlier packet of the open message is lost.
   if (!at.window.accepts(request.psn, begins)) return {.abandons = at.sequence.inside};
   if (!well_formed(at, request, mtu)) return {.abandons = at.sequence.inside};
   UcDecision decision{.reaction = UcReaction::execute, .abandons = begins && at.sequence.inside};
@@ -83,7 +84,7 @@ constexpr UcDecision judge(const UcResponder& at, const RcRequest& request, std:
   return decision;
 }
 
-/// State after a packet was executed.
+/// Returns the state after a packet was executed.
 constexpr UcResponder executed(UcResponder at, const RcRequest& request) {
   const Opcode& op = *request.op;
   if (op.begins_message()) {
@@ -99,7 +100,7 @@ constexpr UcResponder executed(UcResponder at, const RcRequest& request) {
   return at;
 }
 
-/// State after a packet was dropped: the open message is lost, and PSNs continue from this packet.
+/// Returns the state after a packet was dropped. The open message is lost, and PSNs continue from this packet.
 constexpr UcResponder dropped(UcResponder at, const RcRequest& request) {
   at.sequence.inside = false;
   at.window = at.window.after(request.psn);

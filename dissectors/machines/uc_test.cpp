@@ -55,7 +55,7 @@ TEST(UcResponder, DropsOnMemoryOrReceiveErrors) {
   Receiver receiver;
   receiver.knowledge.access = Access::refused;
   EXPECT_EQ(receiver.takes(write_only, 100, 8, 8), dropped_alone);
-  EXPECT_EQ(receiver.takes(write_only, 101, 0, 0), taken);  // a WRITE of 0 bytes: the key is not checked
+  EXPECT_EQ(receiver.takes(write_only, 101, 0, 0), taken);  // the key is ignored in a WRITE of 0 bytes
   receiver.knowledge.receive = false;
   EXPECT_EQ(receiver.takes(send_only, 102, 8), dropped_alone);
   receiver.knowledge = {.receive = true, .receive_bytes = 4, .access = Access::granted};
