@@ -97,7 +97,8 @@ void Count::Stacks::insert(Row& row, std::uint64_t hash, const HeaderStack& stac
 }
 
 Node Count::Stacks::tree() const {
-  // Sort by the first packet, because table positions depend on memory addresses, which differ between runs.
+  // Sorts rows by their first packet. Their positions in the table depend on memory addresses, which differ between
+  // runs.
   std::vector<const Row*> rows;
   for (const Row& row : rows_)
     if (row.hash != 0) rows.push_back(&row);

@@ -16,24 +16,25 @@ namespace rdmawire::output {
 class Count {
  public:
   void add(const tracking::Packet& packet);
-  /// Adds packets that the capture lost according to its statistics of one interface ("" if it has no name).
-  /// Without a call, the number of lost packets is unknown (not zero).
+  /// Adds packets that the capture lost according to its statistics of one interface ("" if it has no name). If this is
+  /// never called, the number of lost packets is unknown, not zero.
   void add_lost(std::string_view interface, std::uint64_t packets);
 
   /// A node of the protocol tree: a header, or a value of a header's kind field (the opcode of a BTH).
   struct Node {
     std::string name;
     std::uint64_t packets = 0;
-    std::uint64_t bytes = 0;  ///< of whole packets on the wire
+    std::uint64_t bytes = 0;  ///< bytes of these packets on the wire
     std::vector<Node> children;
   };
-  /// All packets by header, from the link layer up. The root's name is empty.
+  /// Returns all packets by header, from the link layer up. The root's name is empty.
   [[nodiscard]] Node packets_by_protocol() const;
-  /// Units of iWARP streams: MPA requests and replies, FPDUs by operation. Bytes are those of the units.
+  /// Returns the units of iWARP streams: MPA requests and replies, FPDUs by operation. `bytes` are those of the units.
   [[nodiscard]] Node units_by_protocol() const;
 
-  /// Returns a table for a terminal. `colors`: with escape sequences.
+  /// Returns a table for a terminal. `colors` adds escape sequences.
   [[nodiscard]] std::string text(bool colors) const;
+  /// Returns JSON:
   /// {"packets":…,"bytes":…,"first":…,"last":…,"protocols":[{"name","packets","bytes","children"}],"units":[…],
   /// "icrc":{"good":…,"bad":…,"unverifiable":…},"vcrc":{…},"mpa_crc":{…},"findings":{"truncated":…},"truncated_packets":…,
   /// "lost":…}. "lost" is null if unknown.
@@ -47,18 +48,18 @@ class Count {
   };
   struct Row {
     std::uint64_t hash = 0;
-    std::size_t order = 0;  ///< order of the first packet with this stack
+    std::size_t order = 0;  ///< position of the first packet with this stack
     std::uint64_t packets = 0;
     std::uint64_t bytes = 0;
     std::vector<Level> levels;
   };
-  // Distinct stacks. Real captures have a few dozen. If a crafted capture exceeds the table, further stacks are counted
-  // together.
+  // Counts packets by their stack of headers. Real captures have a few dozen different stacks. If a crafted capture
+  // exceeds the table, additional stacks are counted together.
   class Stacks {
    public:
     Stacks() : rows_(slots) {}
     void add(const HeaderStack& stack, std::uint64_t bytes) {
-      // A separate multiplier per layer allows parallel multiplications.
+      // Each layer has its own multiplier, so that the processor can compute the products in parallel.
       std::uint64_t hash = 0, multiplier = 0x9e3779b97f4a7c15;
       for (const Layer& layer : stack.layers()) {
         hash += (reinterpret_cast<std::uintptr_t>(layer.header) ^ kind_of(stack, layer) << 48) * multiplier;
@@ -88,7 +89,7 @@ class Count {
     std::size_t used_ = 0;
     Row rest_;
   };
-  using Crcs = std::array<std::uint64_t, 4>;  ///< by CrcCheck::Status
+  using Crcs = std::array<std::uint64_t, 4>;  ///< indexed by CrcCheck::Status
 
   std::uint64_t packets_ = 0;
   std::uint64_t bytes_ = 0;
@@ -99,7 +100,7 @@ class Count {
   Stacks units_;
   std::uint64_t unit_count_ = 0;
   Crcs icrc_{}, vcrc_{}, mpa_crc_{};
-  std::array<std::uint64_t, 4> findings_{};  ///< by ParseError::Kind
+  std::array<std::uint64_t, 4> findings_{};  ///< indexed by ParseError::Kind
   struct Lost {
     std::string interface;
     std::uint64_t packets;

@@ -92,7 +92,7 @@ TEST(Count, MaliciousStacksDoNotGrowTheTable) {
   std::mt19937 random(1);
   std::uint64_t packets = 0;
   for (int i = 0; i < 20000; ++i) {
-    // Random stacks of VLAN tags, extension headers and opcodes: many more combinations than rows.
+    // Random stacks of VLAN tags, extension headers and opcodes have many more combinations than the table has rows.
     Frame frame;
     frame /= Value<Ethernet>();
     for (unsigned n = random() % 6; n > 0; --n) frame /= Value<Vlan>();

@@ -18,7 +18,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t li
         next[j] = std::min(next[j], before[j - 2] + 1);
       least = std::min(least, next[j]);
     }
-    // A transposition uses the row before the previous one, so both rows must exceed the limit.
+    // A transposition uses the row before the previous one, so the result exceeds the limit only if both rows do.
     if (std::min(least, least_before) > limit) return least;
     least_before = least;
     std::swap(before, row);

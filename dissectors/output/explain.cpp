@@ -80,15 +80,15 @@ const Field* whole_of(const HeaderInfo& header, const Field& part) {
   return dot == std::string_view::npos ? nullptr : header.find(part.name.substr(0, dot));
 }
 
-/// Returns a header in which all fields except one are zero.
+/// Returns the bytes of a header in which `field` has a value and all other fields are zero.
 std::vector<std::uint8_t> header_with(const HeaderInfo& header, const Field& field, std::uint64_t value) {
   std::vector<std::uint8_t> bytes(header.size, 0);
   if (field.is_number()) field.store(bytes.data(), value);
   return bytes;
 }
 
-/// Returns the header's numeric fields except parts and reserved fields. Numbers after the header's name are the values
-/// of these fields.
+/// Returns the header's numeric fields, except parts and reserved fields. Numbers after the header's name in a query
+/// are values of these fields.
 std::vector<const Field*> wholes_of(const HeaderInfo& header) {
   std::vector<const Field*> fields;
   for (const Field& field : header.fields)
@@ -114,7 +114,7 @@ Topic value_topic(const HeaderInfo& header, const Field& field, std::uint64_t va
   return {Kind::field_value, &header, &field, value, field.names, field.names ? field.names->find(value) : nullptr, {}};
 }
 
-/// Returns the canonical identifier of a topic, which find_topics() accepts.
+/// Returns the identifier of a topic. find_topics() accepts it.
 std::string id_of(const Topic& topic) {
   switch (topic.kind) {
     case Kind::header: return std::string(topic.header->name);
@@ -129,12 +129,12 @@ std::string id_of(const Topic& topic) {
 
 bool contains(const Words& words, const std::string& word) {
   return std::any_of(words.begin(), words.end(), [&](const std::string& w) {
-    // Prefixes of at least three letters match: "seq" for "sequence", "reject" for "rej".
+    // Prefixes of at least three letters match: "seq" matches "sequence", and "reject" matches "rej".
     return w == word || (word.size() >= 3 && w.starts_with(word)) || (w.size() >= 3 && word.starts_with(w));
   });
 }
 
-/// Returns how well a value of an enumeration matches `query`. 0: no match.
+/// Returns how well a value of an enumeration matches `query`: 0 means that it does not match.
 int score(const Words& query, const Names& names, const Words& context, const Name& entry) {
   const Words own = words_of(entry.name);
   if (own == query) return 1000;
@@ -171,8 +171,8 @@ std::vector<Topic> find_entries(const Words& query) {
   return best;
 }
 
-/// Returns the parts of the same field that are present because part `of` has that value. Omits decoded parts, which
-/// have the same bits as a raw part.
+/// Returns the parts of the same field that are present because part `of` has that value. Omits parts with a
+/// conversion, because a raw part has the same bits.
 std::vector<const Field*> parts_that_follow(const FieldRef& of, std::uint64_t value) {
   const Field* whole = whole_of(*of.header, *of.field);
   if (!whole || !of.field->is_number()) return {};
@@ -186,7 +186,8 @@ std::vector<const Field*> parts_that_follow(const FieldRef& of, std::uint64_t va
   return parts;
 }
 
-/// "rnr 14": a named value of one part selects another part of the field, whose value is the number.
+/// Finds values such as "rnr 14": "rnr" is a named value of a part, and selects another part of the same field, which
+/// has the value 14.
 void find_sibling_values(const Words& query, std::uint64_t number, std::vector<Topic>& found) {
   for (const Topic& kind : find_entries(query))
     for (const FieldRef& user : users_of(*kind.names))
@@ -207,10 +208,10 @@ std::vector<Topic> find_names(const Words& query) {
   return found;
 }
 
-/// "terminate 0 1 5": the numbers are values of the first fields of a header.
+/// Finds values such as "terminate 0 1 5": the numbers are the values of the header's first fields.
 std::vector<Topic> find_header_values(const Words& words) {
   std::vector<std::uint64_t> values;
-  // Keep the numbers at the end of the query.
+  // Keep only the numbers at the end of the query.
   for (const std::string& word : words) {
     if (const auto number = number_of(word))
       values.push_back(*number);
@@ -233,7 +234,7 @@ std::vector<Topic> find_header_values(const Words& words) {
   return {};
 }
 
-/// Finds fields of any header by their name. If there are none, finds parts by the last component of their name.
+/// Finds fields of all headers by name. If no field has the name, finds parts by the last component of their name.
 std::vector<Topic> find_fields(const Words& query) {
   std::vector<Topic> found;
   for (const HeaderInfo* header : all_headers())
@@ -267,7 +268,7 @@ std::vector<Topic> find_plain(std::string_view text) {
   if (!found.empty()) return found;
   if (found = find_names(query); !found.empty()) return found;
   if (found = find_fields(query); !found.empty()) {
-    // A value with exactly the same name is an equally likely meaning.
+    // An enumeration's value with exactly this name is an equally likely meaning.
     for (const Topic& entry : find_entries(query)) {
       const Words own = words_of(entry.entry->name);
       Words titled = words_of(entry.names->title);
@@ -287,14 +288,14 @@ std::vector<Topic> find_topics(std::string_view query) {
   const std::optional<std::uint64_t> number = number_of(words.back());
   if (number && words.size() == 1) {
     if (*number > 0xff) return {};
-    // MRC uses opcodes that IBTA does not define.
+    // Look up opcodes that IBTA does not define in MRC.
     const HeaderInfo& base = mrc_opcode(static_cast<std::uint8_t>(*number)).known ? info<MrcBth> : info<Bth>;
     return {value_topic(base, *base.find("opcode"), *number)};
   }
   std::vector<Topic> found = find_plain(query);
   if (!number || !found.empty()) return found;
 
-  // "opcode 10": the number is a value of the field or enumeration before it.
+  // "opcode 10": the number is a value of the preceding field or enumeration.
   Words before(words.begin(), words.end() - 1);
   const std::string text = joined(before, '.');
   std::vector<Topic> base = find_plain(text);
@@ -305,13 +306,13 @@ std::vector<Topic> find_topics(std::string_view query) {
       if (const Name* entry = topic.names->find(*number)) found.push_back(entry_topic(*topic.names, *entry));
     }
   }
-  // If some of these fields have a name for the value, omit the others.
+  // If the value has a name in some of these fields, omit the other fields.
   if (std::any_of(found.begin(), found.end(), [](const Topic& t) { return t.entry != nullptr; }))
     std::erase_if(found, [](const Topic& t) { return t.entry == nullptr; });
   if (found.empty()) found = find_header_values(words);
   if (found.empty()) find_sibling_values(before, *number, found);
   if (!found.empty()) return found;
-  // "reject reason 28": the words occur in an enumeration's title, or in the names of a field and its header.
+  // "reject reason 28": the words are in the title of an enumeration, or in the names of a field and its header.
   for (const Names* names : all_names()) {
     const Name* entry = names->find(*number);
     if (!entry) continue;
@@ -419,7 +420,7 @@ class Writer {
     page_.raw(draw_header(header, field, colors_));
   }
 
-  /// The opcodes whose packets contain `header`.
+  /// Prints the opcodes whose packets contain `header`.
   void carriers(const HeaderInfo& header) {
     std::string list;
     std::size_t more = 0;
@@ -525,7 +526,7 @@ class Writer {
     if (topic.names == &opcode_names) operation(opcode(static_cast<std::uint8_t>(topic.entry->value)));
   }
 
-  /// Prints the smallest value of the enclosing field in which the part has this value: "aeth.syndrome 0x60".
+  /// Prints the smallest value of the enclosing field for which the part has this value: "aeth.syndrome 0x60".
   void wholes(const FieldRef& part, std::uint64_t value) {
     const Field* whole = whole_of(*part.header, *part.field);
     if (!whole || whole->width > 16) return;
@@ -565,7 +566,7 @@ class Writer {
     if (field.names == &opcode_names) operation(opcode(static_cast<std::uint8_t>(topic.value)));
   }
 
-  /// Prints one line for a field of an example header.
+  /// Prints one line about a field of an example header.
   void field_of(const Field& field, std::string_view name, const std::uint8_t* bytes) {
     if (!field.present_in(bytes) || (field.is_reserved() && field.load(bytes) == 0)) return;
     std::string text;

@@ -91,7 +91,7 @@ TEST(Explain, UnknownNamesGetSuggestions) {
   EXPECT_TRUE(find_topics("256").empty()) << "no opcode";
 }
 
-// Every topic can be found by its identifier and explained.
+// find_topics() finds every topic by its identifier, and explain() explains it.
 TEST(Explain, EveryIdentifierIsAccepted) {
   for (const HeaderInfo* header : all_headers()) {
     const auto topics = find_topics(header->name);
@@ -109,7 +109,7 @@ TEST(Explain, EveryIdentifierIsAccepted) {
   }
   for (const Names* names : all_names())
     for (const Name& entry : names->entries) {
-      if (entry.name == "reserved") continue;  // fields have this name, too
+      if (entry.name == "reserved") continue;  // skipped, because fields have this name, too
       const auto topics = find_topics(std::string(names->title) + " " + std::string(entry.name));
       EXPECT_TRUE(std::any_of(topics.begin(), topics.end(), [&](const Topic& t) { return t.entry == &entry; }))
           << names->title << " " << entry.name;

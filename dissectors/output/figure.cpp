@@ -1,4 +1,4 @@
-/// Draws headers as in the specifications.
+/// Draws headers like the figures in the specifications.
 
 #include <algorithm>
 #include <vector>
@@ -13,11 +13,11 @@ constexpr unsigned row_bits = 32;
 
 struct Cell {
   const Field* field;
-  unsigned from, to;  ///< bits within the row
+  unsigned from, to;  ///< first bit, and bit after the last, within the row
 };
 struct Row {
   std::vector<Cell> cells;
-  unsigned repeated = 1;  ///< number of identical rows, in the middle of one wide field
+  unsigned repeated = 1;  ///< number of identical rows that this row represents, in the middle of one wide field
 };
 
 std::vector<Row> rows_of(const HeaderInfo& header) {
@@ -31,7 +31,7 @@ std::vector<Row> rows_of(const HeaderInfo& header) {
       bit = end;
     }
   }
-  // A field of several whole rows is drawn once.
+  // One row represents the whole rows of a wide field.
   std::vector<Row> merged;
   for (Row& row : rows) {
     const bool filled = row.cells.size() == 1 && row.cells[0].to - row.cells[0].from == row_bits;
@@ -49,14 +49,14 @@ std::string centerd(std::string_view text, std::size_t width) {
   return std::string(left, ' ') + std::string(text) + std::string(width - text.size() - left, ' ');
 }
 
-/// Returns the character for a corner at which lines in these directions meet.
+/// Returns the box-drawing character at which lines in these directions meet.
 std::string_view corner(bool up, bool down, bool left, bool right) {
   static constexpr std::string_view corners[] = {" ", "╶", "╴", "─", "╷", "┌", "┐", "┬",
                                                  "╵", "└", "┘", "┴", "│", "├", "┤", "┼"};
   return corners[up * 8 + down * 4 + left * 2 + right];
 }
 
-/// Returns the bits at which row `row` has a line, including 0 and the end of the row.
+/// Returns for each bit position whether `row` has a vertical line there. Position 0 and the end of the row have one.
 std::vector<bool> edges(const Row* row) {
   std::vector<bool> at(row_bits + 1, false);
   if (row)
@@ -82,7 +82,7 @@ std::string draw_header(const HeaderInfo& header, const Field* highlighted, bool
   std::string out;
   Page page(out, colors);
   const std::vector<Row> rows = rows_of(header);
-  // For a part, the whole field is highlighted.
+  // If a part is selected, the whole field is highlighted.
   std::string_view lit = highlighted ? highlighted->name.substr(0, highlighted->name.find('.')) : std::string_view();
 
   std::string tens = "    ", ones = "    ";
@@ -108,7 +108,7 @@ std::string draw_header(const HeaderInfo& header, const Field* highlighted, bool
       if (continued && columns(text) > space) text = "…";
       if (rows[r].repeated > 1) text.append(" (").append(std::to_string(rows[r].repeated * 4)).append(" bytes)");
       if (columns(text) > space) {
-        // Choose a letter that the legend does not use yet, from the name if possible.
+        // Choose a letter that the legend does not use yet, if possible from the field's name.
         char letter = 0;
         for (const auto& [used, field] : legend)
           if (field == cell.field) letter = used;
@@ -126,7 +126,7 @@ std::string draw_header(const HeaderInfo& header, const Field* highlighted, bool
         text = std::string(1, letter);
       }
       page.put(TextStyle::dim, "│");
-      // `text` can have more bytes than columns, because it is UTF-8.
+      // `text` is UTF-8, so it can have more bytes than columns.
       const std::string padded = centerd(text, space + (text.size() - columns(text)));
       page.put(cell.field->name == lit ? TextStyle::request : TextStyle::plain, padded);
     }

@@ -14,7 +14,7 @@ namespace {
 enum class Sort : std::uint8_t {
   end,
   word,
-  text,  ///< in quotes
+  text,  ///< quoted text
   equal,
   not_equal,
   less,
@@ -40,7 +40,7 @@ struct Token {
   Sort sort = Sort::end;
   std::size_t position = 0;
   std::size_t length = 0;
-  std::string text;  ///< a word, a quoted text without quotes and escapes, or an error
+  std::string text;  ///< the word, the text without quotes and escapes, or an error message
 };
 
 std::string lower(std::string_view text) {
@@ -64,7 +64,7 @@ constexpr Spelling keywords[] = {
     {"contains", Sort::contains}, {"matches", Sort::matches}, {"eq", Sort::equal},     {"ne", Sort::not_equal},
     {"lt", Sort::less},           {"le", Sort::less_equal},   {"gt", Sort::greater},   {"ge", Sort::greater_equal},
 };
-// Longer ones first.
+// Longer operators must precede their prefixes.
 constexpr Spelling signs[] = {
     {"==", Sort::equal},   {"!=", Sort::not_equal}, {"<=", Sort::less_equal}, {">=", Sort::greater_equal},
     {"&&", Sort::both},    {"||", Sort::either},    {"..", Sort::dots},       {"<", Sort::less},
@@ -108,7 +108,7 @@ class Scanner {
     for (const Spelling& sign : signs)
       if (rest_.starts_with(sign.text)) return take(token, sign.sort, sign.text.size());
     if (in_word(rest_[0])) {
-      // Two dots end a word, because they separate the limits of a range.
+      // Two dots end a word, because they are the separator in ranges.
       std::size_t length = 0;
       while (length < rest_.size() && in_word(rest_[length]) && rest_.substr(length, 2) != "..") ++length;
       token.text = rest_.substr(0, length);
@@ -178,7 +178,7 @@ bool is_filter_operator(std::string_view name) {
   return std::any_of(std::begin(keywords), std::end(keywords), [&](const Spelling& one) { return one.text == name; });
 }
 
-/// Parses an expression by recursive descent and orders its tests.
+/// Parses an expression by recursive descent, then arranges its tests in order of evaluation.
 class FilterCompiler {
  public:
   explicit FilterCompiler(std::string_view expression) : scanner_(expression) {}
@@ -207,7 +207,7 @@ class FilterCompiler {
     std::uint16_t test = 0;
     std::vector<Node> children;
   };
-  /// A part of the expression and its printed form. A part needs parentheses inside a part of the same or a lower rank.
+  /// A part of the expression and its text. The text needs parentheses inside a part of the same or a lower rank.
   struct Part {
     Node node;
     std::string text;
@@ -270,11 +270,11 @@ class FilterCompiler {
     return part;
   }
 
-  // Fields with the same type of value.
+  // Fields whose values have the same type.
   struct Group {
     FilterType type;
     const Names* names;
-    const Field* field;  ///< one of the fields, for its width (nullptr: a derived field)
+    const Field* field;  ///< one of the fields, which determines the width (nullptr: a derived field)
     std::vector<Filter::Source> sources;
   };
 
@@ -327,7 +327,7 @@ class FilterCompiler {
     return {compared(name, sign, groups, values), std::move(text), 0};
   }
 
-  // A name without comparison.
+  // Parses a name without a comparison.
   Part bare(const Token& name, const Resolved& resolved) {
     Part part;
     part.text = name.text;
@@ -341,7 +341,7 @@ class FilterCompiler {
     } else {
       std::vector<Filter::Source> headers, flags, fields;
       for (const FieldRef& ref : resolved.refs) {
-        // The name of a flag is true if the flag is set. Wireshark's name is true if the field is present, as in
+        // The name of a flag is true if the flag is set. A Wireshark name is true if the field is present, as in
         // Wireshark.
         const bool asks_value = ref.field && type_of(*ref.field) == FilterType::flag && !resolved.by_wireshark;
         auto& list = !ref.field ? headers : asks_value ? flags : fields;
@@ -443,7 +443,7 @@ class FilterCompiler {
   template <class Number>
   using Intervals = std::vector<Interval<Number>>;
 
-  // Builds a test per group. A value must be valid for at least one group.
+  // Builds one test per group. Reports an error if a value is not valid for any group.
   Node compared(const Token& name, const Token& sign, const std::vector<Group>& groups,
                 const std::vector<Value>& values) {
     std::vector<Node> equal, present;
@@ -552,7 +552,7 @@ class FilterCompiler {
     return is_address(group.type) && value.text.find('/') != std::string::npos;
   }
 
-  // Returns the numbers that a value means: one number, all addresses of a prefix, or all entries with that name.
+  // Returns the numbers that a value stands for: one number, all addresses of a prefix, or all entries with that name.
   template <class Number>
   tl::expected<Intervals<Number>, FilterError> intervals(const Token& name, const Group& group, const Token& value) {
     if (is_address(group.type)) {
@@ -585,10 +585,10 @@ class FilterCompiler {
       if (group.names)
         for (const Name& entry : group.names->entries)
           if (plain_name(entry.name) == plain_name(value.text)) named.push_back({entry.value, entry.value});
-      // Some names look like numbers ("2048" of an MTU code). They are names if they are quoted.
+      // Some names look like numbers, such as "2048" of an MTU code. They are names if they are quoted.
       if (!named.empty() && value.sort == Sort::text) return named;
       if (const auto number = parse_scalar(group.type, value.text)) {
-        // A value in the unit of a decoded field can have more bits than the field.
+        // A value in the unit of a converted field can have more bits than the field.
         if (!group.field || group.field->decoded || group.field->width == 64 || *number >> group.field->width == 0)
           return Intervals<Number>{{*number, *number}};
         if (named.empty())
@@ -655,7 +655,8 @@ class FilterCompiler {
     return {Node::Join::any, 0, std::move(nodes)};
   }
 
-  // Numbers the tests in the order of the expression, and sets their targets for true and false.
+  // Numbers the tests in the order of the expression, and sets for each test where evaluation continues if it is true
+  // or false.
   void lay_out(const Node& node, std::uint16_t& next, std::uint16_t if_true, std::uint16_t if_false) {
     switch (node.join) {
       case Node::Join::test:
@@ -699,7 +700,7 @@ tl::expected<Filter, FilterError> Filter::compile(std::string_view expression) {
 }
 
 std::string to_string(const FilterError& error, std::string_view expression) {
-  // Print the line with the error, or for a long line the part around the error.
+  // Print the line that contains the error. If it is long, print the part around the error.
   std::size_t begin = std::min(error.position, expression.size());
   const std::size_t at = begin;
   while (begin > 0 && expression[begin - 1] != '\n' && at - begin < 60) --begin;

@@ -18,29 +18,30 @@ namespace rdmawire::output {
 
 struct Derived;
 
-/// An error in an expression and its position.
+/// An error in an expression, with its position.
 struct FilterError {
-  std::size_t position = 0;  ///< bytes from the start of the expression
-  std::size_t length = 0;    ///< bytes (0: between two characters, or at the end)
-  std::string message;       ///< one sentence: what was found and expected, with similar valid names
+  std::size_t position = 0;  ///< offset from the start of the expression in bytes
+  std::size_t length = 0;    ///< length in bytes (0: between two characters, or at the end)
+  std::string message;       ///< the message: what was found and what was expected, with similar valid names
 };
-/// Returns three lines: the expression (of a long one the part around the error), carets below the error, the message.
+/// Returns three lines: the expression (the part around the error, if it is long), carets below the error, and the
+/// message.
 std::string to_string(const FilterError& error, std::string_view expression);
 
-/// A compiled expression. Matching does not allocate. Several threads can share a filter.
+/// A compiled expression. Matching does not allocate memory. Several threads can share a filter.
 class Filter {
  public:
-  static constexpr std::size_t max_length = 8192;  ///< bytes of an expression
-  static constexpr unsigned max_depth = 64;        ///< nested brackets and `not`
+  static constexpr std::size_t max_length = 8192;  ///< maximum length of an expression in bytes
+  static constexpr unsigned max_depth = 64;        ///< maximum depth of nested brackets and `not`
 
-  /// Compiles an expression. Names are resolved against the registry.
+  /// Compiles an expression. The registry resolves its names.
   static tl::expected<Filter, FilterError> compile(std::string_view expression);
 
   [[nodiscard]] bool matches(const tracking::Packet& packet) const;
 
-  /// True if the result depends on CRCs, which must then be verified before matching.
+  /// True if the result depends on CRCs. They must be verified before the filter runs.
   [[nodiscard]] bool uses_crcs() const { return uses_crcs_; }
-  /// Returns the expression in canonical form, which compiles to the same filter.
+  /// Returns the expression in a canonical form, which compiles to an equivalent filter.
   [[nodiscard]] const std::string& text() const { return text_; }
 
  private:
@@ -57,7 +58,7 @@ class Filter {
     equals,   ///< the bytes equal one of the strings
     contains,
   };
-  /// The compared item: a header's field (for Kind::header only a header), or a derived field.
+  /// The item that a test reads: a field of a header (Kind::header: the header), or a derived field.
   struct Source {
     const HeaderInfo* header = nullptr;
     const Field* field = nullptr;
@@ -66,21 +67,22 @@ class Filter {
   template <class Number>
   struct Range {
     Number from;
-    Number width;  ///< a value is in the range if value - from <= width (unsigned)
+    Number width;  ///< a value is in the range if (value - from) <= width, with unsigned arithmetic
   };
-  /// Consecutive items of one of the filter's tables.
+  /// Consecutive items in one of the filter's tables.
   struct Run {
     std::uint16_t begin = 0;
     std::uint16_t count = 0;
   };
-  /// One test and its targets for true and false: the index of the next test, or `accept` or `reject`.
+  /// One test. `if_true` and `if_false`: where evaluation continues. They are the index of a test, `accept` or
+  /// `reject`.
   struct Test {
     Kind kind = Kind::header;
-    bool none = false;  ///< operator `!=`: true if the field is present, and no occurrence is equal
+    bool none = false;  ///< operator `!=`: true if the field is present and none of its occurrences equals the value
     std::uint16_t if_true = 0;
     std::uint16_t if_false = 0;
     Run sources;
-    Run values;  ///< items of ranges_, wide_ranges_ or strings_, by kind
+    Run values;  ///< items of ranges_, wide_ranges_ or strings_, according to `kind`
   };
   static constexpr std::uint16_t accept = 0xffff, reject = 0xfffe;
 

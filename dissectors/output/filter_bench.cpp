@@ -1,4 +1,4 @@
-/// Filters on a decoded packet. Goal: 10 million packets per second for a simple filter.
+/// Runs filters on a decoded packet. The goal is 10 million packets per second for a simple filter.
 
 #include <benchmark/benchmark.h>
 

@@ -1,4 +1,4 @@
-/// Compiles arbitrary text as a filter. It must compile or return a printable error, and its canonical form must be
+/// Compiles arbitrary text as a filter. The text must compile, or give a printable error. Its canonical form must be
 /// equivalent. The filter runs on packets of every wire format.
 #include <cstdlib>
 #include <memory>
@@ -59,7 +59,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   const auto again = output::Filter::compile(filter->text());
-  // The canonical form adds spaces and can exceed the length limit.
+  // The canonical form has additional spaces, so it can exceed the length limit.
   if (!again && filter->text().size() <= output::Filter::max_length) std::abort();
   if (again && again->text() != filter->text()) std::abort();
   for (const auto& sample : samples())

@@ -17,8 +17,8 @@ std::optional<std::uint64_t> parse_digits(std::string_view text, int base = 10) 
   return value;
 }
 
-// Parses digits with a decimal point, in units of `unit` nanoseconds. Rejects fractions of a nanosecond, because
-// truncation would change the value.
+// Parses a number that can have a decimal point, in units of `unit` nanoseconds. Rejects fractions of a nanosecond,
+// because rounding would change the value.
 std::optional<std::uint64_t> parse_decimal(std::string_view text, std::uint64_t unit) {
   const std::size_t point = text.find('.');
   const auto whole = parse_digits(text.substr(0, point));
@@ -38,7 +38,7 @@ std::optional<std::uint64_t> parse_decimal(std::string_view text, std::uint64_t 
   return result;
 }
 
-// Parses `count` groups of exactly `digits` hexadecimal digits, with a separator.
+// Parses `count` groups of exactly `digits` hexadecimal digits with separators between them.
 std::optional<std::uint64_t> parse_groups(std::string_view text, std::size_t digits, std::size_t count,
                                           char separator) {
   if (text.size() != count * (digits + 1) - 1) return std::nullopt;
@@ -63,7 +63,7 @@ std::optional<std::uint64_t> parse_duration(std::string_view text) {
     std::string_view name;
     std::uint64_t nanoseconds;
   };
-  // Both Unicode micro signs are in use.
+  // Unicode has two micro signs, and both are in use.
   static constexpr Unit units[] = {{"ns", 1},          {"us", 1'000},     {"\u00b5s", 1'000},
                                    {"\u03bcs", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}};
   for (const Unit& unit : units)

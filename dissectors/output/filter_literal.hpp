@@ -1,5 +1,5 @@
 #pragma once
-/// Parsers for values in filters. Each returns nullopt if the text is not such a value.
+/// Parsers for values in filters. Each returns nullopt if the text does not have its syntax.
 
 #include <array>
 #include <cstdint>
@@ -9,21 +9,22 @@
 
 namespace rdmawire::output {
 
-/// 42 or 0x2a.
+/// Parses 42 or 0x2a.
 std::optional<std::uint64_t> parse_number(std::string_view text);
-/// A number with a unit, exact to the nanosecond: 1.5ms, 10us, 10µs, 655360ns, 2s.
+/// Parses a number with a unit, exact to the nanosecond: 1.5ms, 10us, 10µs, 655360ns, 2s.
 std::optional<std::uint64_t> parse_duration(std::string_view text);
-/// Seconds since 1970 with up to nine decimals, or "2026-11-21 07:53:37.5" in UTC. The time can be omitted or end
-/// after the minutes. T can replace the space. Returns nanoseconds since 1970.
+/// Parses seconds since 1970 with up to nine decimals, or a date in UTC: "2026-11-21 07:53:37.5". The time can be
+/// missing, or end after the minutes. T can replace the space. Returns nanoseconds since 1970.
 std::optional<std::int64_t> parse_time(std::string_view text);
-/// 52:54:00:00:00:02 or 52-54-00-00-00-02.
+/// Parses 52:54:00:00:00:02 or 52-54-00-00-00-02.
 std::optional<std::uint64_t> parse_mac(std::string_view text);
 std::optional<std::uint32_t> parse_ipv4(std::string_view text);
-/// Network byte order. An IPv4 address is mapped as in GIDs: ::ffff:10.0.0.2.
+/// Parses an IPv6 or IPv4 address. Returns it in network byte order. An IPv4 address is mapped as in GIDs:
+/// ::ffff:10.0.0.2.
 std::optional<std::array<std::uint8_t, 16>> parse_ipv6(std::string_view text);
-/// 0002:c903:000e:0b72, 00:02:c9:03:00:0e:0b:72 or 0x0002c903000e0b72.
+/// Parses 0002:c903:000e:0b72, 00:02:c9:03:00:0e:0b:72 or 0x0002c903000e0b72.
 std::optional<std::uint64_t> parse_guid(std::string_view text);
-/// Pairs of hexadecimal digits, optionally separated by `:` or `-`, or with prefix `0x`.
+/// Parses pairs of hexadecimal digits, which `:` or `-` can separate, or which can have the prefix `0x`.
 std::optional<std::string> parse_bytes(std::string_view text);
 
 }  // namespace rdmawire::output

@@ -1,5 +1,5 @@
 #pragma once
-/// Operators of filters that are words.
+/// Operators of filters that consist of letters.
 
 #include <string_view>
 

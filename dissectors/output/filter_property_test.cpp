@@ -1,4 +1,5 @@
-/// Compares filters with the documentation's examples, a simple slow evaluator, and tshark on real captures.
+/// Compares filters with the examples in the documentation, with a simple slow evaluator, and with tshark on real
+/// captures.
 
 #include <gtest/gtest.h>
 
@@ -29,7 +30,7 @@ std::string documentation() {
   std::ifstream file(RDMAWIRE_SOURCE_DIR "/docs/reference/filters.md");
   return {std::istreambuf_iterator<char>(file), {}};
 }
-/// Returns the lines of each code block of that kind in the documentation.
+/// Returns the lines of each code block of the language `kind` in the documentation.
 std::vector<std::vector<std::string>> blocks(std::string_view kind) {
   std::vector<std::vector<std::string>> found;
   std::istringstream text(documentation());
@@ -71,7 +72,7 @@ TEST(FilterDocumentation, ListsAllDerivedFields) {
   const std::string text = documentation();
   for (const Derived& derived : derived_fields()) {
     EXPECT_NE(text.find("`" + std::string(derived.name) + "`"), std::string::npos) << derived.name;
-    // A header or field with the same name would hide the derived field.
+    // A header or field of the same name would hide the derived field.
     EXPECT_FALSE(find_field(derived.name)) << derived.name;
     EXPECT_EQ(find_header(derived.name), nullptr) << derived.name;
   }
@@ -86,7 +87,7 @@ TEST(FilterNames, EveryTableFieldCompiles) {
       for (const std::string_view alias : field.aliases()) EXPECT_TRUE(Filter::compile(alias)) << alias;
       if (!field.names) continue;
       for (const Name& entry : field.names->entries) {
-        // Quoted names are always values.
+        // A quoted name is always a value.
         const std::string comparison = name + " == \"" + std::string(entry.name) + "\"";
         EXPECT_TRUE(Filter::compile(comparison)) << comparison;
       }
@@ -122,7 +123,7 @@ std::vector<std::unique_ptr<Sample>> samples() {
 }
 
 using Values = std::vector<std::uint64_t>;
-/// All values of a field, collected layer by layer.
+/// Returns all values of a field, from all layers.
 Values values_of(const Packet& packet, const std::string& name) {
   if (name == "frame.len") return {packet.stack.wire_length};
   if (name == "payload.length") return {packet.stack.payload.length};

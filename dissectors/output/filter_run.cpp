@@ -1,4 +1,4 @@
-/// Evaluates compiled filters. The compiler is in filter.cpp.
+/// Evaluates compiled filters. filter.cpp compiles them.
 #include <algorithm>
 
 #include "dissectors/output/filter.hpp"
@@ -22,7 +22,7 @@ std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(by
 
 }  // namespace
 
-// Calls take(number, bytes) for each occurrence of the source's value until it returns true.
+// Calls take(number, bytes) for each occurrence of the source's value, until it returns true.
 template <class Visit>
 bool Filter::visit(const Source& source, const Packet& packet, Visit take) {
   if (source.derived) return each_derived(*source.derived, packet, take);
@@ -37,7 +37,7 @@ bool Filter::visit(const Source& source, const Packet& packet, Visit take) {
 bool Filter::holds(const Test& test, const Packet& packet) const {
   const std::span<const Source> sources(sources_.data() + test.sources.begin, test.sources.count);
   bool some = false;
-  // True if an occurrence of one of the sources matches.
+  // True if any occurrence of any source matches.
   auto any = [&](auto passes) {
     for (const Source& source : sources)
       if (visit(source, packet, passes)) return true;
@@ -49,7 +49,7 @@ bool Filter::holds(const Test& test, const Packet& packet) const {
       if (value - range[i].from <= range[i].width) return true;
     return false;
   };
-  // A text ends before its zero padding. Fields of up to 64 bits can contain text, too.
+  // A text ends before its padding of zeros. Even fields of up to 64 bits can contain text.
   auto bytes_of = [&](const Source& source, auto take) {
     if (source.derived)
       return each_derived(*source.derived, packet, [&](std::uint64_t, Bytes bytes) { return take(as_text(bytes)); });

@@ -23,7 +23,8 @@ constexpr std::uint64_t number_of(T value) {
 constexpr Name status_entries[] = {
     {number_of(CrcCheck::Status::good), "good", ""},
     {number_of(CrcCheck::Status::bad), "bad", ""},
-    {number_of(CrcCheck::Status::unverifiable), "unverifiable", "the packet is truncated by the capture or a fragment"},
+    {number_of(CrcCheck::Status::unverifiable), "unverifiable",
+     "the capture truncated the packet, or the packet is a fragment"},
 };
 constexpr Names status_names{"CRC status", status_entries, ""};
 
@@ -62,7 +63,7 @@ constexpr Name direction_entries[] = {
 };
 constexpr Names direction_names{"opcode direction", direction_entries, ""};
 
-// The names of transports, operations and positions are from the opcode table.
+// The names of transports, operations and positions come from the opcode table.
 template <class Enum, std::size_t N>
 struct NamesOf {
   std::array<Name, N> entries;
@@ -93,7 +94,7 @@ const Names& position_names() {
   return table.names;
 }
 
-// A packet with a mirrored packet in a tunnel contains several BTHs.
+// Calls `take` for each BTH. A packet with a mirrored packet in a tunnel can contain several.
 template <class Take>
 bool each_opcode(const Packet& packet, Take take) {
   for (const Layer& layer : packet.stack.layers())
@@ -109,7 +110,7 @@ bool each_finding(const Packet& packet, Take take) {
       if (take(finding)) return true;
   return false;
 }
-// The payload of a packet with PDUs of a byte stream is the payload of these PDUs.
+// Calls `take` for each payload. If the packet contains PDUs of a byte stream, these have the payload.
 template <class Take>
 bool each_payload(const Packet& packet, Take take) {
   if (packet.pdus.empty()) return packet.stack.payload.length && take(packet.stack.bytes_of(packet.stack.payload));
@@ -129,21 +130,21 @@ bool each_mpa_crc(const Packet& packet, Take take) {
 }
 
 using enum FilterType;
-// The derived fields. A visitor of type `header` reports presence by an arbitrary number.
+// The derived fields. A visitor of type `header` reports presence, and its number has no meaning.
 const Derived derived[] = {
     {"frame", bytes, nullptr, "", "all captured bytes",
      [](const Packet& p, Occurrences to) { return to.bytes(p.stack.bytes); }},
-    {"frame.number", number, nullptr, "frame.number", "position in the capture, from 1",
+    {"frame.number", number, nullptr, "frame.number", "number of the packet in the capture, from 1",
      [](const Packet& p, Occurrences to) { return to.number(p.number); }},
     {"frame.time", time, nullptr, "frame.time_epoch", "capture time: seconds since 1970, or a date in UTC",
      [](const Packet& p, Occurrences to) { return to.number(number_of(p.time_ns) ^ 1ULL << 63); }},
-    {"frame.len", number, nullptr, "frame.len", "bytes on the wire",
+    {"frame.len", number, nullptr, "frame.len", "length on the wire in bytes",
      [](const Packet& p, Occurrences to) { return to.number(p.stack.wire_length); }},
     {"frame.cap_len", number, nullptr, "frame.cap_len", "captured bytes",
      [](const Packet& p, Occurrences to) { return to.number(p.stack.bytes.size()); }},
-    {"frame.truncated", flag, nullptr, "", "the packet is truncated by the capture",
+    {"frame.truncated", flag, nullptr, "", "the capture truncated the packet",
      [](const Packet& p, Occurrences to) { return to.number(p.stack.cut); }},
-    {"frame.fragment", flag, nullptr, "", "a fragment of an IP datagram",
+    {"frame.fragment", flag, nullptr, "", "the packet is a fragment of an IP datagram",
      [](const Packet& p, Occurrences to) { return to.number(p.stack.fragment); }},
     {"wire", number, &wire_names, "", "RDMA wire format of the packet",
      [](const Packet& p, Occurrences to) { return wire_of(p) != Wire::none && to.number(number_of(wire_of(p))); }},
@@ -167,7 +168,7 @@ const Derived derived[] = {
      [](const Packet& p, Occurrences to) {
        return each_opcode(p, [&](const Opcode& o) { return o.known && to.number(number_of(o.direction)); });
      }},
-    {"payload", bytes, nullptr, "", "bytes after all headers (iWARP: of each PDU)",
+    {"payload", bytes, nullptr, "", "bytes after all headers (iWARP: in each PDU)",
      [](const Packet& p, Occurrences to) { return each_payload(p, [&](Bytes b) { return to.bytes(b); }); }},
     {"payload.length", number, nullptr, "", "length of the payload in bytes (0 if there is none)",
      [](const Packet& p, Occurrences to) {
@@ -176,7 +177,7 @@ const Derived derived[] = {
          if (to.number(pdu.stack.payload.length)) return true;
        return false;
      }},
-    {"icrc", header, nullptr, "", "the packet has, or requires, an ICRC",
+    {"icrc", header, nullptr, "", "the packet has an ICRC, or should have one",
      [](const Packet& p, Occurrences to) { return exists(p.icrc) && to.number(1); }},
     {"icrc.status", number, &status_names, "", "result of the ICRC check",
      [](const Packet& p, Occurrences to) { return exists(p.icrc) && to.number(number_of(p.icrc.status)); }},
@@ -184,7 +185,7 @@ const Derived derived[] = {
      [](const Packet& p, Occurrences to) { return readable(p.icrc) && to.number(p.icrc.value); }},
     {"icrc.computed", number, nullptr, "", "the expected ICRC",
      [](const Packet& p, Occurrences to) { return readable(p.icrc) && to.number(p.icrc.computed); }},
-    {"vcrc", header, nullptr, "", "the packet has, or requires, a VCRC",
+    {"vcrc", header, nullptr, "", "the packet has a VCRC, or should have one",
      [](const Packet& p, Occurrences to) { return exists(p.vcrc) && to.number(1); }},
     {"vcrc.status", number, &status_names, "", "result of the VCRC check",
      [](const Packet& p, Occurrences to) { return exists(p.vcrc) && to.number(number_of(p.vcrc.status)); }},
@@ -220,21 +221,21 @@ const Derived derived[] = {
      }},
 };
 
-constexpr std::size_t longest_name = 96;  // longest compared name
+constexpr std::size_t longest_name = 96;  // maximum length of names that are compared
 
-// Returns the set of characters as a bit mask.
+// Returns the set of characters in `text` as a bit mask.
 std::uint64_t characters(std::string_view text) {
   std::uint64_t bits = 0;
   for (char c : text) bits |= 1ULL << (static_cast<unsigned char>(c) & 63);
   return bits;
 }
 
-// Returns a lower bound of the edit distance of two texts with these sets of characters.
+// Returns a lower bound of the edit distance between texts with these sets of characters.
 std::size_t steps_between(std::uint64_t a, std::uint64_t b) {
   return static_cast<std::size_t>(std::max(std::popcount(a & ~b), std::popcount(b & ~a)));
 }
 
-// Returns edit_distance(). Comparing the character sets first rules out most names.
+// Returns edit_distance(), but compares the sets of characters first, which rules out most names.
 std::size_t distance(std::string_view a, std::string_view b, std::size_t limit) {
   if (steps_between(characters(a), characters(b)) > limit) return limit + 1;
   return edit_distance(a, b, limit);
@@ -245,7 +246,7 @@ std::string_view after_first_dot(std::string_view name) {
   return dot == std::string_view::npos ? std::string_view{} : name.substr(dot + 1);
 }
 
-/// Collects the candidates closest to a name.
+/// Collects the names that are closest to a given name.
 class Nearest {
  public:
   explicit Nearest(std::size_t limit) : limit_(limit) {}
@@ -255,7 +256,8 @@ class Nearest {
       if (name == candidate) return;
     found_.emplace_back(score, std::string(candidate));
   }
-  /// Returns the best candidates, at most three, the best first. Omits those that are worse by more than one step.
+  /// Returns at most three candidates, best first. Omits candidates that need at least two edits more than the best
+  /// one.
   [[nodiscard]] std::vector<std::string> best() {
     std::stable_sort(found_.begin(), found_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<std::string> names;
@@ -326,7 +328,7 @@ Resolved resolve(std::string_view name) {
   Resolved found;
   if (FieldRef ref = find_field(name)) {
     found.refs.push_back(ref);
-    // Wireshark can use the same name for several headers: its ip.version is a field of IPv4 and of IPv6.
+    // Wireshark can use one name in several headers: ip.version is a field of IPv4 and of IPv6.
     const auto aliases = ref.field->aliases();
     if (std::find(aliases.begin(), aliases.end(), name) != aliases.end())
       for (FieldRef other : find_wireshark(name))
@@ -350,7 +352,8 @@ Resolved resolve(std::string_view name) {
       found.derived = &d;
       return found;
     }
-  // A prefix of Wireshark's field names, such as "infiniband.aeth", matches every header with a field of that prefix.
+  // A prefix of Wireshark's field names, such as "infiniband.aeth", matches every header that has a field with this
+  // prefix.
   for (const HeaderInfo* header : all_headers())
     for (const Field& field : header->fields)
       if (const auto aliases = field.aliases();
@@ -368,8 +371,8 @@ std::vector<std::string> nearest_names(std::string_view name) {
   struct Candidate {
     std::string name;
     std::string plain;
-    std::string_view field;    // last component of the name
-    std::uint64_t characters;  // set of characters of the plain name
+    std::string_view field;    // the name after its first dot
+    std::uint64_t characters;  // set of characters in the plain name
     bool wireshark;
   };
   static const auto candidates = [] {
@@ -399,7 +402,7 @@ std::vector<std::string> nearest_names(std::string_view name) {
   const std::string_view wanted_field = after_first_dot(name);
   for (const Candidate& candidate : candidates) {
     if (candidate.wireshark && wanted_field.empty()) continue;
-    // A correct field name after a wrong header name is a likely mistake, even if the header names are not similar.
+    // A correct field name after a wrong header name is a likely mistake, even if the header names differ much.
     const bool same_field = !wanted_field.empty() && wanted_field == candidate.field;
     if (!same_field && steps_between(wanted_characters, candidate.characters) > limit) continue;
     const std::size_t steps = distance(wanted, candidate.plain, limit);
@@ -416,7 +419,7 @@ std::vector<std::string> nearest_entries(std::string_view name, const Names& nam
   for (const Name& entry : names.entries) {
     const std::string candidate = plain_name(entry.name);
     if (candidate.size() > longest_name) continue;
-    // A candidate that contains the given text is a good guess, too: "Access Error".
+    // A candidate that contains the given text is also a good guess: "Access Error".
     const bool part = !wanted.empty() && candidate.find(wanted) != std::string::npos;
     nearest.offer(entry.name, part ? 1 : distance(wanted, candidate, limit));
   }

@@ -32,18 +32,18 @@ Frame roce() {
   return Value<Ethernet>().set<"dst">(0x525400000002).set<"src">(0x525400000003) / ip(0x0a000003, 0x0a000002) /
          Value<Udp>().set<"src_port">(49152);
 }
-/// An RC SEND Only, PSN 100, of five bytes.
+/// Returns an RC SEND Only with PSN 100 and five bytes of payload.
 Frame send_only() {
   Frame frame = roce() / Value<Bth>().set<"opcode">(0x04).set<"dest_qp">(0x11).set<"psn">(100).set<"ack_request">(1);
   frame.payload = {'h', 'e', 'l', 'l', 'o'};
   return frame;
 }
-/// An acknowledgement with the specified syndrome.
+/// Returns an acknowledgement with that syndrome.
 Frame acknowledge(std::uint8_t syndrome) {
   return roce() / Value<Bth>().set<"opcode">(0x11).set<"psn">(100) /
          Value<Aeth>().set<"syndrome">(syndrome).set<"msn">(3);
 }
-/// A mirrored acknowledgement whose outer addresses differ from the inner ones.
+/// Returns a mirrored acknowledgement whose outer addresses differ from the inner ones.
 Frame mirrored() {
   Frame frame = Value<Ethernet>() / ip(0xc0a80001, 0xc0a80002) / Value<Udp>().set<"dst_port">(4789) / Value<Vxlan>();
   for (const HeaderValue& layer : acknowledge(0x60).layers) frame /= layer;
@@ -78,7 +78,7 @@ TEST(Filter, AbsentFieldsCompareFalse) {
                             "aeth.msn", "vcrc.status == good", "vcrc.status != good", "upper != nvme"})
     EXPECT_FALSE(matches(send_only(), fails)) << fails;
   EXPECT_TRUE(matches(send_only(), "not aeth.msn == 0"));
-  // Only an RNR NAK has the timer.
+  // Only an RNR NAK has a timer.
   EXPECT_TRUE(matches(acknowledge(0x21), "aeth.syndrome.timer"));
   EXPECT_FALSE(matches(acknowledge(0x60), "aeth.syndrome.timer"));
 }
@@ -192,7 +192,7 @@ TEST(Filter, WiresharkNamesAreAliases) {
   EXPECT_TRUE(matches(send_only(), "infiniband.bth.psn == 100 and infiniband.bth.opcode == 4 and infiniband"));
   EXPECT_TRUE(matches(acknowledge(0x60), "infiniband.aeth and infiniband.aeth.syndrome.opcode == 3"));
   EXPECT_FALSE(matches(send_only(), "infiniband.aeth"));
-  // A Wireshark name matches fields of several headers, even if it equals the name of one field.
+  // A Wireshark name matches the fields of several headers, even if it is also the name of one field.
   EXPECT_TRUE(matches(send_only(), "ip.addr == 10.0.0.2 and ip.addr == 10.0.0.3 and udp.port == 4791"));
   EXPECT_TRUE(matches(Value<Ethernet>() / Value<Ipv6>() / Value<Udp>(), "ip.version == 6 and ipv6.version == 6"));
   EXPECT_TRUE(matches(send_only(), "infiniband.bth.se and not bth.se")) << "present, but not set";

@@ -25,7 +25,7 @@ std::size_t utf8_length(std::string_view text) {
   if (length == 0 || length > text.size()) return 0;
   for (std::size_t i = 1; i < length; ++i)
     if ((at(i) & 0xc0) != 0x80) return 0;
-  // Rejects overlong forms, surrogates, and code points above U+10FFFF.
+  // Reject overlong forms, surrogates, and code points above U+10FFFF.
   if (first == 0xe0 && at(1) < 0xa0) return 0;
   if (first == 0xed && at(1) > 0x9f) return 0;
   if (first == 0xf0 && at(1) < 0x90) return 0;
@@ -33,13 +33,13 @@ std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
-/// Precomputed output of a field.
+/// Output of a field, computed in advance.
 struct FieldPlan {
   const Field* field;
   std::string key;                                           ///< "\"opcode\":"
   std::string name_key;                                      ///< ",\"opcode_name\":"
   bool is_text;                                              ///< the value is a quoted string
-  std::vector<std::pair<std::uint64_t, std::string>> names;  ///< quoted, ascending
+  std::vector<std::pair<std::uint64_t, std::string>> names;  ///< names in quotes, ascending by value
 
   explicit FieldPlan(const Field& f) : field(&f) {
     append_json_string(key, f.name);
@@ -100,9 +100,9 @@ struct FieldPlan {
 };
 
 struct HeaderPlan {
-  std::string begin;       ///< {"protocol":"bth","offset":
-  std::string tail;        ///< "\"options\":"
-  std::string unverified;  ///< ,"unverified":["se"]: fields whose sources differ. Empty: none
+  std::string begin;       ///< start of the layer: {"protocol":"bth","offset":
+  std::string tail;        ///< key of the variable part: "\"options\":"
+  std::string unverified;  ///< ,"unverified":["se"]: fields about which the sources disagree (empty: none)
   std::vector<FieldPlan> fields;
 
   explicit HeaderPlan(const HeaderInfo& header) {
@@ -133,7 +133,7 @@ struct JsonWriter::Plans {
     return found != by_header.end() ? found->second : by_header.emplace(&header, HeaderPlan(header)).first->second;
   }
 
-  /// Writes a layer. layer.offset is relative to `bytes`, and `base` is added to the written offsets.
+  /// Writes a layer. layer.offset is relative to `bytes`. `base` is added to offsets in the output.
   void layer(std::string& out, Bytes bytes, const Layer& layer, std::uint32_t base = 0) {
     const HeaderInfo& header = *layer.header;
     const HeaderPlan& plan = of(header);
@@ -184,7 +184,7 @@ struct JsonWriter::Plans {
     out += '}';
   }
 
-  /// Writes the result of a CRC check. `source_port`: the UDP source port that makes a bad ICRC valid.
+  /// Writes the result of a CRC check. `source_port` is the UDP source port that makes a bad ICRC valid.
   static void crc(std::string& out, std::string_view key, const CrcCheck& check, unsigned digits,
                   std::optional<std::uint16_t> source_port = {}) {
     using enum CrcCheck::Status;
@@ -246,7 +246,7 @@ struct JsonWriter::Plans {
     out += '}';
   }
 
-  /// Writes the findings of the stack, and of headers in variable parts.
+  /// Writes the findings of the stack and of headers in variable parts.
   static void findings(std::string& out, const HeaderStack& stack) {
     bool any = false;
     const auto begin = [&] {
@@ -397,7 +397,7 @@ std::string link_name(const tracking::Packet& packet) {
 }
 
 Wire wire_of(const tracking::Packet& packet) {
-  // The headers of a TCP segment do not show that it is iWARP, but its PDUs do.
+  // The headers of a TCP segment do not indicate iWARP, but its PDUs do.
   return packet.stack.wire == Wire::none && !packet.pdus.empty() ? Wire::iwarp : packet.stack.wire;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-/// Writes a packet as one line of JSON. The keys are documented in docs/reference/dissect-json.md. Keys of fields are
-/// the tables' names.
+/// Writes a packet as one line of JSON. docs/reference/dissect-json.md documents the keys. The keys of fields are their
+/// names in the tables.
 
 #include <cstdint>
 #include <memory>
@@ -12,14 +12,13 @@
 
 namespace rdmawire::output {
 
-/// Data of the capture about a packet.
+/// Information about a packet that the capture contains.
 struct PacketContext {
-  std::string_view file;                       ///< set if several files are read
-  std::span<const std::string_view> comments;  ///< from the capture file
+  std::string_view file;                       ///< name of the file, if several files are read
+  std::span<const std::string_view> comments;  ///< comments in the capture file
 };
 
-/// Writes packets as NDJSON: one object and a newline each. The output is always valid JSON. Invalid UTF-8 is
-/// replaced.
+/// Writes packets as NDJSON: one object per line. The output is always valid JSON, because invalid UTF-8 is replaced.
 class JsonWriter {
  public:
   JsonWriter();
@@ -39,10 +38,10 @@ void append_json_string(std::string& out, std::string_view text);
 
 /// Returns the name of a link type, such as "ethernet", or its number as text if it is unsupported.
 std::string link_name(LinkType link);
-/// Returns the name of a packet's link type. If the packet starts with an FPDU, an MPA frame or a BTH, which no link
-/// type does, returns the name of that header.
+/// Returns the name of a packet's link type. If the packet starts with an FPDU, an MPA frame or a BTH, returns the name
+/// of that header, because there is no link type for it.
 std::string link_name(const tracking::Packet& packet);
-/// Returns the RDMA wire format of the packet, from its headers or the PDUs of its byte stream.
+/// Returns the RDMA wire format of the packet, according to its headers or the PDUs of its byte stream.
 Wire wire_of(const tracking::Packet& packet);
 /// Returns "infiniband", "roce_v1", "roce_v2", "iwarp", or an empty string for a packet without RDMA.
 std::string_view wire_name(Wire wire);

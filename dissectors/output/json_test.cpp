@@ -100,7 +100,7 @@ TEST(Json, TextIsAlwaysUtf8) {
             1U);
 }
 
-// Every output format accepts any header with any bytes, and the JSON output is valid.
+// Every output format accepts every header with any bytes, and the JSON output is valid.
 TEST(OutputFormats, EveryHeaderWithRandomBytes) {
   std::mt19937 random(20261121);
   JsonWriter writer;
@@ -110,7 +110,7 @@ TEST(OutputFormats, EveryHeaderWithRandomBytes) {
       const std::uint32_t length =
           header->size + (header->tail.empty() ? 0 : static_cast<std::uint32_t>(random() % 60));
       std::vector<std::uint8_t> bytes(length + 8);
-      // First all zeros and all ones, the extreme values of every enumeration and condition.
+      // The first rounds use all zeros and all ones, which are extreme values for enumerations and conditions.
       for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(round == 0 ? 0 : round == 1 ? 0xff : random());
       tracking::Packet packet;
       packet.stack.reset(bytes, static_cast<std::uint32_t>(bytes.size()));
@@ -140,7 +140,8 @@ TEST(OutputFormats, EveryHeaderWithRandomBytes) {
   }
 }
 
-// Field names, their "_name" keys and the variable part must be distinct in one object.
+// Field names, their "_name" keys and the name of the variable part must be distinct, because they are keys of one
+// object.
 TEST(Json, NoDuplicateKeys) {
   for (const HeaderInfo* header : all_headers()) {
     std::set<std::string> keys;

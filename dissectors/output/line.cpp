@@ -25,13 +25,14 @@ consteval EndpointFields endpoints(std::string_view source, std::string_view des
                                    std::string_view prefix = {}) {
   return {&info<H>, prefix, detail::field_of<H>(source), detail::field_of<H>(destination)};
 }
-// Address fields of the headers in which endpoints_of() finds addresses.
+// Fields with addresses, in the headers that endpoints_of() uses.
 constexpr EndpointFields endpoint_fields[] = {
     endpoints<Ipv4>("src", "dst"),  endpoints<Ipv6>("src", "dst"),     endpoints<Lrh>("slid", "dlid", "LID "),
     endpoints<Grh>("sgid", "dgid"), endpoints<Ethernet>("src", "dst"),
 };
 
-/// Color of a header's summary. For BTH and RDMAP it depends on the direction, and errors have their own color.
+/// Returns the color of a header's summary. The color of BTH and RDMAP depends on the direction. Errors have their own
+/// color.
 TextStyle operation_ink(const HeaderInfo& which, const std::uint8_t* header, const HeaderStack& stack) {
   if (&which == &info<Bth>) {
     const Opcode& op = opcode(View<Bth>(header).get<"opcode">());
@@ -57,7 +58,7 @@ TextStyle operation_ink(const HeaderInfo& which, const std::uint8_t* header, con
   return ink_of(which);
 }
 
-/// Maximum number of PDUs in a line.
+/// Maximum number of PDUs that a line shows.
 constexpr std::size_t shown_pdus = 4;
 
 /// True if the line already shows the upper layer, or if the packet contains no upper layer data.
@@ -107,7 +108,7 @@ struct LinePrinter::Plans {
                                                                   : TextStyle::dim;
     page.put("  ").put(ink, crc_name(name, check.status, scratch));
   }
-  /// Width of a main header's summary with space for the payload size. 0 for other headers.
+  /// Returns the width of a main header's summary, including space for the payload size. Returns 0 for other headers.
   static std::size_t size_end(const HeaderInfo& header) {
     return is_base_transport(header) ? 61 : &header == &info<Rdmap> ? 30 : 0;
   }
@@ -122,7 +123,7 @@ struct LinePrinter::Plans {
   void essence(Page& page, const HeaderStack& stack) {
     const auto layers = stack.layers();
     const bool is_mad = stack.find(info<Mad>) != nullptr;
-    bool sized = is_mad;  // the size of a MAD (256 bytes) is not shown
+    bool sized = is_mad;  // true for a MAD: its size is always 256 bytes, and not shown
     bool first = true;
     for (const Layer& layer : layers) {
       const bool last = &layer == &layers.back();
@@ -131,7 +132,7 @@ struct LinePrinter::Plans {
         if (write(page, below, stack, layer)) page.put(" · ");
         continue;
       }
-      // Every MAD has the same BTH and DETH.
+      // These headers are the same in every MAD.
       if (is_mad && (layer.header == &info<Bth> || layer.header == &info<Deth>)) continue;
       const Page::Mark before = page.mark();
       if (!first) page.put("  ");
@@ -170,7 +171,7 @@ void LinePrinter::set_origin(std::int64_t time_ns) { origin_ = time_ns; }
 
 Endpoints endpoints_of(const HeaderStack& stack) {
   const auto layers = stack.layers();
-  // The endpoints of native InfiniBand are its LIDs, even with a GRH.
+  // LIDs are the endpoints of native InfiniBand, even if there is a GRH.
   const Layer* nearest = stack.wire == Wire::infiniband ? stack.find(info<Lrh>) : nullptr;
   if (!nearest && stack.network != HeaderStack::none) nearest = &layers[stack.network];
   const std::size_t from = nearest ? static_cast<std::size_t>(nearest - layers.data()) + 1 : layers.size();
@@ -214,7 +215,7 @@ void LinePrinter::append(std::string& out, const tracking::Packet& packet) {
   page.put(TextStyle::dim, scratch).put("  ");
 
   const Endpoints ends = endpoints_of(stack);
-  // Packets without a transport header, such as ARP, do not widen the columns.
+  // Only packets with a transport header widen the columns: for example, ARP does not.
   if (stack.transport != HeaderStack::none) {
     source_width_ = std::max(source_width_, columns(ends.source));
     destination_width_ = std::max(destination_width_, columns(ends.destination));

@@ -16,8 +16,8 @@ struct LineOptions {
   bool colors = false;
 };
 
-/// Writes packets as lines in columns: number, time, source → destination, summary, CRC, PDUs, upper layer, notes,
-/// findings. Keeps the first and the last time and the column widths, which only grow.
+/// Writes packets as lines with columns: number, time, source → destination, summary, CRC, PDUs, upper layer, notes,
+/// findings. Remembers the first and the last time, and the column widths, which only grow.
 class LinePrinter {
  public:
   explicit LinePrinter(const LineOptions& options = {});
@@ -28,7 +28,7 @@ class LinePrinter {
   /// Appends one line with a newline.
   void append(std::string& out, const tracking::Packet& packet);
 
-  /// Sets the origin of relative times. Default: the first packet written.
+  /// Sets the origin of relative times. The default is the time of the first packet written.
   void set_origin(std::int64_t time_ns);
 
  private:
@@ -41,15 +41,15 @@ class LinePrinter {
   std::size_t destination_width_ = 8;
 };
 
-/// The endpoints of a packet in a line: LIDs of native InfiniBand, otherwise IP addresses, GIDs or MACs, whichever
-/// are closest to the transport. Empty if there are none.
+/// The endpoints of a packet as a line shows them: LIDs in native InfiniBand, otherwise the IP addresses, GIDs or MACs
+/// that are closest to the transport. Empty if there are none.
 struct Endpoints {
   std::string source;
   std::string destination;
 };
 Endpoints endpoints_of(const HeaderStack& stack);
 
-/// Formats a single packet. A relative time is 0.
+/// Formats a single packet as a line. Its relative time is 0.
 std::string one_line(const tracking::Packet& packet, const LineOptions& options = {});
 
 }  // namespace rdmawire::output

@@ -13,7 +13,7 @@ using testing::nak_frame;
 using testing::OnePacket;
 using testing::read_request_frame;
 
-// Returns the part of the line after the columns number, time and addresses.
+// Returns the part of the line after number, time and addresses.
 std::string essence(const tracking::Packet& packet) {
   const std::string line = one_line(packet);
   const std::size_t arrow = line.find("→ ");
@@ -100,7 +100,7 @@ TEST(Line, ColorsOnlyIfRequested) {
   EXPECT_EQ(one_line(one.packet).find('\033'), std::string::npos);
   std::string colored = one_line(one.packet, {.colors = true});
   EXPECT_NE(colored.find(std::string(escape_of(TextStyle::bad)) + "RC Acknowledge"), std::string::npos) << colored;
-  // Without the escape sequences, the line equals the plain one.
+  // Without its escape sequences, the colored line equals the plain one.
   for (std::size_t at; (at = colored.find('\033')) != std::string::npos;)
     colored.erase(at, colored.find('m', at) - at + 1);
   EXPECT_EQ(colored, one_line(one.packet));

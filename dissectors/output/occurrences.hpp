@@ -9,8 +9,8 @@ namespace rdmawire::output {
 
 inline constexpr int max_nesting = 4;  // maximum nesting of headers in variable parts
 
-/// Calls visit(bytes) for each `header` in the variable part of `outer`, whose bytes are `bytes`. The visit ends when
-/// visit() returns true.
+/// Calls visit(header) for each `header` in the variable part of `outer`, whose bytes are `bytes`. Stops when visit()
+/// returns true, and then returns true.
 template <class Visit>
 bool each_part(const HeaderInfo& outer, Bytes bytes, const HeaderInfo* header, Visit visit, int nesting = 0) {
   const Parts parts = outer.parts(bytes);
@@ -26,7 +26,7 @@ bool each_part(const HeaderInfo& outer, Bytes bytes, const HeaderInfo* header, V
   return false;
 }
 
-/// The same for each layer of the stack, from the link up.
+/// Like each_part(), for the layers of the stack from the link layer up.
 template <class Visit>
 bool each_layer(const HeaderStack& stack, const HeaderInfo* header, Visit visit) {
   for (const Layer& layer : stack.layers())
@@ -34,7 +34,7 @@ bool each_layer(const HeaderStack& stack, const HeaderInfo* header, Visit visit)
   return false;
 }
 
-/// The same for the variable parts of the stack's layers.
+/// Like each_part(), for the variable parts of all layers of the stack.
 template <class Visit>
 bool each_layer_of_parts(const HeaderStack& stack, const HeaderInfo* header, Visit visit) {
   for (const Layer& layer : stack.layers())
@@ -44,7 +44,8 @@ bool each_layer_of_parts(const HeaderStack& stack, const HeaderInfo* header, Vis
   return false;
 }
 
-/// The same for all occurrences: in the packet's stack, in the PDUs of a byte stream, and in variable parts.
+/// Like each_part(), for all occurrences: in the packet's stack, in the PDUs of a byte stream, and in their variable
+/// parts.
 template <class Visit>
 bool each_occurrence(const tracking::Packet& packet, const HeaderInfo* header, Visit visit) {
   if (each_layer(packet.stack, header, visit)) return true;

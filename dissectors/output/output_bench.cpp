@@ -1,5 +1,5 @@
-/// Benchmarks formatting a packet as line, JSON and tree. For comparison, nlohmann's library writes JSON with the same
-/// values.
+/// Measures how fast a packet is formatted as a line, as JSON and as a tree. For comparison, nlohmann's library writes
+/// JSON with the same values.
 
 #include <benchmark/benchmark.h>
 

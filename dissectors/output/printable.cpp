@@ -11,13 +11,13 @@
 namespace rdmawire::output {
 namespace {
 
-/// A decoded character. `length` 0: the byte is not UTF-8.
+/// A decoded character. If `length` is 0, the byte is not UTF-8.
 struct Character {
   char32_t code = 0;
   std::size_t length = 0;
 };
 
-/// Decodes the first character as defined in RFC 3629. Rejects surrogates and overlong forms.
+/// Decodes the first character according to RFC 3629. Rejects surrogates and overlong forms.
 Character decode(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const std::uint8_t first = byte(0);
@@ -34,8 +34,8 @@ Character decode(std::string_view text) {
   return {code, length};
 }
 
-/// True for control characters (Unicode category Cc), characters that change the direction or are invisible (Cf), and
-/// separators of lines and paragraphs.
+/// True for control characters (Unicode category Cc), for characters that are invisible or change the direction (Cf),
+/// and for separators of lines and paragraphs.
 bool is_dangerous(char32_t code) {
   struct Range {
     char32_t first, last;
@@ -65,7 +65,7 @@ void append_escape(std::string& out, char32_t code) {
                    0xdc00U + (static_cast<std::uint32_t>(code) & 0x3ff));
 }
 
-/// Returns the length of the escape sequence of a TextStyle at the start of `text`. 0: none.
+/// Returns the length of a TextStyle's escape sequence at the start of `text`, or 0 if there is none.
 std::size_t style_length(std::string_view text) {
   for (int style = 0; style <= static_cast<int>(TextStyle::payload); ++style) {
     const std::string_view escape = escape_of(static_cast<TextStyle>(style));
@@ -74,7 +74,7 @@ std::size_t style_length(std::string_view text) {
   return 0;
 }
 
-/// Returns the length of the leading part that consists of printable ASCII and line ends.
+/// Returns the length of the start of `text` that consists of printable ASCII and line ends.
 std::size_t harmless(std::string_view text) {
   return static_cast<std::size_t>(std::find_if(text.begin(), text.end(),
                                                [](char c) {
@@ -84,8 +84,8 @@ std::size_t harmless(std::string_view text) {
                                   text.begin());
 }
 
-/// Copies `text`. `escape(out, rest, character)` appends the replacement of a dangerous character or of an invalid byte
-/// (length 0), and returns the number of consumed bytes.
+/// Copies `text`. For each dangerous character or invalid byte (length 0), `escape(out, rest, character)` appends the
+/// replacement and returns the number of bytes that it replaces.
 template <class Escape>
 std::string replaced(std::string_view text, const Escape& escape) {
   std::string out;

@@ -1,9 +1,10 @@
 #pragma once
 /// Makes untrusted text harmless: text from packets, files, file names, devices, and the environment.
 ///
-/// A terminal interprets control characters, and bidirectional marks change the order of the displayed text. These and
-/// invalid UTF-8 are replaced by visible escapes: "\n", "\t", "\x1b" for a byte, "\u202e" for a character. Escaped JSON
-/// keeps its values: "\u202e" is a valid escape in JSON, and JSON text contains nothing that "\x1b" would replace.
+/// A terminal interprets control characters, and bidirectional marks change the order of the displayed text. Visible
+/// escapes replace these and invalid UTF-8: "
+/// ", "\t", "\x1b" for a byte, "\u202e" for a character. Valid JSON keeps its meaning, because JSON accepts "\u202e",
+/// and contains no characters that "\x1b" would replace.
 
 #include <cstddef>
 #include <string>
@@ -11,15 +12,16 @@
 
 namespace rdmawire::output {
 
-/// Default of `most`: printable() truncates texts of more bytes.
+/// Default of `most`: texts with more bytes are truncated.
 inline constexpr std::size_t longest_printable = 1024;
 
-/// Returns `text` as a part of one line: control characters including line ends, bidirectional and invisible format
-/// characters, and bytes that are not UTF-8 as escapes. Texts of more than `most` bytes end in "…" and their length.
+/// Returns `text` for use in one line. Escapes control characters including line ends, bidirectional and invisible
+/// format characters, and bytes that are not UTF-8. A text of more than `most` bytes is truncated and ends in "…" and
+/// its length.
 std::string printable(std::string_view text, std::size_t most = longest_printable);
 
-/// The same for complete output of several lines, text or JSON. Keeps line ends and tabs, and with `colors` the escape
-/// sequences of TextStyle. Does not truncate.
+/// Escapes complete output of several lines, text or JSON. Keeps line ends and tabs. With `colors`, also keeps the
+/// escape sequences of TextStyle. Does not truncate.
 std::string printable_lines(std::string_view text, bool colors = false);
 
 }  // namespace rdmawire::output

@@ -9,7 +9,7 @@
 namespace rdmawire::output {
 namespace {
 
-/// Contains every control character, invalid UTF-8, and every kind of bidirectional mark.
+/// Returns a text with every control character, invalid UTF-8, and every kind of bidirectional mark.
 std::string hostile() {
   std::string text;
   for (int c = 0; c < 0x20; ++c) text += static_cast<char>(c);

@@ -1,4 +1,4 @@
-/// Generates the reference page.
+/// Generates docs/reference/headers.md.
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 namespace rdmawire::output {
 namespace {
 
-/// Escapes characters with a meaning in tables of Markdown.
+/// Escapes characters that have a meaning in Markdown tables.
 std::string cell(std::string_view text) {
   std::string out;
   for (char c : text) {

@@ -20,13 +20,13 @@
 
 namespace rdmawire::output {
 
-/// The format of a header.
+/// The format of one header.
 struct SummaryFormat {
   const HeaderInfo* header;
   std::string_view sentence;
 };
 
-/// The format of `H`. An unknown field name is a compile-time error.
+/// Returns the format of `H`. An unknown field name is a compile-time error.
 template <class H>
 consteval SummaryFormat summary_format(std::string_view sentence) {
   int depth = 0;
@@ -59,20 +59,21 @@ class SummaryPlan {
 
  private:
   struct Piece {
-    std::string_view text;         ///< literal text, or text after '?'
-    const Field* field = nullptr;  ///< nullptr: text only
+    std::string_view text;         ///< literal text, or the text after '?'
+    const Field* field = nullptr;  ///< nullptr: the piece is only text
     std::uint8_t width = 0;
     bool conditional = false;
     bool any_nonzero = false;
-    std::uint64_t value = 0;      ///< compared value, if conditional and not any_nonzero
-    std::uint16_t group_end = 0;  ///< not 0: a group starts here and ends before the piece with this index
-    char asks = 0;                ///< '?' or '!' of a group, whose condition refers to `field`
+    std::uint64_t value = 0;      ///< value to compare with, for a condition with `=`
+    std::uint16_t group_end = 0;  ///< if not 0, a group starts here, and ends before the piece with this index
+    char asks = 0;                ///< '?' or '!': the condition of the group, which refers to `field`
   };
   [[nodiscard]] bool group_present(std::size_t begin, const std::uint8_t* bytes) const;
   std::vector<Piece> pieces_;
 };
 
-/// Appends the name of `value` in the field's enumeration, or "title value" if it has none.
+/// Appends the name of `value` in the field's enumeration. If it has no name, appends the title of the enumeration and
+/// the value.
 void append_named(std::string& out, const Field& field, std::uint64_t value);
 
 }  // namespace rdmawire::output

@@ -1,5 +1,5 @@
 #pragma once
-/// Summary formats of headers for a packet's line. Each list has at most one row per header.
+/// Summary formats of headers for the line of a packet. Each list has at most one row per header.
 
 #include <span>
 
@@ -7,16 +7,16 @@
 
 namespace rdmawire::output::summary_formats {
 
-/// Summaries of headers. A header without a row shows its title.
+/// Summaries of headers. The summary of a header without a row is its title.
 extern const std::span<const SummaryFormat> own;
-/// Headers that are only shown if their payload is not decoded.
+/// Summaries of headers that are only shown if no header in their payload is decoded.
 extern const std::span<const SummaryFormat> carriers;
-/// Fields of encapsulating headers, shown before their contents.
+/// Fields of encapsulating headers. They precede the summary of the contents.
 extern const std::span<const SummaryFormat> beneath;
-/// Flags that are shown if set, after the numbers.
+/// Flags, shown after the numbers if they are set.
 extern const std::span<const SummaryFormat> marks;
 
-/// Connection of a TCP header, shown with its PDUs.
+/// Summary of a TCP header that is shown with its PDUs.
 extern const SummaryFormat stream;
 
 }  // namespace rdmawire::output::summary_formats

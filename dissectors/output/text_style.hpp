@@ -1,5 +1,5 @@
 #pragma once
-/// Text with colors and columns. Colors are terminal escape sequences (ECMA-48). Without colors they cost nothing.
+/// Text with colors and columns. Colors are terminal escape sequences (ECMA-48). If colors are off, there is no cost.
 
 #include <cstdint>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace rdmawire::output {
 
-/// Role of a piece of text. Determines its color.
+/// Role of a text, which determines its color.
 enum class TextStyle : std::uint8_t {
   plain,
   dim,
@@ -17,9 +17,9 @@ enum class TextStyle : std::uint8_t {
   request,   ///< an operation of a requester
   response,  ///< a response of a responder
   good,
-  notice,  ///< noteworthy, but no error
+  notice,  ///< noteworthy, but not an error
   bad,
-  link,  ///< this and the following: kinds of layers, as in the hexdump
+  link,  ///< this value and those after it are kinds of layers, as in the hexdump
   network,
   transport,
   rdma,
@@ -27,11 +27,12 @@ enum class TextStyle : std::uint8_t {
   payload,
 };
 
-/// Returns the escape sequence that starts `ink`. Empty for a payload, which is written like plain text.
+/// Returns the escape sequence that starts the color `ink`. Returns an empty text for `payload`, which has the color of
+/// plain text.
 std::string_view escape_of(TextStyle ink);
 
-/// Writes styled text into a string. Tracks the column, so that escape sequences do not affect alignment. Tracks the
-/// color, so that only changes are written.
+/// Writes styled text into a string. Counts columns without escape sequences, so that colors do not affect alignment.
+/// Writes an escape sequence only if the color changes.
 class Page {
  public:
   Page(std::string& out, bool colors) : out_(out), colors_(colors) {}
@@ -43,7 +44,7 @@ class Page {
     column_ += columns(text);
     return *this;
   }
-  /// Calls `append(std::string&)`, which appends text.
+  /// Calls `append(std::string&)` to append text.
   template <class Append>
   Page& with(Append append) {
     change(base_);
@@ -52,12 +53,12 @@ class Page {
     column_ += columns(std::string_view(out_).substr(from));
     return *this;
   }
-  /// Text without its own color is written in `ink` until the end of the line.
+  /// Makes `ink` the color of text without its own color, until the end of the line.
   Page& base(TextStyle ink) {
     base_ = ink;
     return *this;
   }
-  /// Appends complete, already formatted lines.
+  /// Appends complete lines that are already formatted.
   Page& raw(std::string_view lines) {
     out_.append(lines);
     return *this;
@@ -80,7 +81,7 @@ class Page {
     column_ = 0;
     return *this;
   }
-  /// A position to which the output can be reset.
+  /// A position to which the output can be rolled back.
   struct Mark {
     std::size_t size;
     std::size_t column;

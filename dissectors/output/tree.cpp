@@ -16,15 +16,16 @@
 namespace rdmawire::output {
 namespace {
 
-// Columns of the tree, relative to a layer's indentation. Long names shift the values to the right, and long values
-// shift the meanings.
+// Columns of the tree, relative to the indentation of a layer. If names or values are too long, the columns to their
+// right move.
 constexpr std::size_t offset_width = 5, name_column = 9, value_column = 32, value_width = 22;
-constexpr std::size_t shown_bytes = 32;  // of an uninterpreted field or payload
+constexpr std::size_t shown_bytes =
+    32;  // maximum number of bytes that are shown of an uninterpreted field, or of the payload
 
 std::size_t depth_of(const Field& field) {
   return static_cast<std::size_t>(std::count(field.name.begin(), field.name.end(), '.'));
 }
-/// Returns the last part of a part's name.
+/// Returns the last component of a part's name.
 std::string_view label_of(const Field& field) { return field.name.substr(field.name.rfind('.') + 1); }
 
 std::size_t value_column_of(const HeaderInfo& header) {
@@ -159,7 +160,7 @@ class Tree {
     } else if (options_.meanings && field.meaning != value) {
       page_.to(column + value_width - 1).put(" ").put(TextStyle::dim, field.meaning);
     }
-    // The sources of a protocol without a public specification can differ.
+    // If a protocol has no public specification, sources can disagree.
     if (field.section.find("unverified") != std::string_view::npos)
       page_.to(column + value_width - 1).put(" ").put(TextStyle::notice, "(unverified)");
     page_.line();
@@ -247,7 +248,7 @@ class Tree {
   std::string scratch_;
 };
 
-/// Properties of each byte of a dump.
+/// Properties of one byte in a hexdump.
 struct Marked {
   enum Boundary : std::uint8_t { none, field, layer };
   struct Begin {
@@ -358,8 +359,8 @@ void append_hexdump(std::string& out, const tracking::Packet& packet, bool color
 }
 
 TextStyle ink_of(const HeaderInfo& header) {
-  // The registry lists most headers from the link layer up, so the position determines the style. LRH, GRH and iWARP
-  // are exceptions.
+  // The registry lists most headers from the link layer up, so the position determines the style. Exceptions are LRH,
+  // GRH and the headers of iWARP.
   const auto all = all_headers();
   const auto place = [&](const HeaderInfo& h) { return std::find(all.begin(), all.end(), &h) - all.begin(); };
   const auto here = place(header);

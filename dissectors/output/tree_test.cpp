@@ -124,7 +124,7 @@ TEST(Tree, OtherCausesOfABadIcrcAreShown) {
 }
 
 TEST(Tree, OptionsAreIndentedBelowTheirHeader) {
-  // SYN with MSS 1460 and a window scale. Then an option with an invalid length.
+  // A SYN with MSS 1460 and a window scale, then a SYN whose option has an invalid length.
   std::string out;
   append_tree(out, OnePacket("525400000003525400000002 0800 450000300000400040060000 0a0000020a000003"
                              "80021c06 00000001 00000000 7002faf0 00000000 020405b4 01 0303 06")
@@ -159,7 +159,7 @@ TEST(Hexdump, LayersAndFieldsAreMarked) {
             "0030  00 11·00·18 57 79│60·00  00 00│65 f7 2c 6f        ....Wy`...e.,o    aeth icrc\n");
 }
 
-/// A packet that starts with an FPDU, as Python frames can.
+/// A packet that starts with an FPDU. Frames in Python can be such packets.
 struct OneFpdu {
   std::vector<std::uint8_t> bytes;
   tracking::Packet packet;

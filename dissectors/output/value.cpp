@@ -88,7 +88,7 @@ void append_duration(std::string& out, std::uint64_t nanoseconds) {
     std::uint64_t size;
     std::string_view name;
   };
-  // Show times from 0.1 ms on in ms, such as 0.64 ms, like the timer table of the specification.
+  // Units of times. From 0.1 ms on, ms is used, as in the timer table of the specification: 0.64 ms.
   static constexpr Unit units[] = {
       {1'000'000'000, 1'000'000'000, " s"}, {100'000, 1'000'000, " ms"}, {1'000, 1'000, " \u00b5s"}, {0, 1, " ns"}};
   const Unit& unit =
