@@ -1,4 +1,5 @@
-# Writes OUTPUT: a header with the commit of SOURCE and its date, from git or, in an archive, from cmake/commit.txt.
+# Writes a header with the commit of SOURCE and its date to OUTPUT. They are from git or, in an archive, from
+# cmake/commit.txt.
 set(commit "unknown ")
 if(EXISTS ${SOURCE}/.git)
   execute_process(COMMAND git -C ${SOURCE} log -1 "--format=%H %cs" OUTPUT_VARIABLE commit ERROR_QUIET

@@ -4,7 +4,7 @@
 #     COLD                      optimize it less in releases, because the speed of its code is unimportant
 #     NO_PRECOMPILED            compile it without the precompiled headers, because it does not link {fmt}'s library
 #     SOURCES file...           sources of the library rdmawire_NAME (alias rdmawire::NAME)
-#     USES target...            packages and components above this one, public
+#     USES target...            packages and components that this one uses, public
 #     TESTS file_test.cpp...    one GoogleTest program for the component: NAME_test
 #     TEST_USES target...       additional libraries of the tests
 #     BENCHMARKS file_bench.cpp...  one Google Benchmark program: NAME_bench
@@ -16,25 +16,24 @@
 
 add_library(rdmawire_flags INTERFACE)
 target_compile_options(rdmawire_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
-  # Tables are computed at compile time. This exceeds clang's default limit of a
-  # million steps.
+  # Tables are computed at compile time, which needs more steps than clang's default limit of a million.
   $<$<CXX_COMPILER_ID:Clang>:-fconstexpr-steps=16777216>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # gcc 12 reports false overlaps in std::string (gcc bug 105329).
   target_compile_options(rdmawire_flags INTERFACE -Wno-restrict)
-  # After the inlining of -O3, gcc's data flow warnings report false positives for std::optional and for std::sort of a
-  # short array. The other presets and the sanitizers detect such errors.
+  # With -O3, gcc's data flow warnings report false positives after inlining, for std::optional and for std::sort of a
+  # short array. The other presets and the sanitizers detect real errors of this kind.
   target_compile_options(rdmawire_flags INTERFACE
     $<$<CONFIG:Release>:-Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow>)
-  # gcc 12 reports impossible sizes and offsets for the standard library's code if it is precompiled. The preset tsan
-  # checks without precompiled headers.
+  # If the standard library is precompiled, gcc 12 reports impossible sizes and offsets in its code. The preset tsan
+  # checks for such errors without precompiled headers.
   if(RDMAWIRE_PRECOMPILE)
     target_compile_options(rdmawire_flags INTERFACE -Wno-stringop-overflow -Wno-array-bounds)
   endif()
 endif()
 if(RDMAWIRE_UNITY)
   # A unity build compiles types of anonymous namespaces outside of the main file, and a local variable can shadow a
-  # constant of another source. The warnings about both are checked in builds of single sources.
+  # constant of another source. Builds of single sources check for both.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(rdmawire_flags INTERFACE -Wno-subobject-linkage -Wno-shadow -Wshadow=local)
   else()
@@ -57,8 +56,8 @@ if(RDMAWIRE_COVERAGE)
   target_link_options(rdmawire_flags INTERFACE --coverage)
 endif()
 
-# The working copy's path is in a header instead of a definition for all sources, so that other objects are shared
-# between working copies.
+# The path of the working copy is in a header and not in a definition for all sources, so that working copies can share
+# the objects of other sources.
 set(RDMAWIRE_TEST_INCLUDE ${CMAKE_BINARY_DIR}/generated)
 file(CONFIGURE OUTPUT ${RDMAWIRE_TEST_INCLUDE}/source_directory.hpp CONTENT
 "#pragma once
@@ -66,8 +65,8 @@ file(CONFIGURE OUTPUT ${RDMAWIRE_TEST_INCLUDE}/source_directory.hpp CONTENT
 #define RDMAWIRE_SOURCE_DIR \"@PROJECT_SOURCE_DIR@\"
 " @ONLY)
 
-# rdmawire_unity(TARGET BYTES): with RDMAWIRE_UNITY, the sources of the target are compiled in translation units of similar
-# size. A unit has at most about BYTES of sources: this limits the memory of a compiler, and keeps all processors busy.
+# rdmawire_unity(TARGET BYTES): with RDMAWIRE_UNITY, compiles the sources of the target in translation units of similar
+# size, with at most about BYTES of sources each. This limits the memory of a compiler, and keeps all processors busy.
 function(rdmawire_unity target bytes_per_unit)
   if(NOT RDMAWIRE_UNITY)
     return()
@@ -92,13 +91,13 @@ function(rdmawire_unity target bytes_per_unit)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()
 
-# rdmawire_cold(TARGET): less optimization in releases, where the speed of the code is unimportant.
+# rdmawire_cold(TARGET): optimizes the target less in releases, because its speed is unimportant.
 function(rdmawire_cold target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
-# rdmawire_generated(NAME file...): a target of its own for the outputs of a custom command. Without it, CMake generates
-# them only after all libraries that their component links, and the component's objects wait too.
+# rdmawire_generated(NAME file...): adds a target for the outputs of a custom command. Otherwise, CMake generates them
+# only after it has linked all libraries that their component uses, and the objects of the component must wait.
 function(rdmawire_generated name)
   add_custom_target(${name} DEPENDS ${ARGN})
 endfunction()
@@ -156,8 +155,8 @@ function(rdmawire_component name)
   endif()
 endfunction()
 
-# rdmawire_runnable(TARGET VARIABLE): the path by which a test starts a program of the build. If the build is a
-# cross-compilation with an emulator, this is a script that starts the program in the emulator.
+# rdmawire_runnable(TARGET VARIABLE): sets VARIABLE to the path with which a test starts a program of the build. If the
+# build is a cross-compilation with an emulator, it is a script that starts the program in the emulator.
 function(rdmawire_runnable target variable)
   set(path $<TARGET_FILE:${target}>)
   if(CMAKE_CROSSCOMPILING_EMULATOR)
@@ -169,8 +168,8 @@ function(rdmawire_runnable target variable)
   set(${variable} ${path} PARENT_SCOPE)
 endfunction()
 
-# Called once, after the last component. The target `fuzzers` builds every fuzz target. fuzzers.txt lists their programs
-# and components for scripts/fuzz.
+# Must be called once, after the last component. Adds the target `fuzzers`, which builds all fuzz targets, and writes
+# fuzzers.txt, from which scripts/fuzz reads their programs and components.
 function(rdmawire_fuzzers)
   get_property(fuzzers GLOBAL PROPERTY RDMAWIRE_FUZZERS)
   get_property(list GLOBAL PROPERTY RDMAWIRE_FUZZERS_LIST)

@@ -1,7 +1,7 @@
-# `cmake --install` by component. Those marked * are installed only if named (`--component NAME`).
+# Components of `cmake --install`. Those marked * are installed only if `--component NAME` selects them.
 #
 #   runtime      the command, its man pages and shell completions
-#   agent        rdmawire-agent, its man page, and the unit of systemd
+#   agent        rdmawire-agent, its man page, and its systemd unit
 #   development  static libraries, headers below include/rdmawire/ with the paths that the sources use, the CMake package
 #                and the pkg-config file
 #   library   *  the shared library (RDMAWIRE_SHARED)
@@ -12,9 +12,9 @@
 # The CMake package:
 #
 #   find_package(rdmawire CONFIG REQUIRED)
-#   target_link_libraries(program PRIVATE rdmawire::protocol)    # one component of the source tree
-#   target_link_libraries(program PRIVATE rdmawire::rdmawire)    # all of them
-#   target_link_libraries(program PRIVATE rdmawire::shared)      # all of them, as the shared library
+#   target_link_libraries(program PRIVATE rdmawire::protocol)    # one component
+#   target_link_libraries(program PRIVATE rdmawire::rdmawire)    # all components
+#   target_link_libraries(program PRIVATE rdmawire::shared)      # all components, as the shared library
 #
 # `cmake --build DIRECTORY --target uninstall` removes the files of every `cmake --install` from that build directory.
 
@@ -38,14 +38,14 @@ if(RDMAWIRE_SHARED)
   # Before version 1.0, a minor version may change the ABI.
   set_target_properties(rdmawire_shared PROPERTIES OUTPUT_NAME rdmawire EXPORT_NAME shared VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-  # All objects of the static libraries, then the libraries that they use.
+  # All objects of the static libraries, followed by the libraries that they use.
   target_link_libraries(rdmawire_shared PRIVATE "$<BUILD_INTERFACE:-Wl,--whole-archive,${archives},--no-whole-archive>")
   foreach(component IN LISTS components)
     target_link_libraries(rdmawire_shared PRIVATE $<BUILD_INTERFACE:${component}>)
   endforeach()
   target_include_directories(rdmawire_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/rdmawire>)
   target_compile_features(rdmawire_shared INTERFACE cxx_std_20)
-  # The headers use these libraries.
+  # The installed headers include headers of these libraries.
   target_link_libraries(rdmawire_shared INTERFACE fmt::fmt tl::expected nlohmann_json::nlohmann_json)
   target_link_options(rdmawire_shared PRIVATE LINKER:-z,defs LINKER:-Bsymbolic-functions)
   list(APPEND development rdmawire_shared)
@@ -55,7 +55,7 @@ install(TARGETS ${development} EXPORT rdmawire
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development EXCLUDE_FROM_ALL)
 
 if(RDMAWIRE_STATIC AND NOT SKBUILD)
-  # Libraries that Debian has only as shared ones, for machines that lack them.
+  # Debian has these libraries only as shared ones. They are included for hosts that lack them.
   set(private ${CMAKE_INSTALL_LIBDIR}/rdmawire)
   file(RELATIVE_PATH up /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${private})
   set_target_properties(rdmawire PROPERTIES INSTALL_RPATH "$ORIGIN/${up}")
@@ -74,7 +74,7 @@ if(TARGET rdmawire-agent)
     COMPONENT agent)
 endif()
 
-# The target `share` generates man pages and completions below share/ of the build directory.
+# The target `share` generates man pages and completions in the directory share/ of the build directory.
 if(TARGET share)
   install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR} COMPONENT runtime
     PATTERN "*rdmawire-agent*" EXCLUDE)
@@ -107,7 +107,7 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/rdmawire-config-version.cma
 install(FILES ${CMAKE_BINARY_DIR}/rdmawire-config.cmake ${CMAKE_BINARY_DIR}/rdmawire-config-version.cmake
   DESTINATION ${package_dir} COMPONENT development)
 if(RDMAWIRE_SHARED)
-  # The file finds its prefix, so that the installed tree can be moved.
+  # The .pc file determines its prefix from its own location, so that the installed tree can be moved.
   file(RELATIVE_PATH RDMAWIRE_PREFIX_FROM_PC /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
   configure_file(${PROJECT_SOURCE_DIR}/packaging/rdmawire.pc.in ${CMAKE_BINARY_DIR}/rdmawire.pc @ONLY)
   install(FILES ${CMAKE_BINARY_DIR}/rdmawire.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)

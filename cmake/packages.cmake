@@ -2,7 +2,7 @@
 # scripts/package builds all packages reproducibly.
 #
 # packaging/finish.py completes each package's files before CPack packs them: copyright, changelog, licenses of everything
-# that is linked or shipped, compressed man pages, times.
+# that is linked or shipped, compressed man pages, modification times.
 
 set(RDMAWIRE_MAINTAINER "The rdmawire authors <maintainers@rdmawire.example.org>" CACHE STRING
   "maintainer of the packages: NAME <ADDRESS>")
@@ -21,8 +21,8 @@ set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/packaging/finish.cmake)
 set(CPACK_RDMAWIRE_SOURCE ${PROJECT_SOURCE_DIR})
 set(CPACK_RDMAWIRE_STATIC ${RDMAWIRE_STATIC})
 
-# The components. Plugin, Python module and libraries match one release of a distribution. The static build has only
-# the programs.
+# The packages. The plugin, the Python module and the libraries depend on the release of the distribution, so the static
+# build has only the programs.
 set(soversion ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set(CPACK_COMPONENTS_ALL runtime agent)
 if(NOT RDMAWIRE_STATIC)
@@ -38,7 +38,7 @@ if(NOT RDMAWIRE_STATIC)
   endif()
 endif()
 set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
-# The samples are in the package of the command.
+# The sample captures are in the package of the command.
 list(APPEND CPACK_COMPONENTS_ALL examples)
 set(CPACK_COMPONENT_RUNTIME_GROUP runtime)
 set(CPACK_COMPONENT_EXAMPLES_GROUP runtime)
@@ -98,18 +98,18 @@ rdmawire_package(python python python3-rdmawire python3-rdmawire "RDMA protocol 
 "Reads, builds, explains, replays and certifies RDMA packets from Python.
 Captures become NumPy arrays and Arrow tables; devices are tested with pytest.")
 if(TARGET rdmawire_python)
-  # The extension module is for one minor version of Python.
+  # The extension module supports one minor version of Python.
   get_target_property(minor rdmawire_python PYTHON_MINOR)
   math(EXPR next "${minor} + 1")
   set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "python3 (>= 3.${minor}~), python3 (<< 3.${next})")
 endif()
-# The scripts compile the package for Python, and remove the compiled files.
+# The package scripts compile the Python files after the installation, and remove the compiled files.
 set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA
   ${PROJECT_SOURCE_DIR}/packaging/debian/python/postinst ${PROJECT_SOURCE_DIR}/packaging/debian/python/prerm)
 set(CPACK_DEBIAN_PYTHON_PACKAGE_RECOMMENDS "rdmawire, python3-numpy")
 set(CPACK_DEBIAN_PYTHON_PACKAGE_SUGGESTS "python3-hypothesis, python3-matplotlib, python3-pytest, python3-scapy")
 
-# Debian.
+# Settings of Debian packages.
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_MAINTAINER "${RDMAWIRE_MAINTAINER}")
@@ -118,7 +118,7 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 
-# RPM.
+# Settings of RPM packages.
 set(CPACK_RPM_COMPONENT_INSTALL ON)
 set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
 set(CPACK_RPM_PACKAGE_LICENSE MIT)
@@ -127,12 +127,13 @@ set(CPACK_RPM_PACKAGE_RELEASE 1)
 set(CPACK_RPM_COMPRESSION_TYPE xz)
 set(CPACK_RPM_PACKAGE_AUTOREQ ON)
 set(CPACK_RPM_PACKAGE_AUTOPROV ON)
-# Directories of the system belong to other packages.
+# These system directories belong to other packages.
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /usr/share/man /usr/share/man/man1 /usr/share/bash-completion
   /usr/share/bash-completion/completions /usr/share/zsh /usr/share/zsh/site-functions /usr/share/zsh/vendor-completions
   /usr/share/fish /usr/share/fish/vendor_completions.d /usr/lib64 /usr/share/doc /usr/lib/systemd
   /usr/lib/systemd/system)
-# The same commit gives the same package on every machine. The libraries in /usr/lib64/rdmawire are private.
+# These definitions make packages reproducible: they depend only on the commit. Libraries in /usr/lib64/rdmawire are
+# private.
 set(CPACK_RPM_SPEC_MORE_DEFINE "%define _buildhost reproducible
 %define use_source_date_epoch_as_buildtime 1
 %define clamp_mtime_to_source_date_epoch 1

@@ -1,8 +1,8 @@
 # Precompiled headers of libraries, with RDMAWIRE_PRECOMPILE. Headers of this project are never precompiled, because a
-# change would recompile everything. Each source must include what it uses. Builds without precompiled headers check
-# this.
+# change would recompile everything. Each source must include what it uses, which builds without
+# precompiled headers check.
 #
-# A precompiled header serves only sources with the same options. There is one for the components, one for those
+# A precompiled header serves only sources with the same options. There is one for the components, one for components
 # with less optimization, and one for the tests.
 
 function(rdmawire_precompiled_headers name)
@@ -21,7 +21,7 @@ function(rdmawire_precompiled_headers name)
   endif()
 endfunction()
 
-# rdmawire_precompiled(TARGET OWNER): compiles the target with the precompiled headers of `rdmawire_OWNER`.
+# rdmawire_precompiled(TARGET OWNER): compiles the target with the precompiled headers of rdmawire_OWNER.
 function(rdmawire_precompiled target owner)
   if(RDMAWIRE_PRECOMPILE)
     target_precompile_headers(${target} REUSE_FROM rdmawire_${owner})

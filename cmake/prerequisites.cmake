@@ -14,7 +14,7 @@ if(RDMAWIRE_CHECK_PACKAGES AND RDMAWIRE_DPKG_QUERY)
     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}/scripts
     OUTPUT_VARIABLE missing COMMAND_ERROR_IS_FATAL ANY OUTPUT_STRIP_TRAILING_WHITESPACE)
   string(REPLACE "\n" ";" missing "${missing}")
-  # Libraries and their data. pip provides pybind11, and its Python has its own headers.
+  # Libraries and their data. pybind11 and the headers of Python are not needed: pip provides both.
   list(FILTER missing INCLUDE REGEX "^lib|-dev$")
   list(FILTER missing EXCLUDE REGEX "^(pybind11|python3)-dev$")
   if(missing)

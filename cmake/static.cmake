@@ -1,10 +1,10 @@
 # Static linking, for programs that run on hosts without the libraries of the build host:
 #
-#   RDMAWIRE_STATIC        the command links a static library wherever the system has one. A shared object cannot: these
-#                          libraries of Debian are not position-independent
+#   RDMAWIRE_STATIC        the command links a static library wherever the system has one. Shared objects cannot, because
+#                          Debian's static libraries are not position-independent
 #   RDMAWIRE_STATIC_AGENT  rdmawire-agent is one static program, glibc included
 #
-# include this file before the first find_library.
+# Include this file before the first find_library.
 
 option(RDMAWIRE_STATIC "link static libraries where the system has them" OFF)
 option(RDMAWIRE_STATIC_AGENT "link rdmawire-agent as a static program" OFF)
@@ -22,8 +22,8 @@ if(RDMAWIRE_STATIC)
   list(PREPEND CMAKE_FIND_LIBRARY_SUFFIXES .a)
 endif()
 
-# rdmawire_link_static_verbs(TARGET): links libibverbs.a with the drivers of all devices.
-# A static libibverbs loads no driver at run time.
+# rdmawire_link_static_verbs(TARGET): links libibverbs.a with the drivers of all devices, because a static libibverbs
+# cannot load drivers at run time.
 function(rdmawire_link_static_verbs target)
   pkg_check_modules(VERBS_STATIC REQUIRED QUIET libibverbs)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
@@ -35,14 +35,15 @@ function(rdmawire_link_static_verbs target)
   endforeach()
   list(JOIN archives "," archives)
   target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/packaging/static/verbs.cpp)
-  # The linker loads the registration of the drivers only if it needs a symbol of its object file.
+  # The linker includes the object file that registers the drivers only if one of its symbols is needed.
   target_link_options(${target} INTERFACE LINKER:-u,rdmawire_static_verbs)
   target_link_libraries(${target} PRIVATE "$<LINK_GROUP:RESCAN,${archives}>")
 endfunction()
 
-# rdmawire_link_static_pcap(TARGET): links libpcap.a without its D-Bus monitor, which would need libdbus and libsystemd.
+# rdmawire_link_static_pcap(TARGET): links libpcap.a without its D-Bus monitor, which would require libdbus and
+# libsystemd.
 function(rdmawire_link_static_pcap target)
   target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/packaging/static/pcap.cpp)
-  # Loads these functions before the linker reaches those of libpcap.a.
+  # Makes the linker use these functions before it finds those of libpcap.a.
   target_link_options(${target} INTERFACE LINKER:-u,dbus_create)
 endfunction()

@@ -2,22 +2,22 @@
 #
 #   rdmawire_traced_copy(NAME
 #     TRACED file...       sources that report each basic block to __sanitizer_cov_trace_pc
-#     UNTRACED file...     sources that use them and do not report. One of them defines that function
+#     UNTRACED file...     sources that use the traced ones. One of them defines __sanitizer_cov_trace_pc
 #     LIBRARIES target...  libraries that are duplicated into the copy, so that it has its own tables
-#     USES target...       libraries whose headers all of these include
+#     USES target...       libraries whose headers these sources include
 #     ENTRY symbol         the only global C symbol of the copy
 #     HEADER name          a generated header with `traced_build`, a hash of the copy's code
 #     OUTPUT variable)     set to the header and the object file, or to an empty list if there is no copy
 #
 # All symbols of the object except ENTRY are local, including inline functions. Therefore only the copy reports basic
-# blocks. No copy is made with sanitizers, gcov or libFuzzer, because these instrument the code, too.
+# blocks. Builds with sanitizers, gcov or libFuzzer have no copy, because these also instrument the code.
 function(rdmawire_traced_copy name)
   cmake_parse_arguments(COPY "" "ENTRY;HEADER;OUTPUT" "TRACED;UNTRACED;LIBRARIES;USES" ${ARGN})
   set(${COPY_OUTPUT} "" PARENT_SCOPE)
   if(RDMAWIRE_SANITIZE OR RDMAWIRE_COVERAGE OR RDMAWIRE_FUZZ)
     return()
   endif()
-  # A cross compiler has its own linker.
+  # Use the linker of the cross compiler, if there is one.
   find_program(RDMAWIRE_LD NAMES ${CMAKE_LIBRARY_ARCHITECTURE}-ld.bfd ld.bfd)
   if(NOT RDMAWIRE_LD OR NOT CMAKE_OBJCOPY)
     message(STATUS "ld.bfd or objcopy is missing: the fuzzer cannot measure code coverage of the reference device")
@@ -28,7 +28,8 @@ function(rdmawire_traced_copy name)
     add_library(${name}_${lower} OBJECT ${COPY_${part}})
     target_link_libraries(${name}_${lower} PRIVATE ${COPY_USES} rdmawire_flags)
     target_compile_definitions(${name}_${lower} PRIVATE RDMAWIRE_TRACED_COPY)
-    # Vectorized loops depend on the alignment of arrays, and split functions have additional basic blocks.
+    # Disables vectorized loops, whose executed blocks depend on the alignment of arrays, and split functions, which
+    # have additional basic blocks.
     target_compile_options(${name}_${lower} PRIVATE -fno-lto -fno-tree-vectorize
                            $<$<CXX_COMPILER_ID:GNU>:-fno-reorder-blocks-and-partition>)
   endforeach()

@@ -1,7 +1,7 @@
 # cmake -D LD=… -D NM=… -D OBJCOPY=… -D ENTRY=symbol -D OBJECT=file.o -D HEADER=file.hpp -P traced_object.cmake FILE…
 #
 # Links FILEs to one object in which all symbols except ENTRY are local, and writes a header with a hash of the object.
-# Only the required members of archives are linked.
+# Links only those members of archives that are needed.
 set(files "")
 set(after_separator FALSE)
 math(EXPR last "${CMAKE_ARGC} - 1")
@@ -18,7 +18,7 @@ function(run)
 endfunction()
 
 run(${LD} -r --force-group-allocation -o ${OBJECT} ${files})
-# objcopy keeps gcc's unique symbols (u) global, but makes weak symbols (V) local.
+# objcopy makes weak symbols (V) local, but not gcc's unique symbols (u).
 run(${NM} ${OBJECT})
 string(REGEX MATCHALL " u [^\n]+" unique "${output}")
 list(TRANSFORM unique REPLACE "^ u " "")

@@ -1,6 +1,6 @@
-# Cross-compiles for another Debian architecture with Debian's cross compiler, against the directory that
-# scripts/cross-sysroot makes. A toolchain file sets RDMAWIRE_CROSS (GNU name), CMAKE_SYSTEM_PROCESSOR and
-# RDMAWIRE_DEBIAN_ARCH, then includes this file.
+# Cross-compiles for another Debian architecture with Debian's cross compiler. Headers and libraries are in the
+# directory that scripts/cross-sysroot creates. A toolchain file sets RDMAWIRE_CROSS (GNU name), CMAKE_SYSTEM_PROCESSOR
+# and RDMAWIRE_DEBIAN_ARCH, then includes this file.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_C_COMPILER ${RDMAWIRE_CROSS}-gcc)
 set(CMAKE_CXX_COMPILER ${RDMAWIRE_CROSS}-g++)
@@ -16,7 +16,7 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 set(ENV{PKG_CONFIG_LIBDIR} ${CMAKE_SYSROOT}/usr/lib/${RDMAWIRE_CROSS}/pkgconfig:${CMAKE_SYSROOT}/usr/share/pkgconfig)
 set(ENV{PKG_CONFIG_SYSROOT_DIR} ${CMAKE_SYSROOT})
 
-# Programs of the build and the tests run under qemu's user mode, with the libraries of the same directory.
+# qemu's user mode runs programs of the build and the tests, with the libraries of the same directory.
 find_program(RDMAWIRE_QEMU NAMES qemu-${CMAKE_SYSTEM_PROCESSOR} qemu-${CMAKE_SYSTEM_PROCESSOR}-static)
 if(RDMAWIRE_QEMU)
   set(CMAKE_CROSSCOMPILING_EMULATOR ${RDMAWIRE_QEMU} -L ${CMAKE_SYSROOT})
