@@ -29,7 +29,8 @@ struct Frame {
   std::optional<std::uint32_t> mpa_crc;  ///< the CRC of an FPDU
   bool with_icrc = true;                 ///< false: omit the ICRC
   bool with_vcrc = true;                 ///< false: omit the VCRC (native InfiniBand)
-  /// False: omits the CRC field of FPDUs. In a connection without CRCs, the field is present and 0: set mpa_crc to 0.
+  /// False: omits the CRC field of FPDUs. If a connection does not use CRCs, the field is present and 0: set mpa_crc to
+  /// 0.
   bool with_mpa_crc = true;
   std::vector<std::uint8_t> trailer;  ///< bytes after the packet: Ethernet padding, a frame check sequence
 
