@@ -186,9 +186,10 @@ constexpr Advice advices[] = {
     {crc_bad, Cause::none, "packet with a bad CRC", "packets with a bad CRC",
      "The packet was damaged or changed on the path. No single change explains the CRC. Receivers drop such packets.",
      "Check FCS and symbol errors of the links on the path. Receiver counter: rx_icrc_encapsulated."},
-    {truncated, Cause::none, "packet shorter than its header lengths indicate",
-     "packets shorter than their header lengths indicate",
-     "The packet is shorter than its header lengths indicate. Its sender or a device on the path truncated it.",
+    {truncated, Cause::none, "packet shorter than the length fields of its headers indicate",
+     "packets shorter than the length fields of their headers indicate",
+     "The packet is shorter than the length fields of its headers indicate. Its sender or a device on the path "
+     "truncated it.",
      "Check the snap length of the capturing tool, and then for a device with a smaller MTU."},
     {pkey_mismatch, Cause::none, "packet with a different P_Key", "packets with a different P_Key",
      "The P_Key differs from the connection's P_Key. The receiver drops the packet.",

@@ -19,7 +19,7 @@ std::optional<FlowKey> ports_of(const HeaderStack& stack) {
     const View<Ipv4> ip(at);
     return FlowKey{PortAddress::of_ipv4(ip.get<"src">()), PortAddress::of_ipv4(ip.get<"dst">()), 0};
   }
-  // IPv6 and GRH have their addresses at the same offsets.
+  // The addresses are at the same offsets in IPv6 and GRH headers.
   return FlowKey{PortAddress::of_gid(at + 8), PortAddress::of_gid(at + 24), 0};
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Port addresses, and directions between two ports. Both are keys for looking up connections.
+/// Addresses of ports, and directions between two ports. Both are keys with which connections are found.
 
 #include <array>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace rdmawire::tracking {
 
-/// A port's address: a GID or an IP address (IPv4 mapped into IPv6, RFC 4291, 2.5.5.2), or a LID.
+/// Address of a port: a GID, an IP address (IPv4 mapped into IPv6, RFC 4291, 2.5.5.2), or a LID.
 struct PortAddress {
   std::uint64_t high = 0, low = 0;
   friend bool operator==(const PortAddress&, const PortAddress&) = default;
@@ -19,14 +19,15 @@ struct PortAddress {
 
   static constexpr PortAddress of_lid(std::uint16_t lid) { return {0, lid}; }
   static constexpr PortAddress of_ipv4(std::uint32_t address) { return {0, std::uint64_t{0xffff00000000} | address}; }
-  /// `bytes`: the 16 bytes of a GID or an IPv6 address.
+  /// `bytes` contains the 16 bytes of a GID or an IPv6 address.
   static PortAddress of_gid(const std::uint8_t* bytes) { return {load_be<8>(bytes), load_be<8>(bytes + 8)}; }
 };
 
-/// Returns the MTU in bytes of an MTU code of CM and subnet administration, or 0 for an undefined code.
+/// Converts an MTU code of CM and subnet administration to bytes. Returns 0 for an undefined code.
 constexpr std::uint32_t bytes_of_mtu(std::uint32_t code) { return code >= 1 && code <= 5 ? 128U << code : 0; }
 
-/// The first addresses of the capture, up to a limit. explain_icrc() tries them as the original of a rewritten address.
+/// The first addresses in the capture, up to a limit. If an address was rewritten, explain_icrc() tries them as the
+/// original address.
 class AddressBook {
  public:
   static constexpr std::size_t capacity = 256;
@@ -59,7 +60,7 @@ class AddressBook {
   std::array<std::uint16_t, 4 * capacity> slots_;
 };
 
-/// One direction between two ports, and a number that distinguishes flows in it, such as a destination QP or a
+/// A direction from one port to another, and a number that distinguishes flows in it, such as a destination QP or a
 /// communication ID.
 struct FlowKey {
   PortAddress from, to;
@@ -74,8 +75,8 @@ struct FlowKey {
   [[nodiscard]] FlowKey reversed(std::uint64_t other_number) const { return {to, from, other_number}; }
 };
 
-/// Returns the packet's source and destination port, with number 0: LIDs on native InfiniBand, else IP addresses or
-/// GIDs. Returns nullopt if the packet has neither.
+/// Returns the packet's source and destination port, with number 0. The addresses are LIDs on native InfiniBand,
+/// otherwise IP addresses or GIDs. Returns nullopt if the packet has none of these.
 std::optional<FlowKey> ports_of(const HeaderStack& stack);
 
 }  // namespace rdmawire::tracking

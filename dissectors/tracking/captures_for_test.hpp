@@ -13,10 +13,10 @@
 
 namespace rdmawire::tracking::testing {
 
-/// Path of a sample capture of the repository.
+/// Returns the path of a sample capture in the repository.
 inline std::string sample(const std::string& name) { return RDMAWIRE_SOURCE_DIR "/captures/samples/" + name; }
 
-/// Dissects the capture and calls `see(packet)` for each packet, in order. Returns the number of packets.
+/// Dissects the capture and calls `see(packet)` for each packet in order. Returns the number of packets.
 template <class See>
 std::uint64_t dissect_capture(const std::string& path, See see) {
   auto reader = captures::Reader::open(path);

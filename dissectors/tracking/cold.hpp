@@ -1,13 +1,13 @@
 #pragma once
-/// State that few objects need.
+/// Rare state: only few objects need it.
 
 #include <cstddef>
 #include <memory>
 
 namespace rdmawire::tracking {
 
-/// A value that is allocated when it is changed for the first time. Until then it has its default value, and needs the
-/// memory of a pointer.
+/// A value that is allocated when it is first changed. Before that, it has its default value and only needs the memory
+/// of a pointer.
 template <class T>
 class Cold {
  public:
@@ -23,12 +23,12 @@ class Cold {
 
   const T* operator->() const { return value_ ? value_.get() : &unchanged; }
   const T& operator*() const { return *operator->(); }
-  /// For changes: allocates the value.
+  /// Returns the value for changes. Allocates it if necessary.
   T& edit() {
     if (!value_) value_ = std::make_unique<T>();
     return *value_;
   }
-  /// Memory in addition to the object itself, in bytes.
+  /// Memory of the allocated value, in bytes. Does not include the object itself.
   [[nodiscard]] std::size_t bytes() const { return value_ ? sizeof(T) : 0; }
 
  private:

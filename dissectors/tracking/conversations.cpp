@@ -11,13 +11,13 @@ namespace {
 
 constexpr std::uint64_t sidr_bit = std::uint64_t{1} << 32;
 
-// 4.096 µs * 2^code. Code 0 means no timeout.
+// Converts a timeout code to nanoseconds: 4.096 µs * 2^code. Code 0 means that there is no timeout.
 std::int64_t timeout_of(std::uint64_t code, std::uint64_t nanoseconds) {
   return code == 0 ? 0 : static_cast<std::int64_t>(nanoseconds);
 }
 
-// Returns the path in a message: LIDs on native InfiniBand, else GIDs. Addresses that the message does not contain are
-// those of the packet. LIDs are 0xffff in a message if the path contains a router.
+// Returns the path in a message. Its addresses are LIDs on native InfiniBand, otherwise GIDs. If the message does not
+// contain an address, the packet's is used. LIDs in a message are 0xffff if the path contains a router.
 FlowKey path_of(Wire wire, const FlowKey& ports, std::uint16_t local_lid, std::uint16_t remote_lid,
                 const std::array<std::uint8_t, 16>& local_gid, const std::array<std::uint8_t, 16>& remote_gid) {
   if (wire == Wire::infiniband) {
@@ -33,8 +33,8 @@ FlowKey path_of(Wire wire, const FlowKey& ports, std::uint16_t local_lid, std::u
   return {named(local_gid, ports.from), named(remote_gid, ports.to), 0};
 }
 
-// Damaged packets must not create connections. A packet with a rewritten port or address, or of a sender that computes
-// the ICRC incorrectly, is not damaged.
+// True for a damaged packet, which must not create a connection. A packet is not damaged if only a port or address was
+// rewritten, or if its sender computes the ICRC incorrectly.
 bool is_damaged(const HeaderStack& stack) {
   switch (explain_icrc(stack).kind) {
     case IcrcCause::Kind::unknown:
@@ -96,8 +96,9 @@ void Conversations::add(const Packet& packet) {
     ++found.conversation->evidence.receipts;
 }
 
-// The requester's messages contain its ID as the local one, the responder's as the remote one. Each CA chooses its own
-// IDs, so both IDs can be equal. The known responder ID then decides.
+// Finds the conversation of a message. Messages of the requester contain its ID as the local one, and messages of the
+// responder as the remote one. Each CA chooses its own IDs, so both IDs can be equal. Then the responder's ID decides,
+// if it is known.
 Conversations::Found Conversations::find(const FlowKey& ports, const CmMessage& cm) {
   const auto agrees = [](const Conversation& c, std::uint32_t responder_id) {
     return c.responder_id == 0 || responder_id == 0 || c.responder_id == responder_id;
@@ -160,12 +161,12 @@ void Conversations::request(const Packet& packet, const FlowKey& ports, const Cm
   requester.qp = cm.qp;
   requester.reads_as_responder = req.get<"responder_resources">();
   requester.reads_as_requester = req.get<"initiator_depth">();
-  // The REQ contains the timeout of its receiver: 12.7.34. The sender's own timeout depends on the delay of the other
-  // CA, and is assumed to be equal.
+  // The REQ contains the timeout of its receiver: 12.7.34. The timeout of its sender depends on the delay of the other
+  // CA. It is assumed to be equal.
   requester.acknowledgement_timeout = responder.acknowledgement_timeout =
       timeout_of(req.get<"primary_local_ack_timeout">(), req.get<"primary_local_ack_timeout.limit">());
-  // "Starting PSN" is the first PSN that the receiver of the message uses: 12.7.31 (clause number not verified).
-  // The REQ of rping.pcap contains 0x9d7fd1, the PSN of the responder's first RDMA READ. The REP contains 0x806831,
+  // "Starting PSN" is the first PSN that the receiver of the message sends: 12.7.31 (clause number not verified). In
+  // rping.pcap, the REQ contains 0x9d7fd1, the PSN of the responder's first RDMA READ, and the REP contains 0x806831,
   // the PSN of the requester's first SEND.
   responder.first_psn = c.responder_psn = cm.starting_psn;
   responder.retries = req.get<"retry_count">();
@@ -176,14 +177,13 @@ void Conversations::request(const Packet& packet, const FlowKey& ports, const Cm
 void Conversations::reply(const Packet& packet, const FlowKey& ports, const CmMessage& cm) {
   Conversation* c = conversations_.find(ports.reversed(cm.remote_id));
   if (!c || c->evidence.request_frame == 0) return;
-  if (c->state != State::requested) return;  // retransmission
+  if (c->state != State::requested) return;  // a retransmitted REP
   const auto rep = cm.as<CmRep>();
   PairEvidence& e = c->evidence;
   PairEvidence::Side &requester = e.sides[0], &responder = e.sides[1];
   c->state = State::replied;
   c->responder_id = cm.local_id;
-  // XRC's target QP is in the field that RD uses for its end-to-end context. Annex A14 (clause number not
-  // verified).
+  // XRC: the target QP is in the field that RD uses for the end-to-end context. Annex A14 (clause number not verified).
   responder.qp = e.service == Service::xrc && cm.qp == 0 ? rep.get<"local_eecn">() : cm.qp;
   requester.first_psn = cm.starting_psn;
   requester.rnr_retries = rep.get<"rnr_retry_count">();
@@ -212,7 +212,8 @@ void Conversations::reject(const Packet& packet, const FlowKey& ports, const CmM
   constexpr std::uint8_t of_reply = 1;
   const auto rej = cm.as<CmRej>();
   if (!found.conversation) {
-    // The start of the connection was not captured. Only the requester rejects a REP.
+    // The capture does not contain the start of the connection. The requester sent the REJ, because only it can reject
+    // a REP.
     Conversation c;
     c.datagram = false;
     found.sender = rej.get<"message">() == of_reply ? 0 : 1;
@@ -248,7 +249,7 @@ void Conversations::propose(const Packet& packet, const FlowKey& ports, const Cm
   if (!found.conversation || (found.conversation->state != State::ready && found.conversation->state != State::replied))
     return;
   Conversation& c = *found.conversation;
-  if (c.proposal_frame != 0) return;  // retransmission
+  if (c.proposal_frame != 0) return;  // a retransmitted LAP
   const auto lap = cm.as<CmLap>();
   const FlowKey path =
       path_of(packet.stack.wire, ports, lap.get<"alternate_local_lid">(), lap.get<"alternate_remote_lid">(),
@@ -286,7 +287,7 @@ void Conversations::disconnect(const Packet& packet, const FlowKey& ports, const
   }
   Conversation& c = *found.conversation;
   if (c.state == State::over) return;
-  // A DREQ contains its receiver's QP number, which is not known yet if the start was not captured.
+  // A DREQ contains the QP number of its receiver. If the start was not captured, this number is still unknown.
   if (PairEvidence::Side& receiver = c.evidence.sides[1 - found.sender]; receiver.qp == 0) receiver.qp = cm.qp;
   if (c.state == State::closing) {
     // The DREQ is a retransmission, or both sides disconnect simultaneously.

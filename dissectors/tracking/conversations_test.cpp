@@ -1,4 +1,5 @@
-// Reports about CM exchanges. Values of real captures: tshark's fields infiniband.cm.*, frame.time_epoch.
+// Tests reports about CM exchanges. Values of real captures are from tshark's fields infiniband.cm.* and
+// frame.time_epoch.
 
 #include "dissectors/tracking/conversations.hpp"
 
@@ -142,7 +143,7 @@ TEST(Conversations, ServerDisconnects) {
 TEST(Conversations, TwoConnectionsDisconnectedFromBothSides) {
   Recorder recorder;
   recorder.notifications = follow(sample("linlinw5-cm.pcap"));
-  // Both sides of the second connection send a DREQ before they receive the peer's DREQ (frames 91 and 92).
+  // Both sides of the second connection send a DREQ before they receive the DREQ of the peer (frames 91 and 92).
   EXPECT_EQ(recorder.steps(), "pair opened pair opened closing closed closing closed");
   const auto& t = recorder.notifications;
   ASSERT_EQ(t.size(), 8U);
@@ -172,7 +173,7 @@ TEST(Conversations, NativeInfiniBandByLid) {
   EXPECT_EQ(e.sides[0].first_psn, 0xd40a55U);
   EXPECT_EQ(e.sides[1].first_psn, 0U);
   EXPECT_EQ(e.mtu, 2048U);
-  EXPECT_EQ(e.service_port, 0);  // IPoIB connected mode
+  EXPECT_EQ(e.service_port, 0);  // service ID of IPoIB's connected mode
   EXPECT_EQ(recorder.notifications[4].evidence.request_frame, 34U);
   EXPECT_EQ(recorder.notifications[5].event.frame, 37U);
 }
@@ -205,7 +206,7 @@ TEST(Conversations, FirstRequestsHaveTheStartingPsns) {
   }
 }
 
-// ---- Generated exchanges.
+// ---- Generated exchanges
 
 constexpr std::uint32_t host = 0x0a000003, target = 0x0a000002;
 constexpr std::uint32_t host_qp = 0x21, target_qp = 0x22, host_id = 0x1111, target_id = 0x2222;
@@ -383,7 +384,7 @@ TEST(Conversations, Rejections) {
   EXPECT_EQ(wires.last().evidence.sides[0].qp, host_qp);
   EXPECT_EQ(wires.last().evidence.sides[1].qp, 0U);
 
-  // The requester rejects the REP with an unknown reason, and with a larger ARI length than the field.
+  // The requester rejects the REP. The reason is unknown, and the length of ARI exceeds the field.
   Wires other;
   other.send(host, other.request());
   other.send(target, Wires::reply());
@@ -401,7 +402,7 @@ TEST(Conversations, Rejections) {
   EXPECT_EQ(other.last().reason, "");
   EXPECT_EQ(other.last().additional.size(), 72U);
 
-  // The start was not captured.
+  // The capture does not contain the start of the connection.
   Wires late;
   late.send(target, Value<CmRej>().set<"remote_comm_id">(host_id).set<"reason">(8));
   late.send(target, Value<CmRej>().set<"remote_comm_id">(host_id).set<"reason">(8));

@@ -1,5 +1,5 @@
 #pragma once
-/// Maps the explanation of a bad ICRC to the cause of an event.
+/// Converts the explanation of a bad ICRC to the cause of an event.
 
 #include <array>
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace rdmawire::tracking {
 
-/// Returns the cause of an event crc_bad. If several fields are unmasked, returns the first one in the order time to
+/// Returns the cause of an event crc_bad. If several fields are unmasked, returns the first one in this order: time to
 /// live, checksum, traffic class (or flow label), BTH. IcrcCause::not_masked contains all of them. The cause is unknown
-/// if the headers or the ICRC are damaged, or the ICRC is zero or byte-swapped.
+/// if the headers or the ICRC are damaged, or if the ICRC is zero or byte-swapped.
 constexpr Cause cause_of(const IcrcCause& cause) {
   using Kind = IcrcCause::Kind;
   switch (cause.kind) {
@@ -35,8 +35,8 @@ constexpr Cause cause_of(const IcrcCause& cause) {
   }
 }
 
-/// Returns Event::value of crc_bad: the restored source port, identification or IPv4 address, or icrc_mask's bits
-/// of the unmasked fields. 0 if no number applies.
+/// Returns Event::value of crc_bad: the original source port, identification or IPv4 address, or the icrc_mask bits of
+/// the unmasked fields. Returns 0 if there is no such number.
 constexpr std::uint64_t restored_value(const IcrcCause& cause) {
   using Kind = IcrcCause::Kind;
   switch (cause.kind) {
@@ -49,7 +49,7 @@ constexpr std::uint64_t restored_value(const IcrcCause& cause) {
   }
 }
 
-/// Returns a port's address in the form that explain_icrc() requires. The address must not be a LID.
+/// Returns the address in the form that explain_icrc() requires. The address must not be a LID.
 inline std::array<std::uint8_t, 16> bytes_of(const PortAddress& address) {
   std::array<std::uint8_t, 16> bytes;
   store_be(bytes.data(), 8, address.high);

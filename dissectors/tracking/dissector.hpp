@@ -1,5 +1,5 @@
 #pragma once
-/// Dissects packets with the state of their connection. The state contains whether a TCP connection is iWARP, with
+/// Dissects packets with the state of their connection. This state contains whether a TCP connection is iWARP and uses
 /// markers or CRCs, and the upper layer protocol of a QP or connection.
 
 #include <cstdint>
@@ -23,25 +23,25 @@ class Dissector {
  public:
   explicit Dissector(const DissectorOptions& options = {});
 
-  /// Dissects one packet into `packet`, whose buffers are reused. The caller sets packet.number, time_ns and link
-  /// before. `bytes` must outlive the use of `packet`. Calls must be in capture order.
+  /// Dissects one packet into `packet`, whose buffers are reused. The caller must set packet.number, time_ns and link
+  /// before. `bytes` must outlive the use of `packet`. Packets must be in capture order.
   void dissect(Packet& packet, Bytes bytes, std::uint32_t wire_length);
 
-  /// The two steps of dissect(). read() needs no connection and can run concurrently, in any order. settle() adds the
-  /// data from the connection. Calls must be in capture order.
+  /// The two steps of dissect(). read() does not use the state of connections, so calls can be concurrent and in any
+  /// order. settle() adds the data from the connection. Calls of settle() must be in capture order.
   static void read(Packet& packet, Bytes bytes, std::uint32_t wire_length, const DissectorOptions& options);
   void settle(Packet& packet);
-  /// The same as read(), with the result of check_icrc() from an earlier call.
+  /// Like read(), but uses the result of check_icrc() from an earlier call.
   static void read_again(Packet& packet, Bytes bytes, std::uint32_t wire_length, const DissectorOptions& options,
                          const CrcCheck& icrc);
-  /// Returns whether settle() can change an intact RoCE packet that is not to QP 0 or 1.
+  /// Returns whether settle() can change an intact RoCE packet to a QP other than 0 and 1.
   [[nodiscard]] bool knows_flows() const { return evidence_.knows_flows(); }
 
   /// The tracked TCP connections.
   [[nodiscard]] const MpaConnections& tcp() const { return tcp_; }
-  /// Entries of tables evicted because a table was full.
+  /// Number of table entries that were evicted because a table was full.
   [[nodiscard]] std::uint64_t evicted() const { return tcp_.evicted() + evidence_.evicted(); }
-  /// The levels of the tables, always in the same order.
+  /// Appends the levels of the tables, always in the same order.
   void append_levels(std::vector<Level>& levels) const {
     levels.push_back({tcp_.most_connections(), tcp_.limits().connections});
     levels.push_back({tcp_.most_buffered(), tcp_.limits().bytes});

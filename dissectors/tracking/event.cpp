@@ -13,7 +13,8 @@ constexpr Cause retransmission_causes[] = {Cause::sequence_error_nak, Cause::tim
                                            Cause::corrupted,          Cause::unknown};
 constexpr Cause tcp_retransmission_causes[] = {Cause::fast_retransmit, Cause::timeout, Cause::spurious, Cause::unknown};
 constexpr Cause network_causes[] = {Cause::before_capture, Cause::after_capture};
-constexpr Cause out_of_order_causes[] = {Cause::after_capture};  // no cause: reordered before the capture point
+constexpr Cause out_of_order_causes[] = {
+    Cause::after_capture};  // no cause: the packet was reordered before the capture point
 constexpr Cause nak_causes[] = {Cause::psn_sequence_error, Cause::invalid_request, Cause::remote_access_error,
                                 Cause::remote_operational_error, Cause::invalid_rd_request};
 constexpr Cause crc_causes[] = {Cause::source_port,
@@ -27,7 +28,7 @@ constexpr Cause crc_causes[] = {Cause::source_port,
                                 Cause::bth_reserved_not_masked,
                                 Cause::unknown};
 constexpr Cause stall_causes[] = {Cause::nothing_outstanding, Cause::credit, Cause::rnr, Cause::window, Cause::peer};
-constexpr Cause closed_causes[] = {Cause::unknown};  // unknown: no response to the DREQ
+constexpr Cause closed_causes[] = {Cause::unknown};  // unknown: the DREQ has no response
 constexpr Cause cnp_causes[] = {Cause::rate_fell, Cause::rate_unchanged, Cause::unknown};
 
 }  // namespace
@@ -60,7 +61,7 @@ constexpr std::array<EventRow, event_kinds> event_rows{{
     {unanswered, "unanswered", warning, "requests without any response before the end of the capture", {}},
     {msn_jump, "msn_jump", warning, "unexpected MSN: does not match the number of completed messages", {}},
     {crc_bad, "crc_bad", error, "the packet's CRC is wrong", crc_causes},
-    {truncated, "truncated", error, "packet shorter than its header lengths indicate", {}},
+    {truncated, "truncated", error, "packet shorter than the length fields of its headers indicate", {}},
     {pkey_mismatch, "pkey_mismatch", error, "P_Key differs from the connection's P_Key", {}},
     {qkey_mismatch, "qkey_mismatch", error, "Q_Key of a datagram differs from the destination QP's Q_Key", {}},
     {segmentation,
@@ -68,7 +69,11 @@ constexpr std::array<EventRow, event_kinds> event_rows{{
      error,
      "payload length does not match the path MTU or the packet's position in the message",
      {}},
-    {opcode_sequence, "opcode_sequence", error, "invalid opcode sequence (message not started or not finished)", {}},
+    {opcode_sequence,
+     "opcode_sequence",
+     error,
+     "invalid opcode sequence: a message was not started or not finished",
+     {}},
     {read_limit, "read_limit", warning, "more reads and atomics outstanding than were negotiated", {}},
     {ecn_marked, "ecn_marked", info, "ECN mark: a switch on the path set Congestion Experienced (CE)", {}},
     {cnp, "cnp", info, "the receiver notified the sender of congestion", cnp_causes},
@@ -82,7 +87,7 @@ constexpr std::array<EventRow, event_kinds> event_rows{{
     {tcp_retransmission, "tcp_retransmission", warning, "TCP retransmission that delayed the messages in the stream",
      tcp_retransmission_causes},
     {tcp_reset, "tcp_reset", error, "the TCP connection was reset", {}},
-    {terminate, "terminate", error, "RDMAP ended the stream because of an error", {}},
+    {terminate, "terminate", error, "an endpoint ended the stream with a Terminate message because of an error", {}},
 }};
 
 namespace {
@@ -158,8 +163,8 @@ std::string_view sentence_of(Unobserved unobserved) {
   switch (unobserved) {
     case Unobserved::nothing: return {};
     case Unobserved::send_order:
-      return "The order in which the sender sent: its IP identifications do not increase. A capture at the sender's "
-             "port would show it.";
+      return "The order in which the sender sent the packets: its IP identifications do not increase. A capture at the "
+             "sender's port would show this order.";
     case Unobserved::arrival:
       return "Whether and when the packets arrived at the receiver. A capture at the receiver's port would show it.";
     case Unobserved::trigger:

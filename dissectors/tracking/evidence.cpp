@@ -19,14 +19,14 @@
 namespace rdmawire::tracking {
 namespace {
 
-/// A service that listens on a port, and the sentences that state the evidence for the protocol of a connection to the
-/// port.
+/// A service that listens on a port, and the sentences that state why a connection to the port has the service's
+/// protocol.
 struct KnownService {
   std::uint16_t port;
   Upper protocol;
   std::string_view cm_reason;
-  std::string_view mpa_reason;   ///< empty: over iWARP, the service uses another port
-  std::string_view port_reason;  ///< reason if the MPA request was not captured
+  std::string_view mpa_reason;   ///< empty: the service uses another port over iWARP
+  std::string_view port_reason;  ///< sentence for a connection whose MPA request was not captured
 };
 constexpr KnownService services[] = {
     {445, Upper::smb_direct, "the CM request's service ID is port 445, SMB Direct", {}, {}},
@@ -60,7 +60,7 @@ const KnownService* find_iwarp_service(std::uint16_t port) {
   return service && !service->mpa_reason.empty() ? service : nullptr;
 }
 
-/// Returns the MAD of a packet to QP 1. Empty if it is incomplete.
+/// Returns the MAD of a packet to QP 1. Returns empty bytes if it is incomplete.
 Bytes mad_of(const HeaderStack& stack) {
   const Layer* mad = stack.find(info<Mad>);
   if (!mad || stack.bytes.size() < mad->offset + Mad::whole) return {};
@@ -129,8 +129,8 @@ void Evidence::apply_connection(Packet& packet) {
     flow->connect_data = {ConnectData::State::offered, connect->get<"sgl1.key">(), connect->get<"sgl1.address">(), 0};
 }
 
-// True if the packet is the READ Response with the data of a Connect. The Connect contains the address of its data, and
-// the controller reads the data from this address. The response has the PSN of that READ Request.
+// True if the packet is the READ response with the data of a Connect. The Connect contains the address of its data,
+// from which the controller reads them. The response has the PSN of this READ request.
 bool Evidence::is_connect_data(const HeaderStack& stack, const FlowKey& key, Flow& flow) {
   const View<Bth> bth(stack.bytes.data() + stack.layers()[stack.transport].offset);
   const Opcode& op = opcode(bth.get<"opcode">());
@@ -184,14 +184,14 @@ void Evidence::apply_datagram(Packet& packet) {
   if (evidence.protocol == Upper::unknown) return;
 
   packet.upper = evidence;
-  // An IPoIB QP communicates only with IPoIB QPs.
+  // IPoIB QPs communicate only with other IPoIB QPs.
   const DatagramQp learned{{Upper::ipoib, evidence.reason, packet.number}, qkey, true};
   learn_datagram_qp(slid, source_qp, learned);
   if (destination_qp != multicast_qp) learn_datagram_qp(dlid, destination_qp, learned);
   decode_upper(stack, {Upper::ipoib, false, false, false}, Extent::whole);
 }
 
-// The key's number combines the initiator's and the listener's port.
+// The number in the key combines the ports of the initiator and the listener.
 const Evidence::Stream* Evidence::stream_of(const FlowKey& key, std::uint64_t frame, bool& to_listener) {
   const auto source = static_cast<std::uint16_t>(key.number >> 16),
              destination = static_cast<std::uint16_t>(key.number);
@@ -200,7 +200,8 @@ const Evidence::Stream* Evidence::stream_of(const FlowKey& key, std::uint64_t fr
   if (const Stream* stream = streams_.find(key)) return stream;
   to_listener = false;
   if (const Stream* stream = streams_.find(back)) return stream;
-  // The start of the connection was not captured. If both ports belong to services, the listening side is unknown.
+  // The capture does not contain the start of the connection. If both ports belong to services, the listening side is
+  // unknown.
   const KnownService *from = find_iwarp_service(source), *to = find_iwarp_service(destination);
   if (from && to) return nullptr;
   to_listener = to != nullptr;
@@ -221,8 +222,8 @@ void Evidence::apply_iwarp(Packet& packet) {
     HeaderStack& stack = pdu.stack;
     const Layer* mpa = stack.find(info<MpaFrame>);
     if (mpa && MpaFrame::is_request(stack.bytes.data() + mpa->offset)) {
-      // The request was sent from a service's port to another port. Remember the connection, so that the port is not
-      // used as evidence.
+      // The request went from a service's port to another port. The connection is stored, so that the service's port is
+      // not used as evidence.
       Stream stream;
       if (listener) stream.evidence = {listener->protocol, listener->mpa_reason, packet.number};
       const std::size_t enhanced =
@@ -268,7 +269,7 @@ void Evidence::apply_management(Packet& packet) {
     learn_services(packet.number, mad_of(packet.stack));
 }
 
-// Four entries, each with a 40-byte name and a service ID. IBTA vol 1, 16.3.3.5
+// The attribute has four entries of 40 bytes for a name and 8 bytes for a service ID. IBTA vol 1, 16.3.3.5
 void Evidence::learn_services(std::uint64_t frame, Bytes mad) {
   constexpr std::size_t first = 64, entry = 48, id_at = 40;
   constexpr std::string_view srp_name = "SRP.T10:";
@@ -287,7 +288,7 @@ void Evidence::learn_group(std::uint64_t frame, const HeaderStack& stack) {
 }
 
 const Evidence::Request* Evidence::request_of(const FlowKey& ports, std::uint32_t local_id, std::uint32_t remote_id) {
-  // The requester's messages contain its ID as the local one, the listener's as the remote one.
+  // Messages of the requester contain its ID as the local one, and messages of the listener as the remote one.
   if (const Request* request = requests_.find(ports.with(local_id))) return request;
   return requests_.find(ports.reversed(remote_id));
 }
@@ -330,12 +331,12 @@ void Evidence::apply_cm(Packet& packet) {
     const FlowKey key = ports->with(cm.qp);
     const Flow* flow = flows_.find(key);
     if (!flow) {
-      // The DREQ is a retransmission, or the start of the connection was not captured.
+      // The DREQ is a retransmission, or the capture does not contain the start of the connection.
       if (const Request* request = request_of(*ports, cm.local_id, cm.remote_id)) packet.upper = request->evidence;
       return;
     }
     packet.upper = flow->evidence;
-    // The QPs can be reused from here on.
+    // The QPs can be reused after this packet.
     const FlowKey other = ports->reversed(flow->peer_qp);
     flows_.erase(key);
     flows_.erase(other);
@@ -367,12 +368,13 @@ Evidence::Request Evidence::learn_request(std::uint64_t frame, const CmMessage& 
   request.context.to_listener = true;
   if (request.context.protocol == Upper::nvme && cm.private_data.size() >= NvmeCmRequest::size)
     request.context.admin_queue = View<NvmeCmRequest>(cm.private_data.data()).get<"queue_id">() == 0;
-  // InfiniBand: the path is the pair of LIDs in the REQ. RoCE: the addresses of the packet, as its REQ has no LIDs.
+  // InfiniBand: the path is the pair of LIDs in the REQ. RoCE: the path consists of the packet's addresses, because the
+  // REQ has no LIDs.
   const FlowKey path =
       native ? FlowKey{PortAddress::of_lid(cm.local_lid), PortAddress::of_lid(cm.remote_lid), 0} : ports;
   request.to_requester = path.reversed(cm.qp);
   requests_.put(ports.with(cm.local_id), request);
-  // Earlier state of the QP is obsolete.
+  // The earlier state of the QP is obsolete.
   flows_.erase(request.to_requester);
   return request;
 }
@@ -383,7 +385,7 @@ void Evidence::learn_flows(const Request& request, const CmMessage& reply) {
     flows_.erase(to_listener);
     return;
   }
-  // Each side's message contains the first PSN of the other side.
+  // The message of each side contains the first PSN of the other side.
   flows_.put(to_listener, {request.evidence,
                            request.context,
                            reply.starting_psn,

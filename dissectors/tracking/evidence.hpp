@@ -1,6 +1,7 @@
 #pragma once
-/// Detects the upper layer protocol of a connection from the CM's REQ and REP (service ID, private data), services that
-/// SRP targets announce, IPoIB's multicast groups, and the listening port of iWARP connections, not from payload.
+/// Detects the upper layer protocol of a connection. Sources are the CM's REQ and REP (service ID, private data),
+/// services that SRP targets announce, IPoIB's multicast groups, and the listening port of iWARP connections. Payload
+/// is not a source.
 
 #include <cstdint>
 #include <vector>
@@ -14,7 +15,7 @@
 
 namespace rdmawire::tracking {
 
-/// Key of a table: a service ID, or a Q_Key and P_Key.
+/// Key of a table: a service ID, or the combination of a Q_Key and a P_Key.
 struct NumberKey {
   std::uint64_t number = 0;
   friend bool operator==(const NumberKey&, const NumberKey&) = default;
@@ -24,30 +25,30 @@ struct NumberKey {
   }
 };
 
-/// The collected evidence. Bounded: keeps at most `capacity` entries of each kind, evicts the least recently used
-/// and counts evictions.
+/// The collected evidence. Keeps at most `capacity` entries of each kind, evicts the least recently used ones, and
+/// counts evictions.
 class Evidence {
  public:
   static constexpr std::uint32_t default_capacity = 1U << 16;
   explicit Evidence(std::uint32_t capacity = default_capacity);
 
-  /// Collects evidence from a decoded packet with its PDUs. If the packet's upper layer protocol is known, sets
-  /// packet.upper and adds the protocol's headers to the stack that contains the start of the message. Calls must be in
-  /// capture order.
+  /// Collects evidence from a decoded packet and its PDUs. If the packet's upper layer protocol is known, sets
+  /// packet.upper and adds the protocol's headers to the stack in which the message starts. Packets must be in capture
+  /// order.
   void apply(Packet& packet);
 
-  /// Returns whether the upper layer protocol of a connection between QPs is known.
+  /// Returns whether the upper layer protocol of any connection between QPs is known.
   [[nodiscard]] bool knows_flows() const { return !flows_.empty(); }
   /// Number of known connection directions, iWARP connections and datagram QPs.
   [[nodiscard]] std::uint64_t known() const {
     return std::uint64_t{flows_.size()} + datagram_qps_.size() + streams_.size();
   }
-  /// Entries evicted because a table was full.
+  /// Number of entries that were evicted because a table was full.
   [[nodiscard]] std::uint64_t evicted() const {
     return flows_.evicted() + requests_.evicted() + datagram_qps_.evicted() + streams_.evicted() + services_.evicted() +
            groups_.evicted();
   }
-  /// The levels of the tables, always in the same order.
+  /// Appends the levels of the tables, always in the same order.
   void append_levels(std::vector<Level>& levels) const {
     const auto add = [&](const auto& table) { levels.push_back({table.most(), table.capacity()}); };
     add(flows_);
@@ -59,8 +60,7 @@ class Evidence {
   }
 
  private:
-  /// The data of an NVMe Connect command, which the controller reads with RDMA: its address and the PSN of the
-  /// read.
+  /// The data of an NVMe Connect command: its address, and the PSN of the READ with which the controller reads it.
   struct ConnectData {
     enum class State : std::uint8_t { none, offered, read } state = State::none;
     std::uint32_t key = 0;
@@ -72,20 +72,21 @@ class Evidence {
     UpperEvidence evidence;
     UpperContext context;
     std::uint32_t first_psn = 0;  ///< PSN of the direction's first request
-    std::uint32_t peer_qp = 0;    ///< destination QP of the other direction
+    std::uint32_t peer_qp = 0;    ///< QP that receives the packets of the other direction
     ConnectData connect_data;     ///< only for NVMe over Fabrics, in the direction to the controller
   };
-  /// A CM REQ. It is kept until the reply, and afterwards for the disconnect.
+  /// A CM REQ. It is kept until the reply arrives, and then until the connection is closed.
   struct Request {
     UpperEvidence evidence;
     UpperContext context;
-    FlowKey to_requester;  ///< flow of the packets from the listener
+    FlowKey to_requester;  ///< flow of the packets that the listener sends
     std::uint64_t service_id = 0;
     std::uint64_t srp_tag = 0;  ///< tag of the SRP login, if the private data has its layout
     std::uint32_t starting_psn = 0;
     bool srp_login = false;
   };
-  /// An iWARP connection to or from a service's port. The key's direction is from initiator to listener.
+  /// An iWARP connection that involves the port of a service. The direction of the key is from the initiator to the
+  /// listener.
   struct Stream {
     UpperEvidence evidence;
     bool admin_queue = false;
@@ -115,8 +116,8 @@ class Evidence {
   LruTable<FlowKey, Request> requests_;
   LruTable<FlowKey, DatagramQp> datagram_qps_;
   LruTable<FlowKey, Stream> streams_;
-  LruTable<NumberKey, UpperEvidence> services_;  ///< service IDs that a target announced
-  LruTable<NumberKey, UpperEvidence> groups_;    ///< Q_Key and P_Key of IPoIB multicast groups
+  LruTable<NumberKey, UpperEvidence> services_;  ///< service IDs that SRP targets announced
+  LruTable<NumberKey, UpperEvidence> groups_;    ///< Q_Keys and P_Keys of IPoIB multicast groups
 };
 
 }  // namespace rdmawire::tracking

@@ -1,4 +1,4 @@
-// Benchmarks detection of upper layer protocols: cost per packet in addition to decoding.
+// Measures how much the detection of upper layer protocols costs per packet, in addition to decoding.
 
 #include <benchmark/benchmark.h>
 
@@ -20,7 +20,7 @@ std::vector<std::uint8_t> write_packet() {
   return frame.encode();
 }
 
-/// Adds `connections` other connections to the evidence.
+/// Adds evidence of `connections` other connections.
 void teach(Evidence& evidence, std::uint32_t connections) {
   Packet packet;
   const auto see = [&](Frame frame) {

@@ -1,4 +1,4 @@
-// Detection of upper layer protocols, and traffic that must not be detected as one.
+// Tests detection of upper layer protocols, and traffic that must not be detected as one.
 
 #include "dissectors/tracking/evidence.hpp"
 
@@ -33,7 +33,7 @@ using ByteVector = std::vector<std::uint8_t>;
 constexpr std::uint32_t host = 0x0a000003, target = 0x0a000002;
 constexpr std::uint32_t host_qp = 0x21, target_qp = 0x22, host_id = 0x1111, target_id = 0x2222;
 
-/// Two hosts over RoCEv2. Dissects their packets in order.
+/// Two hosts with RoCEv2. Their packets are dissected in order.
 class Wires {
  public:
   explicit Wires() : dissector_(DissectorOptions{}) {}
@@ -64,7 +64,7 @@ Frame native(std::uint16_t from, std::uint16_t to) {
   return frame;
 }
 
-/// A MAD to QP 1 with `headers` after the common one, padded to 256 bytes.
+/// Returns a MAD to QP 1, in which `headers` follow the common header. It is padded to 256 bytes.
 Frame mad(Frame frame, const std::vector<HeaderValue>& headers, ByteVector rest = {}) {
   frame /= Value<Bth>().set<"opcode">(0x64).set<"dest_qp">(1);
   frame /= Value<Deth>().set<"src_qp">(1).set<"qkey">(0x80010000);
@@ -134,7 +134,7 @@ TEST(CmEvidence, ServiceIdIdentifiesBothDirections) {
   EXPECT_EQ(command.upper.reason, "the CM request's service ID is port 4420, NVMe over Fabrics");
   EXPECT_TRUE(command.stack.get<NvmeAdmin>());
   EXPECT_TRUE(wires.see(send(target, host, host_qp, cqe)).stack.get<NvmeCqe>());
-  // The same QPs in reverse direction, or of other hosts, are other connections.
+  // The same QP numbers in the reverse direction, or of other hosts, belong to other connections.
   EXPECT_EQ(wires.see(send(host, target, host_qp, sqe)).upper.protocol, Upper::unknown);
   EXPECT_EQ(wires.see(send(host + 1, target, target_qp, sqe)).upper.protocol, Upper::unknown);
 }
@@ -168,7 +168,7 @@ TEST(CmEvidence, UnknownPortsStayData) {
     EXPECT_EQ(packet.upper.protocol, Upper::unknown) << port;
     EXPECT_EQ(packet.stack.payload.length, 64U) << port;
   }
-  // A service ID that refers to a UDP port of the same number is another service.
+  // A service ID that contains a UDP port of the same number identifies another service.
   Wires wires;
   EXPECT_EQ(wires.see(mad(roce(host, target), {request(0x0000000001110000 | 4420), rdma_cm()})).upper.protocol,
             Upper::unknown);
@@ -226,7 +226,7 @@ TEST(CmEvidence, SmbDirectNegotiationAtTheStartingPsn) {
   Wires wires;
   wires.see(connect_request(445));
   wires.see(connect_reply());
-  // The client's first PSN is the one from the REP.
+  // The client's first PSN is the one in the REP.
   EXPECT_TRUE(wires.see(send(host, target, target_qp, ByteVector(20), 2000)).stack.get<SmbDirectNegotiateRequest>());
   EXPECT_TRUE(wires.see(send(target, host, host_qp, ByteVector(32), 1000)).stack.get<SmbDirectNegotiateResponse>());
   EXPECT_TRUE(wires.see(send(host, target, target_qp, ByteVector(24), 2001)).stack.get<SmbDirectData>());
@@ -235,7 +235,7 @@ TEST(CmEvidence, SmbDirectNegotiationAtTheStartingPsn) {
 
 TEST(SrpEvidence, ServiceIdAnnouncedByTarget) {
   constexpr std::uint64_t service_id = 0x0002c90300a1b2c3;
-  ByteVector entries(40, 0);  // reserved, then four times name and service ID
+  ByteVector entries(40, 0);  // reserved bytes. Names of 40 bytes and service IDs follow
   const std::string_view name = "SRP.T10:0002C90300A1B2C3";
   entries.insert(entries.end(), name.begin(), name.end());
   entries.resize(80);
@@ -263,7 +263,7 @@ TEST(SrpEvidence, LoginsInBothDirectionsToTheTargetsGuid) {
   ByteVector login(64, 0), accept(52, 0);
   login[19] = 64;
   accept[0] = srp_type::login_response;
-  login[15] = accept[15] = 9;  // the tag
+  login[15] = accept[15] = 9;  // tag of the login
   const auto outcome = [&](std::uint64_t service_id, const ByteVector& answer) {
     Wires wires;
     wires.see(mad(native(7, 8), {request(service_id, host_qp, host_id, {7, 8})}, login), LinkType::infiniband);
@@ -304,15 +304,15 @@ TEST(IpoibEvidence, SpreadsFromMulticastGroup) {
   const auto see = [&](const Frame& frame) { return is_ipoib(wires.see(frame, LinkType::infiniband)); };
   EXPECT_FALSE(see(datagram(4, 0x405, 1, 0x404)));
   EXPECT_TRUE(see(datagram(4, 0x405, 0xc000, 0xffffff, ipoib_qkey, true)));
-  EXPECT_TRUE(see(datagram(1, 0x404, 4, 0x405)));  // to the sender of the broadcast
-  EXPECT_TRUE(see(datagram(9, 0x999, 1, 0x404)));  // to the peer of that QP
+  EXPECT_TRUE(see(datagram(1, 0x404, 4, 0x405)));  // the destination is the sender of the broadcast
+  EXPECT_TRUE(see(datagram(9, 0x999, 1, 0x404)));  // the destination is the peer of that QP
   EXPECT_FALSE(see(datagram(9, 0x999, 1, 0x404, 0x11111111)));
-  EXPECT_FALSE(see(datagram(9, 0x777, 8, 0x405)));  // the same QP number on another host
+  EXPECT_FALSE(see(datagram(9, 0x777, 8, 0x405)));  // another host has the same QP number
 }
 
 TEST(IpoibEvidence, QKeyOfJoinedGroup) {
   Wires wires;
-  ByteVector record(32, 0);  // RMPP and the SA's header
+  ByteVector record(32, 0);  // space for RMPP and the SA's header
   const ByteVector group{0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
   record.insert(record.end(), group.begin(), group.end());
   record.resize(record.size() + 16);
@@ -334,11 +334,11 @@ TEST(IpoibEvidence, ConnectedModeByServiceId) {
   packet /= Value<Bth>().set<"opcode">(0x04).set<"dest_qp">(target_qp);
   packet.payload = ByteVector{0x08, 0x00, 0, 0, 0x45};
   EXPECT_TRUE(is_ipoib(wires.see(packet, LinkType::infiniband)));
-  // The service ID contains the QP number of the datagram QP.
+  // The service ID contains the number of the UD QP.
   EXPECT_TRUE(is_ipoib(wires.see(datagram(4, 0x405, 1, 0x404), LinkType::infiniband)));
 }
 
-/// iWARP packets with the PDUs of their streams.
+/// Sends iWARP packets, which contain the PDUs of their streams.
 class Streams {
  public:
   const Packet& see(std::uint16_t from, std::uint16_t to, const Frame& pdu, bool back = false) {
@@ -408,7 +408,7 @@ TEST(IwarpEvidence, PortsOfInitiatorsAreIgnored) {
   EXPECT_EQ(streams.see(40000, 18515, mpa_request()).upper.protocol, Upper::unknown);
   EXPECT_EQ(streams.see(40000, 18515, fpdu(ByteVector(64), 1)).upper.protocol, Upper::unknown);
   EXPECT_EQ(streams.see(40000, 445, mpa_request()).upper.protocol, Upper::unknown);
-  // The start was not captured, and both ports belong to services.
+  // The capture does not contain the start of the connection, and both ports belong to services.
   EXPECT_EQ(streams.see(5445, 3260, fpdu(ByteVector(76), 9)).upper.protocol, Upper::unknown);
 }
 
@@ -501,7 +501,7 @@ TEST(LruTableTest, MatchesSimpleListOnRandomOperations) {
   }
 }
 
-/// Counts the headers of each upper layer protocol, and the packets of each protocol.
+/// Numbers of headers and packets by upper layer protocol.
 struct Summary {
   std::map<std::string_view, int> layers;
   std::map<Upper, int> packets;
@@ -524,7 +524,7 @@ Summary summary_of(const std::filesystem::path& path) {
     summary.packets[packet.upper.protocol]++;
     summary.findings += static_cast<int>(packet.stack.findings().size());
     for (const Layer& layer : packet.stack.layers()) summary.layers[layer.header->name]++;
-    // Frames with the added layers must encode to the captured bytes.
+    // The frame, encoded again with the added layers, must equal the captured bytes.
     const auto again = Frame::of(packet.stack).encode();
     EXPECT_TRUE(std::equal(again.begin(), again.end(), record.bytes.begin(), record.bytes.end()))
         << path << " frame " << record.number;
@@ -541,8 +541,8 @@ TEST(Captures, NvmeHeadersAreCompletelyDecoded) {
   EXPECT_EQ(nvme.layers["nvme_cm_reply"], 3);
   // Three queues have three Connects. Every command has a response.
   EXPECT_EQ(nvme.layers["nvme_connect"], 3);
-  // The controller reads the data of two Connects with RDMA. The capsule of the third Connect contains its data, partly
-  // in the next packet.
+  // The controller reads the data of two Connects with RDMA. The third capsule contains its data, partly in the next
+  // packet.
   EXPECT_EQ(nvme.layers["nvme_connect_data"], 2);
   EXPECT_EQ(nvme.layers["nvme_range"], 19);
   const int commands = nvme.layers["nvme_fabrics"] + nvme.layers["nvme_admin"] + nvme.layers["nvme_io"];

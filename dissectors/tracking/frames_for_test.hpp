@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: builds valid and invalid RoCEv2 frames, and formats a tracker's reports as short lines.
+/// For tests only: builds valid and invalid RoCEv2 frames, and converts a tracker's reports to short texts.
 
 #include <algorithm>
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace rdmawire::tracking::testing {
 
-/// RC opcodes. Opcodes of UC, UD and XRC have the same low bits.
+/// RC opcodes. Those of UC, UD and XRC have the same low bits.
 namespace rc {
 inline constexpr std::uint8_t send_first = 0x00, send_middle = 0x01, send_last = 0x02, send_last_immediate = 0x03,
                               send = 0x04, send_immediate = 0x05, write_first = 0x06, write_middle = 0x07,
@@ -23,7 +23,7 @@ inline constexpr std::uint8_t send_first = 0x00, send_middle = 0x01, send_last =
                               response_only = 0x10, acknowledge = 0x11, atomic_acknowledge = 0x12, compare_swap = 0x13,
                               fetch_add = 0x14, send_last_invalidate = 0x16, send_invalidate = 0x17;
 }  // namespace rc
-inline constexpr std::uint8_t uc = 0x20, ud = 0x60, xrc = 0xa0;  ///< offsets to an opcode of RC
+inline constexpr std::uint8_t uc = 0x20, ud = 0x60, xrc = 0xa0;  ///< offsets to add to an RC opcode
 inline constexpr std::uint8_t congestion_notification = 0x81;
 
 /// AETH syndromes.
@@ -33,7 +33,7 @@ constexpr std::uint8_t nak(std::uint8_t code) { return Syndrome::nak(code).bits(
 
 inline constexpr std::uint32_t host_a = 0x0a000001, host_b = 0x0a000002;
 
-/// A raw IPv4 datagram: UDP to 4791, BTH, the opcode's extension headers, payload of zeros, ICRC.
+/// A raw IPv4 datagram: UDP to port 4791, BTH, the extension headers of the opcode, a payload of zeros, ICRC.
 struct RdmaFrame {
   std::uint8_t opcode = rc::send;
   std::uint32_t from = host_a, to = host_b;
@@ -46,17 +46,17 @@ struct RdmaFrame {
   std::uint64_t address = 0x1000;
   std::uint32_t key = 0x77;
   std::uint32_t length = 0;
-  std::uint64_t swap = 0, compare = 0;  ///< swap: the original value in an atomic response
+  std::uint64_t swap = 0, compare = 0;  ///< swap: in an atomic response, the original value
   std::uint32_t immediate = 0;          ///< immediate data, or the invalidated R_Key
   std::uint32_t source_qp = 0, qkey = 0;
   std::uint16_t source_port = 0xc123, identification = 0, pkey = 0xffff;
   std::uint8_t traffic_class = 0;
   std::uint32_t icrc = 0x11223344;
-  bool vendor = false;  ///< add the DC header of Mellanox after the BTH
+  bool vendor = false;  ///< adds Mellanox's DC header after the BTH
 
   static constexpr std::size_t headers = 20 + 8 + 12, most = headers + 64 + 4096 + 4;
 
-  /// Writes at most `most` bytes, if the payload is at most 4096 bytes. Returns the number of bytes.
+  /// Writes the frame, at most `most` bytes, if the payload is at most 4096 bytes. Returns the number of bytes.
   std::size_t write(std::uint8_t* out) const {
     const Opcode& op = rdmawire::opcode(opcode);
     std::uint8_t* at = out + headers;
@@ -122,14 +122,14 @@ struct RdmaFrame {
   }
 };
 
-/// Returns the kind and the cause, if any: "nak remote_access_error".
+/// Returns the kind, and the cause if there is one: "nak remote_access_error".
 inline std::string name_of(const Event& e) {
   std::string text(to_string(e.kind));
   if (e.cause != Cause::none) text += " " + std::string(to_string(e.cause));
   return text;
 }
 
-/// Records all reports.
+/// Records everything that is reported.
 struct Recorder final : Sink {
   struct ClosedConnection {
     Connection connection;
@@ -144,13 +144,13 @@ struct Recorder final : Sink {
     ++packets;
   }
 
-  /// Returns all events as texts like "retransmission timeout".
+  /// Returns all events as texts, such as "retransmission timeout".
   [[nodiscard]] std::vector<std::string> event_texts() const {
     std::vector<std::string> lines;
     for (const Event& e : events) lines.push_back(name_of(e));
     return lines;
   }
-  /// Returns all messages as texts like "send completed 2-4".
+  /// Returns all messages as texts, such as "send completed 2-4".
   [[nodiscard]] std::vector<std::string> message_texts() const {
     std::vector<std::string> lines;
     for (const Message& m : messages)

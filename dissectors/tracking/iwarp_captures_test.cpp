@@ -1,4 +1,4 @@
-/// Tests the tracker of iWARP with real captures.
+/// Tests the iWARP tracker with real captures.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -122,14 +122,14 @@ TEST(IwarpSamples, Rping) {
   EXPECT_EQ(recorded.summary(c.id, Side::b),
             (std::map<std::string, int>{
                 {"read 4000 completed", 20}, {"send 16 completed", 40}, {"write 4000 completed", 20}}));
-  // The first read: tshark -r siw-rping.pcap -Y 'frame.number==25 || frame.number==26 || frame.number==28'
+  // The first READ. See tshark -r siw-rping.pcap -Y 'frame.number==25 || frame.number==26 || frame.number==28'
   const auto read = std::find_if(recorded.messages.begin(), recorded.messages.end(),
                                  [](const Message& m) { return m.kind == MessageKind::read; });
   ASSERT_NE(read, recorded.messages.end());
   EXPECT_EQ(read->first_frame, 25U);
   EXPECT_EQ(read->first_response_frame, 26U);
   EXPECT_EQ(read->answer_frame, 28U);
-  // MPA request and reply: tshark -r siw-rping.pcap -Y iwarp_mpa.req||iwarp_mpa.rep
+  // MPA request and reply. See tshark -r siw-rping.pcap -Y 'iwarp_mpa.req || iwarp_mpa.rep'
   EXPECT_EQ(c.opened_frame, 22U);
   EXPECT_EQ(c.closed_frame, 304U);  // FIN
   EXPECT_THAT(recorded.trouble(), IsEmpty());
@@ -164,8 +164,8 @@ TEST(IwarpSamples, LossHasRecoveriesAndCauses) {
     EXPECT_GT(rounds[i].duration, 0);
     EXPECT_EQ(rounds[i].end, Side::a);
   }
-  // Byte 87489 of the stream (relative, from 1) belongs to the sixth message: a message has 11 segments of 1448
-  // bytes and one of 696, together 16624, after the 24 bytes of the MPA request and the SYN.
+  // Byte 87489 of the stream (relative, from 1) belongs to the sixth message. A message has 11 segments of 1448 bytes
+  // and one of 696 bytes, together 16624. Before the messages, there are the SYN and the 24 bytes of the MPA request.
   EXPECT_EQ(rounds[0].found, 1 + (87489U - 25) / 16624);
   EXPECT_EQ(rounds[0].value, 0U);
   EXPECT_EQ(data.by(Side::a).retransmitted_packets, 16U);
@@ -180,7 +180,7 @@ TEST(IwarpSamples, LossHasRecoveriesAndCauses) {
   EXPECT_EQ(trouble, (std::map<std::string_view, int>{{"tcp_retransmission", 11}, {"lost_in_network", 11}}));
 }
 
-// Real streams with known damage
+// ---- Real streams with known damage
 
 struct Kept {
   ByteVector bytes;
@@ -239,7 +239,7 @@ TEST_P(RealStreams, CaptureLossIsReportedAsSuch) {
     auto trouble = recorded.trouble();
     trouble.erase("stall");
     trouble.erase("lost_in_capture");
-    trouble.erase("psn_gap");  // if the acknowledgement is missing too, at the end
+    trouble.erase("psn_gap");  // the acknowledgement at the end can also be missing
     for (const Event& e : recorded.events)
       if (trouble.count(to_string(e.kind)))
         ADD_FAILURE() << to_string(e.kind) << " " << to_string(e.cause) << " frame " << e.frame << " value " << e.value
@@ -286,12 +286,12 @@ TEST_P(RealStreams, EachPacketTwiceIsADuplicate) {
   EXPECT_EQ(recorded.messages.size(), once.messages.size());
 }
 
-// Headers are sufficient: the payload length follows from the header lengths.
+// Header bytes are sufficient, because the headers contain the payload length.
 TEST(IwarpSamples, ShortSnapLength) {
   for (const char* name : {"siw-write", "siw-send"}) {
     std::vector<Kept> all = sample(name);
     const Recording whole = track(all);
-    // After Ethernet, IPv4 and TCP with timestamps, 20 bytes of an FPDU or MPA frame remain.
+    // 20 bytes of an FPDU or MPA frame remain after Ethernet, IPv4 and TCP with timestamps.
     for (Kept& record : all) record.bytes.resize(std::min<std::size_t>(record.bytes.size(), 14 + 20 + 32 + 20));
     const Recording recorded = track(all);
     ASSERT_THAT(recorded.connections, SizeIs(2)) << name;
@@ -302,7 +302,7 @@ TEST(IwarpSamples, ShortSnapLength) {
   }
 }
 
-// Segments repeated some packets later with another IP identification, like those of a sender that retransmits.
+// Repeats segments some packets later, with another IP identification, like a sender that retransmits.
 TEST_P(RealStreams, RetransmissionsAreCounted) {
   const std::vector<Kept> all = sample(GetParam());
   const Recording once = track(all);
@@ -323,7 +323,7 @@ TEST_P(RealStreams, RetransmissionsAreCounted) {
         return true;
       });
       const ByteVector& bytes = all[i].bytes;
-      // After the connection setup and before the end.
+      // Only segments between the connection setup and the end are repeated.
       if (i < 60 || i + 60 > all.size() || bytes.size() <= ethernet + ip + tcp + 30 || bytes[23] != 6) continue;
       const auto source = static_cast<std::uint16_t>(bytes[34] << 8 | bytes[35]);
       const auto destination = static_cast<std::uint16_t>(bytes[36] << 8 | bytes[37]);
@@ -359,7 +359,7 @@ TEST_P(RealStreams, RetransmissionsAreCounted) {
   }
 }
 
-// Public captures, read at their location.
+// Public captures, which are not in the repository.
 struct Public {
   std::string name;
   std::map<std::string, int> a, b;

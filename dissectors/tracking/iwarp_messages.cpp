@@ -61,7 +61,7 @@ void IwarpTracker::State::answered(Tracked& t, Message& message, std::uint64_t f
   message.answer_time = time;
   Sent& sent = t.record.by(message.end);
   const std::int64_t latency = time - message.start;
-  if (latency < 0) return;  // the response precedes the message in the capture
+  if (latency < 0) return;  // the capture contains the response before the message
   ++sent.latency_count;
   accumulate(sent.latency_sum, latency);
   sent.latency_max = std::max(sent.latency_max, latency);
@@ -76,7 +76,7 @@ void IwarpTracker::State::tell_message(Tracked& t, Message& message) {
   sink_.message(t.record, message);
 }
 
-// Reports all waiting messages and requests, which get no further packets.
+// Reports all messages and requests that still wait. Called when they will get no further packets.
 void IwarpTracker::State::flush(Tracked& t) {
   for (const Side end : {Side::a, Side::b}) {
     IwarpDirection& half = t.of(end);
@@ -90,10 +90,10 @@ void IwarpTracker::State::flush(Tracked& t) {
     event.packets = 0;
     const IwarpDirection& responder = t.of(other(end));
     for (Request& r : half.requests) {
-      // If bytes of responses are missing, the response cannot be assigned to a request.
+      // If bytes of the response direction are missing, a response cannot be assigned to a request.
       const bool missed = r.lost || responder.gaps || responder.misses();
       if (r.message.outcome != Outcome::refused) r.message.outcome = missed ? Outcome::partial : Outcome::unanswered;
-      // Some messages are always in flight when a capture ends.
+      // When a capture ends, some messages are usually in flight.
       const bool waited = t.closed || t.record.last_time - r.message.end_time >= limits_.stall;
       if (waited && r.message.outcome == Outcome::unanswered) {
         if (event.packets++ == 0) {
@@ -166,7 +166,7 @@ void IwarpTracker::State::pdu(Tracked& t, Side end, const Pdu& pdu) {
     event.value = pdu.crc.computed;
     event.found = pdu.crc.value;
     tell(t, event, end);
-    // Any field of the segment can be wrong, so later segments are not checked against it.
+    // Any field of the damaged segment can be wrong, so later segments are not compared with it.
     gap(t, end);
     return;
   }
@@ -184,7 +184,7 @@ void IwarpTracker::State::gap(Tracked& t, Side end) {
   half.send.lost |= half.send.active;
   half.write.lost |= half.write.active;
   for (auto& msn : half.msn) msn.known = false;
-  // The missing bytes can contain responses.
+  // The missing bytes may have contained responses.
   IwarpDirection& peer = t.of(other(end));
   if (!peer.requests.empty()) peer.requests.front().lost |= peer.requests.front().received != 0;
 }
@@ -226,7 +226,7 @@ void IwarpTracker::State::mpa_frame(Tracked& t, Side end, const Pdu& pdu) {
   }
   t.record.opened_frame = packet_->number;
   if (t.enhanced[0] && t.enhanced[1]) {
-    // A side's limit is the smaller of its own ORD and the peer's IRD. RFC 6581, 9.1
+    // The limit of a side is the smaller of its own ORD and the peer's IRD. RFC 6581, 9.1
     const auto least = [](std::uint32_t ord, std::uint32_t ird) {
       const std::uint32_t limit = std::min(ord, ird);
       return limit == mpa::no_negotiation ? 0 : limit;
@@ -354,7 +354,7 @@ void IwarpTracker::State::log(Tracked& t, Side end, const Segment& s, const Mess
   std::erase_if(half.again, [&](const RetransmittedRange& again) { return again.to <= seen.end; });
 }
 
-// Called when all segments have arrived.
+// Called when all segments of the message have arrived.
 void IwarpTracker::State::whole(Tracked& t, IwarpDirection& half, Open& open) {
   Message& m = open.message;
   open.active = false;
@@ -371,7 +371,7 @@ void IwarpTracker::State::whole(Tracked& t, IwarpDirection& half, Open& open) {
   room(t, half);
 }
 
-// Called when the rest of the message cannot arrive.
+// Called when it is known that the rest of the message will not arrive.
 void IwarpTracker::State::unfinished(Tracked& t, Open& open) {
   open.active = false;
   open.message.outcome = Outcome::partial;
@@ -382,7 +382,7 @@ void IwarpTracker::State::write(Tracked& t, Side end, Segment& s) {
   IwarpDirection& half = t.of(end);
   Open& open = half.write;
   if (open.active && (open.key != s.key || open.next != s.position)) {
-    // The missing bytes can contain the end of this message and the start of another one.
+    // The missing bytes may have contained the end of this message and the start of another one.
     if (!open.lost) wrong(t, end, EventKind::segmentation, open.next, s.position, s);
     if (half.lost && open.key == s.key && s.position > open.next && s.position - open.next < UINT32_MAX) {
       open.lost = true;
@@ -421,7 +421,7 @@ void IwarpTracker::State::untagged(Tracked& t, Side end, Segment& s) {
     if (!open.lost) wrong(t, end, EventKind::opcode_sequence, s.opcode->value, s.queue, s);
     unfinished(t, open);
   }
-  // The rest of a segmented request or Terminate. Its first segment contains all fields.
+  // Ignore further segments of a request or Terminate. The first segment contains all fields.
   if (!send && s.position != 0 && msn.known && s.msn + 1 == msn.next) return;
   if (msn.known && msn.next != s.msn) wrong(t, end, EventKind::msn_jump, msn.next, s.msn, s);
   msn = {.next = s.msn + 1, .known = true};
@@ -494,7 +494,7 @@ void IwarpTracker::State::request(Tracked& t, Side end, Segment& s) {
   IwarpDirection& responder = t.of(other(end));
   r.gaps = responder.gaps;
   auto& early = responder.early;
-  // Assign response segments that were captured before this request, unless a request may be missing in the capture.
+  // Assign response segments that were captured before this request, unless requests may be missing in the capture.
   if (early.any && half.from_start && !r.atomic && r.message.size && early.key == r.sink && early.begin == r.sink_to) {
     early.any = false;
     r.received = early.next - early.begin;
@@ -527,13 +527,14 @@ void IwarpTracker::State::read_response(Tracked& t, Side end, Segment& s) {
   auto& requests = asking.requests;
   const auto fits = [&](const Request& r, bool exactly) {
     if (r.atomic) return false;
-    if (r.message.size == 0 && s.bytes == 0) return true;  // STag and TO of zero bytes are not checked. RFC 5040, 5.4
+    if (r.message.size == 0 && s.bytes == 0)
+      return true;  // RFC 5040, 5.4: STag and TO are ignored if there are zero bytes
     if (r.sink != s.key) return false;
     if (exactly) return r.sink_to + r.received == s.position;
     return s.position - r.sink_to < r.message.size && s.position - r.sink_to >= r.received;
   };
   auto found = std::find_if(requests.begin(), requests.end(), [&](const Request& r) { return fits(r, true); });
-  // If several READs use the same sink and bytes are missing, assume that the missing bytes contain as many complete
+  // If several READs use the same sink and bytes are missing, assume that the missing bytes contained as many complete
   // responses as fit.
   for (auto r = requests.begin(); half.lost_bytes && found != requests.end() && r != requests.end(); ++r) {
     const std::uint64_t rest = r->atomic ? 0 : r->message.size - std::min(r->message.size, r->received);
@@ -558,7 +559,8 @@ void IwarpTracker::State::read_response(Tracked& t, Side end, Segment& s) {
       early.whole = s.last;
       early.next = s.position + s.bytes;
       early.last = span(half, s).last;
-      // The request may be missing in the capture, or be captured later, if the peer has bytes that the capture lacks.
+      // If the peer received bytes that the capture lacks, the request may be missing in the capture, or may be
+      // captured later.
       if (!asking.from_start || asking.misses() || half.gaps) return;
       Event event = here(EventKind::unsolicited_response);
       event.bytes = s.bytes;
@@ -571,8 +573,8 @@ void IwarpTracker::State::read_response(Tracked& t, Side end, Segment& s) {
     found->lost = true;
     found->received = s.position - found->sink_to;
   }
-  // Responses arrive in the order of their requests (RFC 5040, 5.5), so the capture missed the responses of earlier
-  // requests.
+  // Responses arrive in the order of their requests (RFC 5040, 5.5), so responses of earlier requests are missing in
+  // the capture.
   while (found != requests.begin() && requests.front().gaps != half.gaps) {
     Message& missed = requests.front().message;
     missed.outcome = Outcome::partial;
@@ -654,7 +656,7 @@ void IwarpTracker::State::terminate(Tracked& t, Side end, Segment& s) {
     event.value = std::uint64_t{header.get<"layer">()} << 16 | std::uint64_t{header.get<"etype">()} << 8 | code;
     event.found = std::uint64_t{header.get<"segment_length_valid">()} << 2 |
                   std::uint64_t{header.get<"ddp_header_included">()} << 1 | header.get<"rdma_header_included">();
-    // Find the FPDU that the Terminate quotes.
+    // Find the FPDU that the Terminate message quotes.
     const Parts parts = Terminate::parts(bytes);
     std::optional<Seen> quoted;
     for (std::size_t i = 0; i < parts.count; ++i) {

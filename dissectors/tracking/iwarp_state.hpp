@@ -1,5 +1,5 @@
 #pragma once
-/// Internals of IwarpTracker, included only by its own sources. iwarp_tracker.cpp handles connections and TCP, and
+/// Internal state of IwarpTracker, which only its own sources include. iwarp_tracker.cpp handles connections and TCP.
 /// iwarp_messages.cpp handles the contents of PDUs.
 
 #include <algorithm>
@@ -21,32 +21,32 @@ struct Segment {
   const Pdu* pdu;
   const RdmapOpcode* opcode;
   bool tagged, last;
-  std::uint32_t key;       // STag (untagged: the STag to invalidate)
-  std::uint64_t position;  // TO or MO
+  std::uint32_t key;       // STag of a tagged segment (untagged: the STag to invalidate)
+  std::uint64_t position;  // TO of a tagged segment, MO of an untagged one
   std::uint32_t queue, msn;
   std::uint64_t bytes;  // number of bytes after the DDP header
   const Layer* header;  // RDMAP header, or nullptr
 };
 
-// Frame and time of an observation.
+// Frame and time at which something was captured.
 struct SeenAt {
   std::uint64_t frame = 0;
   std::int64_t time = 0;
 };
 
-// The earliest and the latest packet of a segment.
+// The earliest and the latest packet that contain a segment.
 struct Span {
   SeenAt first, last;
 };
 
-// A message whose last segment was not seen yet.
+// A message whose last segment was not captured yet.
 struct Open {
   bool active = false;
   bool lost = false;  // a part of the message was not captured
   const RdmapOpcode* opcode = nullptr;
   std::uint64_t next = 0;            // the next expected TO or MO
   std::uint32_t key = 0;             // STag of a tagged message
-  std::uint64_t begin = 0, end = 0;  // offsets in the stream
+  std::uint64_t begin = 0, end = 0;  // offsets of the message in the stream
   Message message;
 };
 // A message that TCP has not acknowledged yet.
@@ -54,28 +54,28 @@ struct Sending {
   std::uint64_t begin, end;
   Message message;
 };
-// A READ or an atomic without its complete response.
+// A READ or an atomic whose response is not complete yet.
 struct Request {
   std::uint64_t begin, end;
   Message message;
   bool atomic, lost = false;
-  std::uint32_t sink = 0;  // STag of the data sink (atomics: the request identifier)
+  std::uint32_t sink = 0;  // READ: STag of the data sink (atomics: the request identifier)
   std::uint64_t sink_to = 0, received = 0;
-  std::uint32_t gaps = 0;  // gaps in the responder's stream before the request
-  SeenAt latest;           // latest packet of the response
+  std::uint32_t gaps = 0;  // number of gaps in the responder's stream before the request
+  SeenAt latest;           // latest packet that contains a part of the response
 };
-// A seen FPDU, for assigning Terminates and retransmitted bytes.
+// An FPDU that was captured. Terminate messages and retransmitted bytes are assigned to it.
 struct Seen {
   std::uint64_t begin = 0, end = 0, frame = 0, message = 0, position = 0;
   std::uint32_t key_or_msn = 0;
-  std::uint8_t queue = 0;  // untagged
+  std::uint8_t queue = 0;  // queue number, if untagged
   bool tagged = false;
   Side whose = Side::a;
 };
-// Retransmitted bytes that wait for the PDUs that contain them.
+// Retransmitted bytes whose PDUs have not been extracted yet.
 struct RetransmittedRange {
   std::uint64_t from, to;
-  std::uint64_t counted;  // the last message for which the bytes were counted, and its endpoint (see name_of())
+  std::uint64_t counted;  // name_of() of the last message for which the bytes were counted
 };
 
 inline constexpr std::size_t seen_fpdus = 32;
@@ -85,21 +85,21 @@ inline std::uint64_t name_of(std::uint64_t message, Side whose) {
   return message << 1 | static_cast<std::uint64_t>(whose);
 }
 
-// State of the bytes that one endpoint sends.
+// State of the stream that one endpoint sends.
 struct IwarpDirection {
   TcpLossTracker tcp;
-  bool from_start = false;  // the first FPDU was seen, and no later byte is missing
+  bool from_start = false;  // the first FPDU was captured, and no byte after it is missing
   bool lost = false;        // bytes are missing after the last segment
   std::uint64_t parsed_to = 0;
   bool parsed = false;
   std::uint32_t gaps = 0;        // number of places where bytes are missing
-  std::uint64_t lost_bytes = 0;  // number of bytes missing since the last read response
+  std::uint64_t lost_bytes = 0;  // number of bytes that are missing since the last READ response
   struct {
     std::uint32_t next = 1;
     bool known = false;
   } msn[queues];
   Open send, write;
-  // Segments of a response whose request is not captured yet. The two directions can be captured out of order.
+  // Segments of a response whose request is not captured yet, because the directions can be captured out of order.
   struct {
     bool any = false, whole = false;
     std::uint32_t key = 0;
@@ -115,11 +115,11 @@ struct IwarpDirection {
   std::size_t oldest_seen = 0;
   std::vector<RetransmittedRange> again;
   bool fin = false;
-  // The frame and time at which this endpoint closed its window:
+  // Frame and time at which this endpoint closed its window (frame 0: it is open).
   std::uint64_t closed_window_frame = 0;
   std::int64_t closed_window_time = 0;
 
-  /// True if the receiver has bytes of which no PDU was extracted. A FIN counts as one byte.
+  /// True if the receiver acknowledged bytes that the extracted PDUs do not contain. A FIN counts as one byte.
   [[nodiscard]] bool misses() const { return parsed && tcp.acknowledged(parsed_to + 2); }
 };
 
@@ -142,7 +142,7 @@ struct Tracked {
   std::uint64_t number = 0;  // MpaConnection::id
   Connection record;
   IwarpDirection halves[2];
-  bool used = false;  // used since the clock hand passed last
+  bool used = false;  // the connection was used since the clock hand of evict() last passed it
   bool closed = false;
   std::uint64_t request_frame = 0;
   std::int64_t request_time = 0;
@@ -152,7 +152,7 @@ struct Tracked {
   IwarpDirection& of(Side end) { return halves[static_cast<std::size_t>(end)]; }
 };
 
-// IP and TCP header fields in addition to the connection's TcpSegment.
+// Fields of the IP and TCP headers that TcpSegment does not contain.
 struct LowerLayerState {
   std::uint16_t identification = 0, checksum = 0;
   std::uint8_t dscp = 0, ecn = 0;
@@ -180,7 +180,7 @@ class IwarpTracker::State {
   [[nodiscard]] std::uint64_t most_messages() const { return most_waiting_; }
   [[nodiscard]] std::size_t size() const { return order_.size(); }
   [[nodiscard]] std::size_t memory() const {
-    constexpr std::size_t node = 64;    // node of a list and of a hash table
+    constexpr std::size_t node = 64;    // size of a node of a list and of a hash table
     constexpr std::size_t deque = 576;  // size of an empty deque
     std::size_t bytes =
         sizeof(State) + slots_.capacity() * sizeof(Slot) + waiting_ * std::max(sizeof(Sending), sizeof(Request));
@@ -229,7 +229,7 @@ class IwarpTracker::State {
   void on_retransmission(Tracked& t, Side end, std::uint64_t from, std::uint64_t to);
   void acknowledge(Tracked& t, Side end, const LowerLayerState& below);
   void window(Tracked& t, Side end);
-  // `end` opened its window, or will never open it.
+  // Called when `end` opened its window, or when it is clear that it never will.
   void opened(Tracked& t, Side end, std::uint64_t frame, std::int64_t time);
   void restart(Tracked& t, Side end);
   void end(Tracked& t, Side end);
@@ -263,8 +263,8 @@ class IwarpTracker::State {
   Order::iterator hand_ = order_.end();
   std::vector<Slot> slots_;
   std::unordered_map<Ports, Order::iterator, PortsHash> connections_;
-  std::vector<Event> events_;                     // TCP events of the current packet (a member to reuse its memory)
-  std::uint64_t waiting_ = 0, most_waiting_ = 0;  // waiting messages and requests, now and at most
+  std::vector<Event> events_;  // TCP events of the current packet. A member, so that its memory is reused
+  std::uint64_t waiting_ = 0, most_waiting_ = 0;  // number of waiting messages and requests: now, and maximum
   std::size_t most_connections_ = 0;
   std::uint64_t evicted_ = 0;
   const Packet* packet_ = nullptr;

@@ -1,5 +1,5 @@
 #pragma once
-/// iWARP streams for tests of the tracker: records its results, builds FPDUs and TCP segments.
+/// Helpers for tests of the iWARP tracker. They record its results, and build FPDUs and TCP segments.
 
 #include <gtest/gtest.h>
 
@@ -50,14 +50,14 @@ struct Recording final : Sink {
       if (e.kind == kind) found.push_back(e);
     return found;
   }
-  /// Counts the events by kind, without those of normal operation.
+  /// Returns the number of events by kind, without those of normal operation.
   [[nodiscard]] std::map<std::string_view, int> trouble() const {
     std::map<std::string_view, int> found;
     for (const Event& e : events)
       if (e.kind != EventKind::opened && e.kind != EventKind::closed) found[to_string(e.kind)]++;
     return found;
   }
-  /// Returns the messages of one connection and endpoint: "send completed 16×512".
+  /// Returns the messages of one endpoint of a connection as texts such as "send completed 16×512", with their number.
   [[nodiscard]] std::map<std::string, int> summary(std::uint64_t connection, Side end) const {
     std::map<std::string, int> found;
     for (const Message& m : messages)
@@ -68,8 +68,8 @@ struct Recording final : Sink {
   }
 };
 
-/// A client 10.0.0.3:40000 (endpoint a) and a server 10.0.0.2:4210 (endpoint b). Time advances by a microsecond per
-/// packet, or as specified.
+/// A client 10.0.0.3:40000 (endpoint a) and a server 10.0.0.2:4210 (endpoint b). The time advances by a microsecond per
+/// packet, unless the caller specifies it.
 class Talk {
  public:
   Recording recorded;
@@ -90,7 +90,7 @@ class Talk {
 
   explicit Talk(const IwarpLimits& limits = {}) : tracker(recorded, limits) { packet.time_ns = 1'000'000'000; }
 
-  /// Returns the frame's number.
+  /// Sends a segment. Returns its frame number.
   std::uint64_t raw(Side from, std::uint32_t seq, Bytes data, const With& with) {
     const bool client = from == Side::a;
     Value<Tcp> tcp;
@@ -121,7 +121,7 @@ class Talk {
     tracker.add(packet);
     return packet.number;
   }
-  /// Sends the next bytes of a stream.
+  /// Sends the next bytes of a stream. Returns the frame number.
   std::uint64_t say(Side from, Bytes data, const With& with) {
     std::uint32_t& seq = next[static_cast<std::size_t>(from)];
     seq += static_cast<std::uint32_t>(data.size());

@@ -1,4 +1,4 @@
-/// Tests the tracker of iWARP with events of TCP: loss, reordering, windows, resets.
+/// Tests the iWARP tracker with loss, reordering, windows and resets of TCP.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -179,7 +179,7 @@ TEST(IwarpTcp, AcknowledgedButNotCaptured) {
   talk.establish();
   const std::uint64_t before = talk.say(Side::a, send(1, 100));
   const std::uint32_t seq = talk.next[0];
-  talk.next[0] += 3 * 124;  // Sends 2 to 4, which the capture is missing
+  talk.next[0] += 3 * 124;  // Sends 2 to 4, which are missing in the capture
   const std::uint64_t behind = talk.say(Side::a, send(5, 100));
   const std::uint64_t ack = talk.ack(Side::b);
   talk.wait(20'000'000);
@@ -273,7 +273,7 @@ TEST(IwarpTcp, ResetIsOnlyValidInsideTheWindow) {
   talk.establish();
   talk.say(Side::a, send(1, 100));
   talk.ack(Side::b);
-  // Before the acknowledged bytes, and beyond the window of 1000 bytes.
+  // One reset is before the acknowledged bytes, and one is after the window of 1000 bytes.
   talk.raw(Side::a, talk.next[0] - 1, {}, {.rst = true});
   talk.raw(Side::a, talk.next[0] + 1001, {}, {.rst = true});
   talk.raw(Side::a, talk.next[0] + 0x70000000, {}, {.rst = true});
@@ -295,7 +295,7 @@ TEST(IwarpTracker, StartInTheMiddle) {
   talk.say(Side::a, send(70, 100, 200));  // the end of a message
   talk.say(Side::a, send(71, 100));
   talk.say(Side::a, join({send(72, 100), read(33, 5, 0, 10)}));
-  talk.say(Side::b, response(4, 100, 10));  // to an older request
+  talk.say(Side::b, response(4, 100, 10));  // response to an earlier request
   talk.say(Side::b, response(5, 0, 10));
   talk.say(Side::b, response(5, 0, 10));
   const Recording& recorded = talk.finish();

@@ -79,7 +79,7 @@ Tracked& IwarpTracker::State::find(const Packet& packet) {
   const auto known = connections_.find(ports);
   Tracked* t = known == connections_.end() ? nullptr : &*known->second;
   if (t && t->number != mpa.id) {
-    // Two connections must not start in one packet, because their IDs would be equal.
+    // One packet must not start two connections, because their IDs would be equal.
     if (t->record.id == packet.number) {
       t->number = mpa.id;
     } else {
@@ -113,7 +113,7 @@ void IwarpTracker::State::begin(Tracked& t, const Packet& packet) {
   c.confidence = Confidence::certain;
   c.first_frame = c.last_frame = packet.number;
   c.first_time = c.last_time = packet.time_ns;
-  // If the initiator is unknown, a is the sender.
+  // If the initiator is unknown, the sender is endpoint a.
   const bool a_initiates = mpa.roles_known || packet.tcp.from_initiator;
   t.a = a_initiates ? mpa.initiator : mpa.responder;
   const Endpoint& b = a_initiates ? mpa.responder : mpa.initiator;
@@ -122,7 +122,7 @@ void IwarpTracker::State::begin(Tracked& t, const Packet& packet) {
   if (mpa.roles_known) c.service_port = mpa.listener.port;
 }
 
-// Evicts a connection that was not used since the clock hand passed last.
+// Evicts a connection (CLOCK algorithm): the next one that has not been used since the hand last passed it.
 void IwarpTracker::State::evict() {
   while (true) {
     if (hand_ == order_.end()) hand_ = order_.begin();
@@ -179,7 +179,7 @@ void IwarpTracker::State::add(const Packet& packet) {
 
   if (packet.tcp.anew) restart(t, end);
   TcpLossTracker::Judgment judgment;
-  // A byte sent into a closed window is a window probe. RFC 9293, 3.8.6.1
+  // A byte that is sent into a closed window is a window probe. RFC 9293, 3.8.6.1
   const bool probe = packet.tcp.keep_alive || (packet.tcp.length == 1 && t.of(other(end)).closed_window_frame);
   if (packet.tcp.length && packet.tcp.sender_known && !probe) judgment = segment(t, end, low);
   silence(t, judgment.kind == TcpLossTracker::Kind::again);
@@ -244,7 +244,8 @@ TcpLossTracker::Judgment IwarpTracker::State::segment(Tracked& t, Side end, cons
   return judgment;
 }
 
-// Assigns retransmitted bytes to their messages: for known FPDUs now, and for others when their PDUs arrive.
+// Assigns retransmitted bytes to their messages. If their PDUs are not extracted yet, this happens when the PDUs
+// arrive.
 void IwarpTracker::State::on_retransmission(Tracked& t, Side end, std::uint64_t from, std::uint64_t to) {
   IwarpDirection& half = t.of(end);
   std::uint64_t counted = 0;
@@ -313,7 +314,7 @@ void IwarpTracker::State::opened(Tracked& t, Side end, std::uint64_t frame, std:
 void IwarpTracker::State::silence(Tracked& t, bool again) {
   const Connection& c = t.record;
   const std::int64_t duration = packet_->time_ns - c.last_time;
-  // Events of retransmissions and closed windows already report the silence.
+  // The silence is already reported by events of retransmissions and closed windows.
   if (duration < limits_.stall || again || t.closed) return;
   for (const IwarpDirection& half : t.halves)
     if (half.closed_window_frame) return;
@@ -327,7 +328,7 @@ void IwarpTracker::State::silence(Tracked& t, bool again) {
   Side who = Side::a;
   for (const Side end : {Side::a, Side::b}) {
     const IwarpDirection& half = t.of(end);
-    // The contents of this packet were not outstanding during the silence.
+    // Only earlier packets count: the contents of this packet were sent after the silence.
     const bool owed = !half.requests.empty() || !half.sending.empty();
     if (!owed || event.cause == Cause::peer) continue;
     event.cause = Cause::peer;

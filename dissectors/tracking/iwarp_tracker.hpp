@@ -42,10 +42,11 @@
 namespace rdmawire::tracking {
 
 struct IwarpLimits {
-  std::uint32_t connections = 1U << 14;  ///< maximum number of tracked connections (an idle one is evicted first)
-  /// Maximum number of messages without acknowledgement or response in one direction.
+  std::uint32_t connections =
+      1U << 14;  ///< maximum number of tracked connections. If there are more, an idle one is evicted
+  /// Maximum number of messages that wait for an acknowledgement or response, in one direction.
   std::uint32_t messages = 1U << 10;
-  std::uint32_t all_messages = 1U << 17;  ///< the same, for all connections together
+  std::uint32_t all_messages = 1U << 17;  ///< maximum number of these messages in all connections together
   std::int64_t stall = 200'000'000;       ///< minimum silence for a stall event, in nanoseconds
   bool packets = false;                   ///< call Sink::packet
   bool transport = false;                 ///< call Sink::stream
@@ -58,21 +59,21 @@ class IwarpTracker {
   IwarpTracker(const IwarpTracker&) = delete;
   IwarpTracker& operator=(const IwarpTracker&) = delete;
 
-  /// Processes a packet of tracking::Dissector. Calls must be in capture order with increasing frame numbers. A
-  /// packet whose TCP connection is not known to be iWARP costs one comparison.
+  /// Processes a packet of tracking::Dissector. Packets must be in capture order with increasing frame numbers. A
+  /// packet costs one comparison if its TCP connection is not known to be iWARP.
   void add(const Packet& packet) {
     if (packet.tcp.connection) follow(packet);
   }
-  /// Reports waiting messages and all connections. Call after the last packet.
+  /// Reports waiting messages and all connections. Must be called after the last packet.
   void finish();
 
-  /// Connections and waiting messages evicted because a table was full.
+  /// Number of connections and waiting messages that were evicted because a table was full.
   [[nodiscard]] std::uint64_t evicted() const;
   /// Memory in use, approximately, in bytes.
   [[nodiscard]] std::size_t memory() const;
   /// Number of tracked connections.
   [[nodiscard]] std::size_t size() const;
-  /// Maximum numbers of tracked connections and of messages without answer so far.
+  /// Maximum number of connections that were tracked at once, and of messages that waited at once.
   [[nodiscard]] std::size_t most_connections() const;
   [[nodiscard]] std::uint64_t most_messages() const;
 

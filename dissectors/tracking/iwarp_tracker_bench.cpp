@@ -1,4 +1,5 @@
-// Benchmarks iWARP tracking in addition to dissection: an FPDU in its own segment, and a TCP segment that is not iWARP.
+// Measures how much iWARP tracking costs in addition to dissection: for an FPDU in its own segment, and for a TCP
+// segment that is not iWARP.
 
 #include <benchmark/benchmark.h>
 
@@ -18,14 +19,14 @@ struct Quiet final : Sink {};
 
 using ByteVector = std::vector<std::uint8_t>;
 
-// Interleaved connections. Each sends RDMA Writes of 12 segments. Every second segment is acknowledged.
+// Interleaved connections that send RDMA Writes of 12 segments. Every second segment is acknowledged.
 class Traffic {
  public:
   Traffic(std::uint32_t connections, bool iwarp) : connections_(connections), iwarp_(iwarp) {
     packet_.link = LinkType::raw_ip;
     seq_.resize(connections, 1);
     if (!iwarp) {
-      // The start of the connections is not captured, so dissection searches their first bytes.
+      // The capture does not contain the start of the connections, so dissection searches their first bytes.
       for (std::uint32_t i = 0; i < connections; ++i)
         for (const bool from_server : {false, true}) run(i, from_server, {}, nullptr, true);
       return;
@@ -41,7 +42,7 @@ class Traffic {
         run(i, !request, bytes, nullptr);
       }
   }
-  /// One segment with data, or its acknowledgement.
+  /// Processes one segment with data, or its acknowledgement.
   template <class Tracker>
   void step(Tracker* tracker) {
     const std::uint32_t i = turn_ % connections_;

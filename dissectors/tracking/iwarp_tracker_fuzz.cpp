@@ -1,5 +1,5 @@
-// Tracks iWARP connections built from arbitrary bytes: segments, acknowledgements, FPDUs and resets. Tracking must
-// terminate, refer only to frames that were passed, and stay within its memory limits.
+// Tracks iWARP connections that are built from arbitrary bytes: segments, acknowledgements, FPDUs and resets.
+// Requirements: tracking terminates, refers only to frames that were passed, and stays within its memory limits.
 
 #include <cstdlib>
 
@@ -21,7 +21,7 @@ void require(bool condition) {
 }
 
 struct Judge final : Sink {
-  std::uint64_t now = 0;  // frame
+  std::uint64_t now = 0;  // number of the current frame
   std::uint64_t connections = 0;
   void known(std::uint64_t frame) const { require(frame <= now); }
   void message(const Connection& c, const Message& m) override {
@@ -51,7 +51,7 @@ struct Judge final : Sink {
   }
 };
 
-// Reads the input's bytes. Returns zeros at its end.
+// Returns the bytes of the input one by one. Returns zeros at its end.
 struct Source {
   const std::uint8_t* data;
   std::size_t left;
@@ -62,7 +62,7 @@ struct Source {
   }
 };
 
-// An FPDU with small field values, so that values of several FPDUs are equal.
+// Writes an FPDU with small field values, so that several FPDUs often have equal values.
 std::size_t fpdu(Source& source, std::uint8_t* out) {
   const std::uint8_t kind = source.byte();
   const RdmapOpcode& opcode = rdmap_opcode(static_cast<std::uint8_t>(kind & 15));
@@ -170,7 +170,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::uint32_t seq = mine, ack = others;
     bool advance = true;
     switch (control >> 3 & 7) {
-      case 0: {  // an MPA frame, sometimes with limits on READs
+      case 0: {  // an MPA frame, which sometimes limits READs
         const std::string_view key = from_server ? mpa::reply_key : mpa::request_key;
         std::memcpy(frame + 52, key.data(), key.size());
         const std::uint8_t how = source.byte();
@@ -183,16 +183,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       }
       case 1:
       case 2: length = fpdu(source, frame + 52); break;
-      case 3: {  // several
+      case 3: {  // several FPDUs
         for (int i = source.byte() & 3; i >= 0 && length < 600; --i) length += fpdu(source, frame + 52 + length);
         break;
       }
-      case 4:  // repeated bytes, or from a later offset
+      case 4:  // bytes that are repeated, or start at a later offset
         seq += static_cast<std::uint32_t>(static_cast<std::int8_t>(source.byte())) * 4;
         length = fpdu(source, frame + 52);
         advance = false;
         break;
-      case 5:  // acknowledgements of any kind
+      case 5:  // an acknowledgement of any kind
         ack += static_cast<std::uint32_t>(static_cast<std::int8_t>(source.byte())) * 4;
         break;
       case 6:

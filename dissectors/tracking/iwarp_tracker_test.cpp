@@ -118,7 +118,7 @@ TEST(IwarpTracker, MessageOfManyPacketsAndFpduAcrossPackets) {
 TEST(IwarpTracker, ReadResponsesMatchRequestOrder) {
   Talk talk;
   talk.establish();
-  // All READs use the same buffer, so only the order distinguishes their responses.
+  // All READs use the same buffer, so that only the order distinguishes their responses.
   const std::uint64_t asked =
       talk.say(Side::a, join({read(1, 5, 0x100, 200), read(2, 5, 0x100, 50), read(3, 6, 0, 0)}));
   const std::uint64_t begins = talk.say(Side::b, response(5, 0x100, 120, false));
@@ -219,7 +219,7 @@ TEST(IwarpTracker, TerminateFindsTheQuotedFpdu) {
                               .set<"error_code">(2)
                               .set<"segment_length_valid">(1)
                               .set<"ddp_header_included">(1);
-  ByteVector quoted{0, 114};  // the segment's length, then its DDP header
+  ByteVector quoted{0, 114};  // segment length. The DDP header follows
   const ByteVector fpdus = write(9, 0x1064, 100);
   quoted.insert(quoted.end(), fpdus.begin() + 2, fpdus.begin() + 2 + 14);
   terminate.set_tail(quoted);
@@ -277,7 +277,7 @@ TEST(IwarpTracker, TerminatedReadRequestIsFoundByItsMsn) {
   EXPECT_THAT(recorded.of(EventKind::unanswered), IsEmpty());
 }
 
-// Tests each error in an otherwise valid stream.
+// One error in an otherwise valid stream.
 struct Fault {
   std::string name;
   std::vector<ByteVector> fpdus;
@@ -322,7 +322,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(IwarpTracker, OpcodeOnWrongQueue) {
   Talk talk;
   talk.establish();
-  // A Send on the queue of Read Requests. Each queue has its own message sequence numbers.
+  // A Send on the queue for Read Requests. Each queue has its own message sequence numbers.
   talk.say(Side::a, fpdu(control(RdmapOperation::send) / Value<DdpUntagged>().set<"qn">(1).set<"msn">(1), 10));
   const auto events = talk.finish().of(EventKind::opcode_sequence);
   ASSERT_THAT(events, SizeIs(1));

@@ -1,12 +1,13 @@
 #pragma once
-/// How full a bounded table was.
+/// The fill level of a bounded table.
 
 #include <cstdint>
 
 namespace rdmawire::tracking {
 
-/// The highest level of a bounded table. If packets are divided among several trackers by endpoint pair, and the sum of
-/// their levels is within the limit, neither these trackers nor a single tracker of all packets evict from this table.
+/// The highest level of a bounded table. Packets can be divided by endpoint pair among several trackers. If the sum of
+/// their levels is within the limit, these trackers evict nothing from the table. A single tracker of all packets would
+/// also evict nothing.
 struct Level {
   std::uint64_t highest = 0, limit = 0;
 };

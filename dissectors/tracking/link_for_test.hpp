@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: one connection that a CM exchange pairs. The test passes its packets one by one.
+/// For tests only: one connection that a CM exchange pairs. The test passes packets to it one by one.
 
 #include "dissectors/tracking/dissector.hpp"
 #include "dissectors/tracking/frames_for_test.hpp"
@@ -15,9 +15,9 @@ class Link {
  public:
   struct NegotiatedParameters {
     std::uint32_t mtu = 1024;
-    std::uint32_t first_a = 100, first_b = 500;  ///< PSNs
+    std::uint32_t first_a = 100, first_b = 500;  ///< first PSNs of the requests
     std::uint8_t reads = 0;                      ///< maximum outstanding READs (0: not negotiated)
-    bool joined = true;                          ///< false: no CM messages
+    bool joined = true;                          ///< false: there is no CM exchange
     TrackerOptions options = {};
   };
   static constexpr std::uint32_t qp_a = 0x11, qp_b = 0x12;
@@ -55,7 +55,7 @@ class Link {
     frame.qp = qp_a;
     return send(frame);
   }
-  /// Passes `count` single-packet SENDs of endpoint a.
+  /// Passes `count` SENDs of endpoint a with one packet each.
   std::uint64_t sends(std::uint32_t first, std::uint32_t count = 1, std::uint32_t payload = 64) {
     std::uint64_t last = 0;
     for (std::uint32_t i = 0; i < count; ++i)
@@ -86,8 +86,8 @@ class Link {
   Recorder recorded;
   QueuePairs pairs;
   std::int64_t now = 1'000'000'000;
-  std::size_t kept = RdmaFrame::most;       ///< captured bytes of the next packets
-  bool good_crcs = false, damaged = false;  ///< CRC check result of the next packets
+  std::size_t kept = RdmaFrame::most;       ///< number of bytes that are captured of each following packet
+  bool good_crcs = false, damaged = false;  ///< result of the CRC check of the following packets
 
  private:
   Dissector dissector_{{{}, false}};

@@ -1,5 +1,5 @@
 #pragma once
-/// A hash table with a bounded number of entries that evicts the least recently used one.
+/// A hash table with a limited number of entries. It evicts the least recently used entry.
 
 #include <algorithm>
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace rdmawire::tracking {
 
-/// `Key` needs == and a member `hash()` that returns 64 bits with well mixed low bits. Memory grows with use, up to
-/// `capacity` entries.
+/// `Key` must have == and a member `hash()`, which returns 64 bits. The low bits must be well mixed. Memory grows with
+/// the number of entries, of which there are at most `capacity`.
 template <class Key, class Value>
 class LruTable {
  public:
@@ -18,12 +18,13 @@ class LruTable {
   [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] std::uint32_t size() const { return size_; }
   [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
-  /// Maximum of size() so far.
+  /// Maximum value of size() so far.
   [[nodiscard]] std::uint32_t most() const { return most_; }
-  /// Entries evicted because the table was full.
+  /// Number of entries that were evicted because the table was full.
   [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
 
-  /// Returns the value of `key` and marks it as used, or nullptr if not found. Valid until put() or erase().
+  /// Returns the value of `key` and marks the entry as used. Returns nullptr if it does not exist. Valid until put() or
+  /// erase().
   [[nodiscard]] Value* find(const Key& key) {
     if (size_ == 0) return nullptr;
     const std::uint32_t at = locate(key);
@@ -32,7 +33,7 @@ class LruTable {
     return &nodes_[at].value;
   }
 
-  /// Inserts or replaces the value of `key`. Returns it, valid until the next put() or erase().
+  /// Inserts or replaces the value of `key`. Returns the new value, which is valid until the next put() or erase().
   Value& put(const Key& key, const Value& value) {
     if (Value* old = find(key)) return *old = value;
     if (size_ == capacity_) {
@@ -63,7 +64,7 @@ class LruTable {
     if (at != none) remove(at);
   }
 
-  /// Calls `visit(key, value)` for each entry, least recently used first. It must not change the table.
+  /// Calls `visit(key, value)` for each entry, least recently used first. `visit` must not change the table.
   template <class Visit>
   void for_each_oldest_first(Visit visit) {
     for (std::uint32_t at = last_; at != none; at = nodes_[at].newer) visit(nodes_[at].key, nodes_[at].value);
@@ -74,7 +75,7 @@ class LruTable {
     for (std::uint32_t at = last_; at != none; at = nodes_[at].newer) visit(nodes_[at].key, nodes_[at].value);
   }
 
-  /// Removes all entries. They do not count as evicted.
+  /// Removes all entries, which do not count as evicted.
   void clear() {
     nodes_.clear();
     buckets_.clear();
@@ -82,7 +83,7 @@ class LruTable {
     first_ = last_ = free_ = none;
   }
 
-  /// Memory of the table itself, in bytes.
+  /// Memory of the table in bytes, without memory that values allocate.
   [[nodiscard]] std::size_t memory() const {
     return nodes_.capacity() * sizeof(Node) + buckets_.capacity() * sizeof(std::uint32_t);
   }

@@ -12,9 +12,10 @@ namespace {
 using Use = MpaModes::Use;
 using SegmentArrival = TcpStream::Arrival;
 
-// MSS if the SYN has no MSS option. RFC 9293, 3.7.1
+// MSS of a sender whose SYN has no MSS option. RFC 9293, 3.7.1
 constexpr std::uint16_t default_mss = 536, default_mss_ipv6 = 1220;
-constexpr std::uint16_t timestamps_bytes = 12;  // including two bytes of padding. RFC 7323, appendix A
+constexpr std::uint16_t timestamps_bytes =
+    12;  // size of the timestamps option with two bytes of padding. RFC 7323, appendix A
 
 bool endpoints(const HeaderStack& stack, Endpoint& from, Endpoint& to) {
   if (stack.network == HeaderStack::none) return false;
@@ -32,7 +33,7 @@ bool endpoints(const HeaderStack& stack, Endpoint& from, Endpoint& to) {
   return true;
 }
 
-// Bytes of data in the segment on the wire. The capture may contain fewer.
+// Returns the number of data bytes in the segment on the wire. The capture may contain fewer.
 std::uint32_t data_bytes(const HeaderStack& stack) {
   if (!stack.cut) return stack.payload.length;
   const Layer& network = stack.layers()[stack.network];
@@ -69,7 +70,7 @@ std::size_t MpaConnections::Connection::buffered() const {
 }
 
 MpaConnections::Connection* MpaConnections::known(const Key& key) {
-  // Segments of one connection are often consecutive.
+  // Consecutive segments often belong to the same connection.
   if (!order_.empty() && order_.front().key == key) return &order_.front();
   const auto found = connections_.find(key);
   if (found == connections_.end()) return nullptr;
@@ -112,12 +113,12 @@ class MpaConnections::LiveAnalysis final : public TcpStream::Sink, public MpaStr
     switch (arrival) {
       case SegmentArrival::keep_alive: note("TCP keep-alive"); break;
       case SegmentArrival::retransmission: note("TCP retransmission"); break;
-      case SegmentArrival::ahead: note("TCP segment ahead: earlier bytes are missing so far"); break;
+      case SegmentArrival::ahead: note("TCP segment ahead: earlier bytes have not arrived yet"); break;
       case SegmentArrival::fills_gap: note("TCP segment fills a gap"); break;
       case SegmentArrival::beyond: note("TCP segment far from the stream: treated as a new connection"); break;
       default: break;
     }
-    // Complete the PDUs of the packet that identified the connection as iWARP.
+    // Completes the PDUs of the packet in which the connection was recognized as iWARP.
     for (Pdu& pdu : packet_.pdus) settle(pdu);
   }
 
@@ -136,7 +137,7 @@ class MpaConnections::LiveAnalysis final : public TcpStream::Sink, public MpaStr
     const Endpoint& sender = from_high_ ? connection_.key.high : connection_.key.low;
     const Endpoint& receiver = from_high_ ? connection_.key.low : connection_.key.high;
     const MpaConnection* before = connection_.info.get();
-    // A request responds to a request: both sides are initiators, or one side uses the wrong key in its reply.
+    // A request that is the reply to a request: both sides are initiators, or one side uses the wrong key in its reply.
     const bool answers =
         request && before && before->request_seen && !before->reply_seen && before->responder == sender;
     MpaConnection& known = recognize(request && before && before->request_seen && !answers);
@@ -153,7 +154,7 @@ class MpaConnections::LiveAnalysis final : public TcpStream::Sink, public MpaStr
         .assign(tail.begin(), tail.begin() + static_cast<std::ptrdiff_t>(bytes));
     (asks ? known.request_seen : known.reply_seen) = true;
 
-    // The M bit of an MPA frame requests markers in the other side's stream. Markers in the sender's stream, if any,
+    // The M bit in an MPA frame requests markers in the stream of the other side. Markers in the sender's own stream
     // start after this MPA frame. RFC 5044, 4.3 and 7.1.1
     MpaModes& own = direction().mpa.modes;
     MpaModes& others = other().mpa.modes;
@@ -262,7 +263,7 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
   const Bytes captured = stack.bytes_of(stack.payload);
 
   Connection* const found = known(key);
-  // Only a segment with data or SYN creates a connection.
+  // Only a segment with SYN or data creates a connection.
   if (!found && !syn && length == 0) return;
   Connection& current = found ? *found : begin(key);
   const std::size_t before = current.buffered();
@@ -271,10 +272,10 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
   Direction& other = current.directions[!from_high];
   if (syn) {
     ++seq;  // a SYN uses one sequence number
-    // A retransmitted SYN changes nothing.
+    // A retransmitted SYN has no effect.
     const bool again = current.syn_seen && direction.tcp.began_at(seq);
     if (!again) {
-      // A SYN of a new connection, or a SYN-ACK whose SYN was not captured.
+      // The SYN of a new connection, or a SYN-ACK whose SYN was not captured.
       if (!ack || direction.tcp.started()) {
         other = {};
         current.info.reset();
@@ -286,7 +287,7 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
         const std::uint8_t* option = stack.bytes.data() + layer.offset + options.layers[i].offset;
         if (options.layers[i].header == &info<TcpWindowScale>) {
           direction.scales = true;
-          // Larger shifts count as 14. RFC 7323, 2.3
+          // A larger shift counts as 14. RFC 7323, 2.3
           direction.shift = static_cast<std::uint8_t>(std::min<std::uint64_t>(option[2], 14));
         } else if (options.layers[i].header == &info<TcpTimestamps>) {
           direction.timestamps = true;
@@ -302,7 +303,7 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
   }
   if (ack && !rst) {
     other.tcp.acknowledged(tcp.get<"ack_number">());
-    // The window of a SYN is never scaled. Other windows are scaled only if both SYNs have the window scale option.
+    // The window in a SYN is never scaled. Other windows are scaled only if both SYNs have the window scale option.
     const bool scaled = !syn && direction.scales && other.scales;
     other.window = static_cast<std::uint32_t>(tcp.get<"window">()) << (scaled ? direction.shift : 0);
   }
@@ -327,7 +328,7 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
     if (segment.has_acknowledged) segment.acknowledged = other.tcp.offset_of(tcp.get<"ack_number">());
     segment.window = other.window;
     if (reset && direction.tcp.started()) segment.offset = direction.tcp.offset_of(seq);
-    // If both sides use timestamps, every segment has them.
+    // If both SYNs have the timestamps option, every segment has it.
     const std::uint16_t options = direction.timestamps && other.timestamps ? timestamps_bytes : 0;
     segment.emss = other.mss > options ? static_cast<std::uint16_t>(other.mss - options) : 0;
   }

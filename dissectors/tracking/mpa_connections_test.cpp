@@ -34,7 +34,7 @@ struct Seen {
   std::uint16_t markers;
 };
 
-// A client 10.0.0.3:40000 and a server 10.0.0.2:4210. Records the dissector's output.
+// A client 10.0.0.3:40000 and a server 10.0.0.2:4210. Records the output of the dissector.
 class Talk {
  public:
   Dissector dissector;
@@ -105,7 +105,7 @@ class Talk {
     out /= value;
     return out.encode();
   }
-  // MPA negotiation. `markers`: the server requests markers in the client's stream.
+  // Performs the MPA negotiation. `markers`: the server requests markers in the client's stream.
   void establish(bool markers, bool crc) {
     open();
     client(mpa(true, false, crc));
@@ -117,7 +117,7 @@ class Talk {
   ByteVector bytes_;
 };
 
-// A stream of random FPDUs, and each of them without its markers.
+// A stream of random FPDUs, and each FPDU without its markers.
 struct Stream {
   ByteVector bytes;
   std::vector<ByteVector> fpdus;
@@ -183,7 +183,7 @@ TEST(MpaConnections, FramesAndFpdusInTheirPackets) {
   EXPECT_EQ(known.initiator.port, 40000);
   EXPECT_EQ(known.responder.last & 0xff, 2U);
   EXPECT_EQ(known.request_private_data, (ByteVector{'h', 'i', '!'}));
-  EXPECT_EQ(known.crc, MpaModes::Use::on);  // one side that enables CRCs is sufficient
+  EXPECT_EQ(known.crc, MpaModes::Use::on);  // CRCs are in use if one side requests them
   EXPECT_FALSE(talk.packet.pdus[0].from_initiator);
   talk.seen.clear();
 
@@ -247,7 +247,8 @@ TEST(MpaConnections, ReorderedDuplicateOverlappingSegmentsGiveTheSamePdus) {
   }
 }
 
-// With CRCs, every completely captured FPDU must be found, and no other data may be reported as good.
+// If CRCs are in use, every FPDU that is completely captured must be found, and no other data may count as a valid
+// FPDU.
 TEST(MpaConnections, CaptureLossAffectsOnlyTheLostFpdus) {
   std::mt19937 random(5);
   for (int round = 0; round < 80; ++round) {
@@ -266,7 +267,7 @@ TEST(MpaConnections, CaptureLossAffectsOnlyTheLostFpdus) {
                   true);
       }
       talk.client_next = base + static_cast<std::uint32_t>(to);
-      talk.raw(false, talk.server_next, {}, {});  // the receiver has everything
+      talk.raw(false, talk.server_next, {}, {});  // the receiver has received all bytes
     }
     std::vector<ByteVector> expected;
     for (std::size_t i = 0; i < stream.fpdus.size(); ++i) {
@@ -307,8 +308,8 @@ TEST(MpaConnections, FoundInTheMiddleByCrc) {
 }
 
 TEST(MpaConnections, DataThatResembleAMarkerDoNotSetTheGrid) {
-  // The low word of the tagged offset is 12 bytes after the start of the FPDU. It contains 12, like a marker at this
-  // position.
+  // The low word of the tagged offset is 12 bytes after the start of the FPDU. It contains 12, so it looks like a
+  // marker.
   MpaSender sender({.markers = true, .crc = true}, 300);
   ByteVector bytes;
   std::vector<std::size_t> ends;
@@ -348,7 +349,7 @@ TEST(MpaConnections, StreamingModeBeforeMpa) {
   const Stream stream(random, 3, 100, false);
   Talk talk;
   talk.open();
-  talk.client(ByteVector(48, 'L'));  // the iSCSI login precedes iSER's MPA request
+  talk.client(ByteVector(48, 'L'));  // the iSCSI login precedes the MPA request of iSER
   talk.server(ByteVector(48, 'R'));
   EXPECT_TRUE(talk.seen.empty());
   talk.client(Talk::mpa(true, false, true));
@@ -364,7 +365,7 @@ TEST(MpaConnections, ChangedBytesMakeTheCrcBad) {
   for (const bool markers : {false, true}) {
     const Stream stream(random, 8, 600, markers);
     for (int round = 0; round < 40; ++round) {
-      // Any byte of the fourth FPDU except its length, which determines the start of the next one.
+      // Any byte of the fourth FPDU, except its length, which determines where the next FPDU starts.
       const std::size_t from = stream.ends[2], to = stream.ends[3];
       const std::size_t at = from + 8 + random() % (to - from - 8);
       Stream changed = stream;
@@ -389,7 +390,7 @@ TEST(MpaConnections, ChangedLengthAffectsOneFpdu) {
       stream.bytes[from + round % 2] ^= static_cast<std::uint8_t>(1U << (2 + random() % 6));
       Talk talk;
       talk.establish(markers, true);
-      // More than the maximum length of 64 KiB.
+      // The gap exceeds the maximum length of 64 KiB.
       for (std::size_t begin = 0; begin < stream.bytes.size(); begin += 1400)
         talk.client(stream.piece(begin, std::min(stream.bytes.size(), begin + 1400)));
       Stream rest(random, 80, 1500, false);
@@ -398,7 +399,7 @@ TEST(MpaConnections, ChangedLengthAffectsOneFpdu) {
       std::vector<Seen> good;
       for (const Seen& s : talk.seen)
         if (s.crc == Status::good) good.push_back(s);
-      if (markers && good.size() < 29) continue;  // waits for bytes beyond the end of this stream
+      if (markers && good.size() < 29) continue;  // the search waits for bytes after the end of this stream
       std::vector<ByteVector> expected = stream.fpdus;
       expected.erase(expected.begin() + 9);
       if (!markers) expected.insert(expected.end(), rest.fpdus.begin(), rest.fpdus.end());
@@ -472,7 +473,7 @@ TEST(MpaConnections, ReusedPortIsANewConnection) {
   talk.client(second.bytes);
   expect_all_good(talk.seen, second.fpdus);
   EXPECT_EQ(talk.packet.pdus.at(0).connection->id, id + 1);
-  // After a reset the stream cannot continue.
+  // The stream cannot continue after a reset.
   talk.raw(true, talk.client_next, {}, {.rst = true});
   talk.seen.clear();
   talk.client(second.bytes);
@@ -487,7 +488,7 @@ TEST(MpaConnections, ResetOutsideOfTheWindowIsIgnored) {
   talk.establish(false, true);
   const std::uint32_t begins = talk.client_next;
   talk.client(stream.piece(0, stream.ends[1]));
-  talk.raw(false, talk.server_next, {}, {});  // acknowledges it
+  talk.raw(false, talk.server_next, {}, {});  // acknowledges that segment
   for (const std::uint32_t seq :
        {begins, talk.client_next - 1, talk.client_next + 1000000, talk.client_next ^ 1U << 31}) {
     talk.raw(true, seq, {}, {.rst = true});
@@ -539,7 +540,7 @@ TEST(MpaConnections, RetransmittedSynIsIgnored) {
   expect_all_good(talk.seen, stream.fpdus);
 }
 
-// The capture contains only one direction, without the reply that would request the markers.
+// The capture contains only one direction. The reply that requested the markers is in the other direction.
 TEST(MpaConnections, MarkersAreDetectedFromOneDirection) {
   std::mt19937 random(140);
   for (int round = 0; round < 20; ++round) {
@@ -609,7 +610,7 @@ TEST(MpaConnections, MemoryIsBoundedAndEvictionCounted) {
         Value<Tcp>().set<"src_port">(1000 + i % 7).set<"dst_port">(80).set<"seq">(1 + (i / 300) * 5000).set<"ack">(1);
     frame.payload.resize(1400);
     for (auto& b : frame.payload) b = static_cast<std::uint8_t>(random());
-    // An FPDU with a length field of 64 KiB.
+    // An FPDU whose length field contains 64 KiB.
     const std::uint8_t lie[] = {0xff, 0xff, 0xc1, 0x40};
     std::copy(std::begin(lie), std::end(lie), frame.payload.begin());
     const ByteVector bytes = frame.encode();
@@ -622,7 +623,7 @@ TEST(MpaConnections, MemoryIsBoundedAndEvictionCounted) {
   EXPECT_GT(connections.evicted(), 100U);
 }
 
-// Counters of a capture's PDUs.
+// Numbers of a capture's PDUs by kind.
 struct Counts {
   std::map<int, int> opcodes;
   std::map<std::string_view, int> crcs, notes;
@@ -658,7 +659,7 @@ Counts count(const std::vector<Record>& records) {
 struct Expected {
   const char* shared;
   int frames;
-  std::map<int, int> opcodes;  // as counted by tshark 4.0, except for the capture with loss
+  std::map<int, int> opcodes;  // numbers by opcode, as counted by tshark 4.0, except for the capture with loss
   const char* crc;
   int markers;
 };
@@ -691,7 +692,7 @@ INSTANTIATE_TEST_SUITE_P(
         Expected{"linux-siwrping.pcap", 2, {{0, 60}, {1, 20}, {2, 60}, {3, 80}}, "absent", 0},
         Expected{"linux-siwsend.pcap", 4, {{0, 4}, {3, 622}}, "absent", 0},
         Expected{"linux-siwwrite.pcap", 4, {{0, 600}, {3, 32}}, "absent", 0},
-        // The same transfer with loss: tshark misses five of the 600 segments, where retransmissions fill gaps.
+        // The same transfer with loss. tshark misses five of the 600 segments, in which retransmissions fill gaps.
         Expected{"linux-siwwrite-loss.pcap", 4, {{0, 600}, {3, 32}}, "absent", 0},
         Expected{REALJIMMY "connect_C00_M00.pcap", 2, {}, "", 0},
         Expected{REALJIMMY "connect_C00_M00_reject.pcap", 2, {}, "", 0},
@@ -747,7 +748,7 @@ TEST(RealCaptures, WithoutCrcsLossAffectsOnlyTheLostFpdus) {
     std::vector<Record> kept;
     int lost = 0;
     for (std::size_t i = 0; i < records.size(); ++i) {
-      // One FPDU per segment, excluding the start and the last ones.
+      // Each segment contains one FPDU, except at the start and at the end.
       const bool data = records[i].bytes.size() > 1000 && i + 60 < records.size();
       if (data && random() % 12 == 0)
         ++lost;

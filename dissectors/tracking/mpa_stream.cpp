@@ -12,7 +12,7 @@ namespace {
 using Use = MpaModes::Use;
 
 constexpr std::size_t shortest_fpdu = mpa::fpdu_bytes(Ddp::size + Rdmap::size + DdpTagged::size);
-constexpr std::size_t kept_capacity = 8 << 10;  // capacity that an emptied buffer keeps
+constexpr std::size_t kept_capacity = 8 << 10;  // a buffer that becomes empty keeps at most this capacity
 
 bool is_key(Bytes bytes) {
   // Both keys start with these eight bytes. This check runs for every segment.
@@ -26,8 +26,8 @@ bool may_become_key(Bytes bytes) {
          std::memcmp(bytes.data(), mpa::reply_key.data(), n) == 0;
 }
 
-// True if an FPDU can start with these bytes: ULPDU length, DDP and RDMAP control fields are consistent. RFC 5041,
-// 4, RFC 5040, 4.1.
+// True if an FPDU can start with these bytes: ULPDU length and the control bytes of DDP and RDMAP are consistent. RFC
+// 5041, 4, RFC 5040, 4.1.
 bool plausible(const std::uint8_t* fpdu) {
   const auto length = load_be<2>(fpdu);
   const View<Ddp> ddp(fpdu + Fpdu::size);
@@ -39,7 +39,7 @@ bool plausible(const std::uint8_t* fpdu) {
   return op.known && op.tagged == static_cast<bool>(ddp.get<"tagged">()) && length >= headers;
 }
 constexpr std::uint32_t plausible_bytes = Fpdu::size + Ddp::size + Rdmap::size;
-// The same, and the fields of an untagged header are consistent. RFC 5040, figure 4.
+// Like plausible(), but the fields of an untagged header must also be consistent. RFC 5040, figure 4.
 constexpr std::uint32_t strict_bytes = plausible_bytes + 8;
 bool strictly_plausible(const std::uint8_t* fpdu) {
   if (!plausible(fpdu)) return false;
@@ -76,8 +76,8 @@ struct MpaStream::Context {
   Events& events;
 };
 
-// Copies the first `byte_count` bytes of the FPDU in `bytes` to `out`, with markers removed. Returns false if `bytes`
-// is too short.
+// Copies the first `byte_count` bytes of the FPDU in `bytes`, without markers, to `out`. Returns false if `bytes` is
+// too short.
 bool MpaStream::Layout::head(std::uint64_t at, Bytes bytes, std::uint32_t byte_count, std::uint8_t* out) const {
   const std::uint64_t raw = span(at, byte_count);
   if (bytes.size() < raw) return false;
@@ -127,8 +127,8 @@ void MpaStream::lose_framing() {
 void MpaStream::bytes(std::uint64_t offset, Bytes bytes, bool in_packet, bool verify, Scratch& scratch,
                       Events& events) {
   Context c{verify, scratch, events};
-  // A connection may use another protocol before it becomes iWARP (RFC 5044, 7.1), and a new connection can
-  // replace an old one whose end was not captured.
+  // A connection may use another protocol before it becomes iWARP (RFC 5044, 7.1). Also, a new connection can replace
+  // an earlier one whose end was not captured.
   if (state_ != State::beginning && pending_.empty() && offset >= skip_until_ && is_key(bytes)) {
     const bool known = known_;
     start(true);
@@ -244,7 +244,7 @@ MpaStream::FramingResult MpaStream::one(std::uint64_t at, Bytes bytes, const Lay
   };
   std::uint8_t header[strict_bytes];
   if (!layout.head(at, bytes, strict_bytes, header)) {
-    // These bytes can already rule out an FPDU.
+    // Even these few bytes can rule out an FPDU.
     if (!layout.markers && bytes.size() >= plausible_bytes && !plausible(bytes.data())) return verdict;
     return more(layout.span(at, strict_bytes));
   }
@@ -279,14 +279,14 @@ MpaStream::FramingResult MpaStream::one(std::uint64_t at, Bytes bytes, bool mark
     const FramingResult verdict = one(at, bytes, Layout{true, marker_at});
     using enum FramingResult::Kind;
     if (verdict.kind == yes && verdict.proven && best.kind == yes && best.proven) {
-      // The CRC covers the markers, so it cannot distinguish a marker from data that resembles one.
+      // The CRC covers the markers, so it does not show whether bytes are a marker, or data that looks like one.
       best.ambiguous = true;
       return;
     }
     const bool closer = verdict.kind == more && (best.kind == no || (best.kind == more && verdict.end < best.end));
     if (closer || (verdict.kind == yes && (verdict.proven || best.kind != yes))) best = verdict;
   };
-  // A marker contains its distance from the start of the FPDU: try that start.
+  // A marker contains its distance from the start of the FPDU, so try that start.
   if (bytes.size() < mpa::marker_bytes) return best;
   if (load_be<4>(bytes.data()) == 0) consider(at);
   if (bytes.size() < plausible_bytes || !plausible(bytes.data())) return best;
@@ -303,13 +303,13 @@ MpaStream::FramingResult MpaStream::acceptable(std::uint64_t at, Bytes bytes) {
   FramingResult first = one(at, bytes, known_use, layout);
   if (first.kind != FramingResult::Kind::yes) return first;
   if (first.ambiguous) return {};
-  // One valid CRC is sufficient in a known iWARP connection.
+  // If the connection is known to be iWARP, one valid CRC is sufficient.
   if (known_ && first.proven) return first;
   // The segment contains exactly this FPDU.
   if (at == segment_from_ && first.end == segment_to_) return first;
   const Bytes behind = bytes.subspan(first.end - at);
   if (!first.proven) {
-    // Without CRCs, the next header must be plausible, too.
+    // If CRCs are not in use, the next header must also be plausible.
     const std::uint64_t byte_count = first.layout.span(first.end, strict_bytes);
     FramingResult second = one(first.end, behind, first.layout);
     if (behind.size() < byte_count && second.kind == FramingResult::Kind::more) return second;
@@ -381,7 +381,7 @@ std::size_t MpaStream::search(Context& c, std::uint64_t at, Bytes bytes) {
     state_ = State::other;
     return bytes.size();
   }
-  // The oldest position is dropped if it waits for too many bytes.
+  // Drop the oldest position if too many bytes would have to be kept for it.
   std::uint64_t keep = held_count_ ? held_[0].offset : searched_to_;
   while (end - keep > max_pending && held_count_) {
     std::move(held_.begin() + 1, held_.begin() + static_cast<std::ptrdiff_t>(held_count_), held_.begin());
@@ -391,8 +391,8 @@ std::size_t MpaStream::search(Context& c, std::uint64_t at, Bytes bytes) {
   return keep - at;
 }
 
-// Detects at the first bytes whether a sender violates the negotiated use of markers, and adopts the actual use.
-// Returns false if more bytes are needed.
+// Examines the first bytes of the Full Operation Phase. If the sender violates the negotiated use of markers, adopts
+// its actual use. Returns false if more bytes are needed.
 bool MpaStream::look_at_first(Context& c, std::uint64_t at, Bytes bytes) {
   constexpr std::size_t needed = mpa::marker_bytes + plausible_bytes;
   if (modes.markers == Use::unknown || at != first_at_) return true;
@@ -434,7 +434,7 @@ std::size_t MpaStream::fpdu(Context& c, std::uint64_t at, Bytes bytes, bool stab
         modes.marker_origin = layout.origin;
       }
     }
-    // A marker starts every 512 bytes. If none appeared in that distance, the stream has none.
+    // A marker starts at every 512th byte. If none appeared in that distance, the stream has no markers.
     if (verdict.kind == FramingResult::Kind::yes && !layout.markers) {
       unmarked_ += verdict.end - at;
       if (unmarked_ >= mpa::marker_interval) modes.markers = Use::off;
@@ -468,7 +468,7 @@ std::size_t MpaStream::fpdu(Context& c, std::uint64_t at, Bytes bytes, bool stab
     return 0;
   }
   emit(c, at, byte_count, whole, layout, stable, computed);
-  // If the length field is corrupted, other FPDUs can start within the claimed length.
+  // If the length field is corrupted, other FPDUs can start within the length that it contains.
   if (bad && next_here && !plausible(header)) {
     c.events.note("MPA framing lost: no FPDU at the expected offset");
     lose_framing();
@@ -490,11 +490,11 @@ void MpaStream::emit(Context& c, std::uint64_t at, Bytes raw, std::uint32_t whol
     const std::uint64_t begins = first == 0 ? mpa::marker_bytes : 0;
     MarkerFaults& faults = pdu.marker_faults;
     faults.leads = first == 0;
-    std::uint64_t start = 0;  // target of the first marker inside the FPDU
+    std::uint64_t start = 0;  // start of the FPDU, according to the first marker inside it
     bool inside = false;
     for (std::uint64_t k = first; k + mpa::marker_bytes <= raw.size(); k += mpa::marker_interval) {
       ++pdu.markers;
-      // The lowest two bits are treated as zero. RFC 5044, 4.2
+      // The two lowest bits count as zero. RFC 5044, 4.2
       const std::uint64_t due = k < begins ? 0 : k - begins;
       const auto marker = static_cast<std::uint32_t>(load_be<4>(raw.data() + k));
       const std::uint64_t says = marker & 0xfffcU;
@@ -541,7 +541,7 @@ void MpaStream::emit(Context& c, std::uint64_t at, Bytes raw, std::uint32_t whol
         has_marker && MarkerGrid::to_next(at - layout.origin) == 0 &&
         pdu.crc.value == compute_mpa_crc(raw.first(raw.size() - mpa::crc_bytes).subspan(mpa::marker_bytes));
   } else {
-    pdu.crc.computed = 0;  // the stream may not use CRCs
+    pdu.crc.computed = 0;  // unknown, because the stream may not use CRCs
   }
   doubt_ = modes.crc == Use::on ? !good : !fits;
 }

@@ -1,5 +1,5 @@
-// Dissects segments of a TCP connection built from arbitrary bytes, in any order, with overlap and loss. Dissection
-// must terminate, PDUs must be at their stated offsets, and memory must stay within its limits.
+// Dissects TCP segments that are built from arbitrary bytes, in any order, with overlap and loss. Requirements:
+// dissection terminates, PDUs are at their stated offsets, and memory stays within its limits.
 
 #include <cstdlib>
 
@@ -25,7 +25,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::uint8_t frame[40 + 512];
   std::uint32_t next[2] = {0xffffff00, 1000};
   std::size_t at = 0;
-  // One segment per iteration: flags and direction, a signed step of the sequence number, bytes, truncated bytes.
+  // Each iteration reads one segment: flags and direction, a signed step of the sequence number, number of bytes,
+  // number of truncated bytes.
   while (at + 4 <= size) {
     const std::uint8_t control = data[at];
     const bool from_server = control & 1;
@@ -38,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::size_t length = bytes;
     std::memcpy(frame + 40, data + at, bytes);
     if (key) {
-      // Provide the key of an MPA frame, so that the fuzzer need not guess it.
+      // Provide the key of an MPA frame, which the fuzzer could hardly guess.
       const std::string_view text = from_server ? mpa::reply_key : mpa::request_key;
       std::memcpy(frame + 40, text.data(), text.size());
       length = std::max<std::size_t>(length, 20);

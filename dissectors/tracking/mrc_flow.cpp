@@ -37,7 +37,7 @@ void add_unverified_of_nack(std::vector<std::string_view>& to) {
   add_unverified<Neth>(to, {"reason", "nack_psn", "spdcid", "dpdcid"});
 }
 
-/// Adds up counts of the same flow.
+/// Adds two counts of the same flow.
 MrcCount sum_of(const MrcCount& a, const MrcCount& b) {
   if (a.count == 0) return b;
   if (b.count == 0) return a;
@@ -79,8 +79,8 @@ std::string_view to_string(MrcPathState state) {
 
 constexpr std::array<MrcFindingRow, mrc_finding_kinds> mrc_finding_rows{{
     {Kind::path_failed, "mrc_path_failed", Severity::warning,
-     "The latest signal of a path is a packet without any response, or a SACK that instructs the requester to skip the "
-     "path. The requester uses the other paths.",
+     "The latest packet of a path has no response, or the latest SACK instructs the requester to skip the path. The "
+     "requester uses the other paths.",
      "Check the links and switches of this path. Trace it with its flow label and source port."},
     {Kind::port_down, "mrc_port_down", Severity::warning, "An endpoint reported that one of its ports stopped working.",
      "Check the link of this port and its switch."},
@@ -109,7 +109,7 @@ constexpr std::array<MrcFindingRow, mrc_finding_kinds> mrc_finding_rows{{
      "Check the number of entropy values that the requester is configured to use."},
     {Kind::reordering, "mrc_reordering", Severity::info,
      "Packets arrived out of order. This is normal for several paths.",
-     "Compare the depth with the responder's window (mpr of the SETH)."},
+     "Compare the distance with the responder's window (mpr of the SETH)."},
 }};
 
 std::vector<MrcFinding> findings_of(const MrcFlow& flow) {

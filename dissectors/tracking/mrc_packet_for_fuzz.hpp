@@ -1,5 +1,5 @@
 #pragma once
-/// Builds MRC packets from fuzzer input.
+/// Builds MRC packets from the input of a fuzzer.
 
 #include <cstdint>
 #include <string_view>
@@ -12,7 +12,7 @@
 
 namespace rdmawire::tracking::testing {
 
-/// A packet between two hosts, to one of four QPs, described by 12 bytes.
+/// Number of input bytes that describe one packet. The packets are between two hosts, to one of four QPs.
 constexpr std::size_t mrc_described = 12;
 
 inline std::vector<std::uint8_t> mrc_packet_of(const std::uint8_t* d) {
@@ -25,7 +25,7 @@ inline std::vector<std::uint8_t> mrc_packet_of(const std::uint8_t* d) {
   ip.set<"src">(Bytes(hosts[back])).set<"dst">(Bytes(hosts[!back])).set<"flow_label">(d[1] & 7);
   ip.set<"traffic_class">(d[1] >> 6);
   Frame frame = ip / Value<Udp>().set<"src_port">(d[1] >> 3 & 7);
-  // Bytes 2 and 3 are near the wrap of the PSN. The high bits of byte 10 reach all other PSNs.
+  // Bytes 2 and 3 select PSNs near the wrap. The high bits of byte 10 select all other PSNs.
   const std::uint32_t psn = (0xffff00U + (d[10] & 0xf8U) * 0x10000U + (std::uint32_t{d[2]} << 8 | d[3])) & 0xffffff;
   Value<MrcBth> bth;
   bth.set<"opcode">(code).set<"dest_qp">(d[4] & 3).set<"psn">(psn).set<"rtx">(d[4] >> 2 & 1);

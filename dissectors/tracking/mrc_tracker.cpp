@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t icrc_size = 4;
 
-// PSNs from packets can be any distance apart: two PSNs are compared by their signed distance.
+// Two PSNs are compared by their signed distance, because PSNs in packets can be any distance apart.
 constexpr std::int32_t remembered_psns = MrcTracker::window;
 
 Psn moved(Psn psn, std::uint64_t signed_16_bits) { return psn + static_cast<std::int16_t>(signed_16_bits); }
@@ -68,7 +68,7 @@ void MrcTracker::take(const Packet& packet) {
   state->flow.last_time = packet.time_ns;
   uses_.splice(uses_.begin(), uses_, state->use);
   count_memory(*state);
-  // The flow of this packet stays, even if it exceeds the limit alone: most_paths and the window bound it.
+  // The flow of this packet is kept even if it alone exceeds the limit. most_paths and the window limit its memory.
   while (used_ > limit_ && uses_.size() > 1) remove(uses_.back(), CloseReason::evicted);
   most_used_ = std::max(most_used_, used_);
 }
@@ -101,7 +101,7 @@ MrcFlow MrcTracker::reported(const State& state) const {
 }
 
 void MrcTracker::remove(const FlowKey& given, CloseReason reason) {
-  const FlowKey key = given;  // `given` can be an element that is removed
+  const FlowKey key = given;  // copied, because `given` can be an element that is removed
   const auto found = states_.find(key);
   State& state = found->second;
   if (sink_) sink_->mrc_flow(reported(state), reason);
@@ -127,7 +127,7 @@ void MrcTracker::finish() {
   idle_ports_ = 0;
 }
 
-/// The number of directions without flows is bounded: if there are too many, all of them are forgotten.
+/// Limits the number of directions without flows: if there are too many, all of them are removed.
 MrcTracker::Ports* MrcTracker::ports_of_operations(const FlowKey& ports) {
   constexpr std::size_t most_idle = 4096;
   const FlowKey key = ports.with(0);
@@ -183,8 +183,8 @@ MrcTracker::State* MrcTracker::flow_of_writes(const Packet& packet, const FlowKe
   return &state;
 }
 
-/// The flow to one of the two QPs, if it is the only one. The other one is the requester's QP, which receives the
-/// packet.
+/// Returns the flow to one of the two QPs, if only one exists. The other QP is that of the requester, which receives
+/// the packet.
 MrcTracker::State* MrcTracker::flow_of_feedback(const Packet& packet, const FlowKey& ports, std::uint32_t first_qp,
                                                 std::uint32_t second_qp) {
   const auto find = [&](std::uint32_t qp) {
@@ -221,7 +221,7 @@ MrcPath* MrcTracker::path(State& state, std::uint32_t label, std::uint32_t port,
   return &state.flow.paths[found->second];
 }
 
-/// The sources differ in the order of the two halves, and an IPv4 packet has no flow label.
+/// Tries both orders of the two halves, because the sources disagree. Packets over IPv4 have no flow label.
 MrcPath* MrcTracker::path_of_entropy(State& state, std::uint64_t entropy) {
   const auto value = static_cast<std::uint32_t>(entropy);
   for (const std::uint32_t key : {value, value << 16 | value >> 16, value & 0xffff, value >> 16})
@@ -230,7 +230,7 @@ MrcPath* MrcTracker::path_of_entropy(State& state, std::uint64_t entropy) {
   return nullptr;
 }
 
-/// Returns whether the PSN is known and was not acknowledged before.
+/// Returns whether the PSN is known, and is now acknowledged for the first time.
 bool MrcTracker::acknowledge(State& state, Psn psn) {
   Transmission* const one = state.sent.find(psn.value());
   if (!one || one->acknowledged) return false;
@@ -239,7 +239,7 @@ bool MrcTracker::acknowledge(State& state, Psn psn) {
 
 void MrcTracker::acknowledge_up_to(State& state, Psn psn) {
   if (!state.started || psn - state.highest > 0) return;
-  // Older PSNs are not in the window.
+  // PSNs before the window are not known.
   if (psn - state.highest > -remembered_psns) {
     for (Psn one = state.lowest; one - psn <= 0; ++one) static_cast<void>(acknowledge(state, one));
     if (state.lowest - psn <= 0) state.lowest = psn + 1;
@@ -280,7 +280,7 @@ MrcTracker::State* MrcTracker::write(const Packet& packet, const FlowKey& ports)
   }
   Transmission* const before = state->sent.find(psn.value());
   if (before && bth.get<"rtx">() == 0 && used && before->path == index && before->trimmed == trimmed) {
-    // A retransmission has RTX or another path: this is the same packet, captured twice.
+    // The same packet was captured twice. A retransmission would have RTX, or another path.
     note_path(used);
     return state;
   }
@@ -288,7 +288,7 @@ MrcTracker::State* MrcTracker::write(const Packet& packet, const FlowKey& ports)
   if (again) {
     flow.retransmissions.add(packet.number);
     if (used) ++used->retransmissions;
-    // Without any captured response, the capture can lack the other direction.
+    // If no response was captured, the capture may lack the other direction.
     const bool responses = flow.sacks != 0 || flow.acknowledgements != 0 || !flow.nacks.empty();
     if (responses && before && !before->trimmed && !before->acknowledged && before->path < flow.paths.size()) {
       MrcPath& earlier = flow.paths[before->path];
@@ -380,7 +380,7 @@ MrcTracker::State* MrcTracker::nack(const Packet& packet, const FlowKey& ports) 
   auto known = std::ranges::lower_bound(nacks, reason, {}, &MrcNacks::reason);
   if (known == nacks.end() || known->reason != reason) known = nacks.insert(known, {reason, psn, {}});
   known->seen.add(packet.number);
-  // The rejected packet arrived, so its retransmission shows no failed path.
+  // The rejected packet arrived, so its retransmission does not show that the path failed.
   if (Transmission* const one = state->sent.find(psn)) one->trimmed = true;
   MrcPath* const path = path_of_entropy(*state, neth->get<"entropy">());
   if (!path) {
@@ -403,14 +403,14 @@ MrcTracker::State* MrcTracker::probe(const Packet& packet, const FlowKey& ports)
   if (!used) return state;
   ++used->probes;
   note_path(used);
-  state->probes[peth->get<"probe_id">()] = index;  // at most 2^16 identifiers
+  state->probes[peth->get<"probe_id">()] = index;  // there are at most 2^16 identifiers
   return state;
 }
 
 MrcTracker::State* MrcTracker::acknowledgement(const Packet& packet, const FlowKey& ports) {
   const auto aeth = packet.stack.get<Aeth>();
   if (!aeth) return nullptr;
-  // An Acknowledge contains only the requester's QP. It belongs to the only flow between these ports.
+  // An Acknowledge contains only the QP of the requester. It is assigned to the only flow between these ports.
   const auto found = ports_.find(ports.reversed(0));
   if (found == ports_.end() || found->second.flows.size() != 1) return nullptr;
   State* const only = found->second.flows.front();

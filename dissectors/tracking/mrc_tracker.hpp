@@ -16,12 +16,13 @@
 
 namespace rdmawire::tracking {
 
-/// Bounded: beyond the limit of memory, the least recently used flows are reported and removed.
+/// Tracks flows within a limit of memory. Reports and removes the least recently used flows when the limit is reached.
 class MrcTracker {
  public:
   static constexpr std::size_t default_memory = std::size_t{64} << 20, most_paths = 1024, window = 4096;
 
-  /// `sink`: receives each flow once, when it is evicted, or by finish() (nullptr: none). `memory`: limit in bytes.
+  /// `sink` receives each flow once: when it is evicted, or in finish(). It may be nullptr. `memory` is the limit in
+  /// bytes.
   explicit MrcTracker(Sink* sink = nullptr, std::size_t memory = default_memory) : sink_(sink), limit_(memory) {}
   MrcTracker(const MrcTracker&) = delete;
   MrcTracker& operator=(const MrcTracker&) = delete;
@@ -33,15 +34,15 @@ class MrcTracker {
     if (stack.transport < stack.layers().size() && stack.layers()[stack.transport].header == &info<MrcBth>)
       take(packet);
   }
-  /// The role of the last packet.
+  /// Returns the role of the last packet.
   [[nodiscard]] const MrcNote& note() const { return note_; }
-  /// Reports the flows that are not yet reported, in the order of their first packets, and removes them.
+  /// Reports and removes the flows that were not reported yet, in the order of their first packets.
   void finish();
-  /// The open flows in the order of their first packets.
+  /// Returns the flows that were not reported yet, in the order of their first packets.
   [[nodiscard]] std::vector<MrcFlow> flows() const;
   /// Number of flows, and of pairs of ports without flows, that were removed because of a limit.
   [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
-  /// Memory of the open flows in bytes, approximately. The reference is for TrackerOptions::sink_bytes.
+  /// Approximate memory of the flows in bytes. TrackerOptions::sink_bytes can refer to the result.
   [[nodiscard]] const std::size_t& memory() const { return used_; }
   [[nodiscard]] Level level() const { return {most_used_, limit_}; }
 
@@ -53,17 +54,17 @@ class MrcTracker {
   };
   struct State {
     MrcFlow flow;
-    std::unordered_map<std::uint32_t, std::uint32_t> path_of;  // by label and port
+    std::unordered_map<std::uint32_t, std::uint32_t> path_of;  // index of a path by label and port
     PsnWindow<Transmission, window> sent{};
-    std::vector<Psn> open_messages{};                           // last PSNs, not yet acknowledged
-    std::unordered_map<std::uint16_t, std::uint32_t> probes{};  // path by identifier
+    std::vector<Psn> open_messages{};                           // last PSNs of messages that are not acknowledged yet
+    std::unordered_map<std::uint16_t, std::uint32_t> probes{};  // index of the path by probe identifier
     Psn highest, lowest;
     bool started = false;
-    std::size_t bytes = 0;               // as counted in used_
-    std::size_t place = 0;               // in Ports::flows
-    std::list<FlowKey>::iterator use{};  // in uses_
+    std::size_t bytes = 0;               // bytes of this flow that used_ includes
+    std::size_t place = 0;               // index in Ports::flows
+    std::list<FlowKey>::iterator use{};  // position in uses_
   };
-  /// The direction from one port to another.
+  /// A direction from one port to another.
   struct Ports {
     std::vector<State*> flows;
     MrcEndpointOperations operations;
@@ -99,10 +100,11 @@ class MrcTracker {
   const std::size_t limit_;
   std::size_t used_ = 0, most_used_ = 0;
   std::uint64_t evicted_ = 0;
-  std::unordered_map<FlowKey, State, KeyHash> states_;  // number: low 16 bits of the destination QP
-  std::unordered_map<FlowKey, Ports, KeyHash> ports_;   // number: 0
-  std::size_t idle_ports_ = 0;                          // entries of ports_ without flows
-  std::list<FlowKey> uses_;                             // most recently used first
+  std::unordered_map<FlowKey, State, KeyHash>
+      states_;                                         // the number in the key is the low 16 bits of the destination QP
+  std::unordered_map<FlowKey, Ports, KeyHash> ports_;  // the number in the key is 0
+  std::size_t idle_ports_ = 0;                         // number of entries of ports_ without flows
+  std::list<FlowKey> uses_;                            // the most recently used flow is the first
 };
 
 }  // namespace rdmawire::tracking

@@ -1,5 +1,5 @@
-// Fuzzes the tracker of MRC with packets of a few QPs. Each packet is described by 12 bytes. Checks that the counters
-// are consistent, and that findings are sentences.
+// Fuzzes the MRC tracker with packets of a few QPs, each described by 12 bytes. Checks that the counters are
+// consistent, and that findings are sentences.
 
 #include <cstdlib>
 
@@ -28,7 +28,7 @@ class Reports final : public tracking::Sink {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   tracking::Dissector dissector;
-  // A quarter of the inputs evict flows.
+  // A quarter of the inputs use a small limit, which evicts flows.
   Reports reports;
   tracking::MrcTracker tracker(&reports, size != 0 && data[0] >> 6 == 3 ? 4000 : tracking::MrcTracker::default_memory);
   tracking::Packet packet;

@@ -43,7 +43,7 @@ std::vector<MrcFlow> track(const std::vector<exchange::CapturedFrame>& frames) {
   return tracker.flows();
 }
 
-/// A WRITE Only to a QP.
+/// Returns a WRITE Only to a QP.
 std::vector<std::uint8_t> write_to(std::uint32_t qp, std::uint32_t psn = 0, std::uint16_t port = 0xc001) {
   Frame frame = Value<Ethernet>() / Value<Ipv6>() / Value<Udp>().set<"src_port">(port);
   frame /= Value<MrcBth>().set<"opcode">(0xca).set<"dest_qp">(qp).set<"psn">(psn);
@@ -52,7 +52,7 @@ std::vector<std::uint8_t> write_to(std::uint32_t qp, std::uint32_t psn = 0, std:
   return frame.encode();
 }
 
-/// A SACK of the QP that write_to() writes to.
+/// Returns a SACK from the QP to which write_to() writes.
 std::vector<std::uint8_t> sack_of(std::uint32_t psn, std::uint32_t qp = 0x22) {
   Frame frame = Value<Ethernet>() / Value<Ipv6>() / Value<Udp>().set<"src_port">(0xd000);
   frame /= Value<MrcBth>().set<"opcode">(0xdc).set<"dest_qp">(0x11);
@@ -137,7 +137,8 @@ TEST(MrcTracker, TrimmedPacketIsCongestionOfItsPath) {
   EXPECT_EQ(path->state_frame, begin.size());
 }
 
-// A packet that is retransmitted without SACK or NACK shows a failed path, until a probe response shows that it works.
+// If a packet without SACK or NACK is retransmitted, its path counts as failed, until a probe response shows that it
+// works.
 TEST(MrcTracker, SilentPathIsFailedUntilAProbeResponse) {
   std::vector<exchange::CapturedFrame> frames;
   const auto write = [&](std::uint32_t psn, std::uint16_t port, bool rtx) {
@@ -176,7 +177,7 @@ TEST(MrcTracker, SilentPathIsFailedUntilAProbeResponse) {
   EXPECT_THAT(titles_of(flows[0]), Contains(HasSubstr("failed and recovered")));
 }
 
-/// Notes reported flows.
+/// Records the flows that are reported.
 class Reports final : public Sink {
  public:
   void mrc_flow(const MrcFlow& flow, CloseReason reason) override {
@@ -191,7 +192,7 @@ TEST(MrcTracker, LeastRecentlyUsedFlowsAreEvictedBeyondTheLimit) {
   std::vector<exchange::CapturedFrame> frames;
   for (std::uint32_t qp = 1; qp <= 10; ++qp) {
     frames.push_back({0, write_to(qp, 1)});
-    frames.push_back({0, write_to(1, qp + 1)});  // QP 1 stays in use
+    frames.push_back({0, write_to(1, qp + 1)});  // keeps QP 1 in use
   }
   Reports unlimited;
   MrcTracker large(&unlimited);
@@ -248,7 +249,7 @@ TEST(MrcTracker, NoteStatesTheRoleOfEachPacket) {
   EXPECT_EQ(note_of(other.encode()).connection, 0U);
 }
 
-// Only ports with a single flow have an unambiguous Acknowledge.
+// An Acknowledge can be assigned only if there is one flow between the ports.
 TEST(MrcTracker, AcknowledgeBelongsToTheOnlyFlowBetweenTwoPorts) {
   const auto acknowledge = [](std::uint32_t psn) {
     Frame frame = Value<Ethernet>() / Value<Ipv6>() / Value<Udp>();
@@ -302,12 +303,13 @@ TEST(MrcTracker, FindingNamesItsUnverifiedFields) {
   EXPECT_TRUE(sacks);
 }
 
-// Packets of paths beyond the limit count only for their flow.
+// Packets of paths beyond the limit count only for the flow.
 TEST(MrcTracker, PathsBeyondTheLimitAreCountedOnlyInTotal) {
   std::vector<exchange::CapturedFrame> frames;
   for (std::uint32_t i = 0; i < MrcTracker::most_paths + 2; ++i)
     frames.push_back({0, write_to(1, i, static_cast<std::uint16_t>(1000 + i))});
-  frames.push_back({0, write_to(1, MrcTracker::most_paths + 1, 1000)});  // retransmission of a packet without a row
+  frames.push_back(
+      {0, write_to(1, MrcTracker::most_paths + 1, 1000)});  // retransmission of a packet whose path has no row
   const auto flows = track(frames);
   ASSERT_EQ(flows.size(), 1U);
   EXPECT_TRUE(flows[0].paths_limited);
@@ -318,7 +320,7 @@ TEST(MrcTracker, PathsBeyondTheLimitAreCountedOnlyInTotal) {
   EXPECT_EQ(flows[0].silent.count, 0U);
 }
 
-// A mirror of both directions of a switch contains each packet twice.
+// A capture of both directions of a switch contains each packet twice.
 TEST(MrcTracker, PacketsThatWereCapturedTwiceAreNoRetransmissions) {
   std::vector<exchange::CapturedFrame> twice;
   for (const exchange::CapturedFrame& frame : exchange::run({.messages = 30, .disturbed = false})) {
@@ -345,7 +347,7 @@ TEST(MrcTracker, CaptureWithoutResponsesAccusesNoPath) {
   for (const MrcPath& path : flows[0].paths) EXPECT_NE(path.state, MrcPathState::failed);
 }
 
-// At a distance of 2^23, neither of two PSNs is later. Each SACK must not search half of all PSNs.
+// Two PSNs at a distance of 2^23 have no order. A SACK must not search half of all PSNs.
 TEST(MrcTracker, SackOfAPsnOutsideTheWindowIsIgnored) {
   MrcTracker tracker;
   Dissector dissector;
@@ -362,7 +364,7 @@ TEST(MrcTracker, SackOfAPsnOutsideTheWindowIsIgnored) {
     add(sack_of(1001 + 0x800000));
     add(sack_of(1000));
   }
-  // 4,000 searches of half of all PSNs take minutes.
+  // 4,000 searches of half of all PSNs would take minutes.
   EXPECT_LT((std::clock() - begin) / CLOCKS_PER_SEC, 20);
   ASSERT_EQ(tracker.flows().size(), 1U);
   EXPECT_EQ(tracker.flows()[0].sacks, 4001U);

@@ -1,5 +1,5 @@
 #pragma once
-/// Small hash tables for millions of entries: one array, no allocation per entry.
+/// Small hash tables for millions of entries. Each is one array, without an allocation per entry.
 
 #include <cstddef>
 #include <cstdint>
@@ -7,26 +7,26 @@
 
 namespace rdmawire::tracking {
 
-/// Hash table of values by 64-bit key. A key can have several values. The low bits of keys must be well mixed. The
-/// table grows when it is 3/4 full.
+/// Hash table of values by 64-bit key. Several entries can have the same key. The low bits of keys must be well mixed.
+/// The table grows when it is 3/4 full.
 class NumberTable {
  public:
   using Value = std::uint32_t;
-  static constexpr Value none = UINT32_MAX;  ///< not allowed as a value
-  /// Memory of one entry, in bytes, with the table's average unused part.
+  static constexpr Value none = UINT32_MAX;  ///< cannot be used as a value
+  /// Average memory per entry in bytes, including unused slots.
   static constexpr std::size_t entry_bytes = 32;
 
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] std::size_t memory() const { return slots_.capacity() * sizeof(Slot); }
 
-  /// Adds an entry, also if the key has others.
+  /// Adds an entry, even if other entries have the same key.
   void insert(std::uint64_t key, Value value) {
     if ((size_ + 1) * 4 > slots_.size() * 3) grow();
     place(slots_, key, value);
     ++size_;
   }
-  /// The value of the first entry that has this key and for which `accepts(value)` is true, or nullptr. Valid until the
-  /// table changes.
+  /// Returns the value of the first entry with this key for which `accepts(value)` is true, or nullptr. The result is
+  /// valid until the table changes.
   template <class Accepts>
   [[nodiscard]] Value* find(std::uint64_t key, Accepts accepts) {
     const std::size_t at = locate(key, accepts);
@@ -38,19 +38,19 @@ class NumberTable {
   [[nodiscard]] bool contains(std::uint64_t key) const {
     return locate(key, [](Value) { return true; }) != absent;
   }
-  /// Whether the tables have a key in common.
+  /// Returns whether the tables have a key in common.
   [[nodiscard]] bool intersects(const NumberTable& other) const {
     for (const Slot& slot : slots_)
       if (slot.value != none && other.contains(slot.key)) return true;
     return false;
   }
-  /// The number of entries with this key, at most `most`.
+  /// Returns the number of entries with this key, but at most `most`.
   [[nodiscard]] std::size_t count(std::uint64_t key, std::size_t most) const {
     std::size_t found = 0;
     if (most != 0) static_cast<void>(locate(key, [&](Value) { return ++found == most; }));
     return found;
   }
-  /// Calls `visit(value)` for at most `most` entries with this key. It must not change the table.
+  /// Calls `visit(value)` for at most `most` entries with this key. `visit` must not change the table.
   template <class Visit>
   void each(std::uint64_t key, std::size_t most, Visit visit) const {
     std::size_t left = most;
@@ -60,13 +60,14 @@ class NumberTable {
       return --left == 0;
     }));
   }
-  /// Removes the first entry that has this key and for which `accepts(value)` is true.
+  /// Removes the first entry with this key for which `accepts(value)` is true.
   template <class Accepts>
   bool erase(std::uint64_t key, Accepts accepts) {
     std::size_t hole = locate(key, accepts);
     if (hole == absent) return false;
     const std::size_t mask = slots_.size() - 1;
-    // Moves the following entries up, so that each remains reachable from its own slot.
+    // Moves later entries of the probe sequence back into the hole if otherwise they would be unreachable from their
+    // home slot.
     for (std::size_t i = (hole + 1) & mask; slots_[i].value != none; i = (i + 1) & mask) {
       const std::size_t home = slots_[i].key & mask;
       if (((i - home) & mask) >= ((i - hole) & mask)) {

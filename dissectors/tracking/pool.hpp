@@ -1,5 +1,5 @@
 #pragma once
-/// A pool of objects of one type, indexed by number and allocated in large blocks.
+/// A pool of objects of one type. Objects have numbers, and are allocated in large blocks.
 
 #include <sys/mman.h>
 
@@ -14,8 +14,7 @@
 namespace rdmawire::tracking {
 
 /// Numbers of destroyed objects are reused, the last one first. Objects never move. `T` may be incomplete where the
-/// pool is declared. `bits`: log2 of the objects in a block. Small objects are packed, large ones start at a cache
-/// line.
+/// pool is declared. A block contains 2^`bits` objects. Small objects are packed. Large objects start at a cache line.
 template <class T, unsigned bits = 10>
 class Pool {
  public:
@@ -28,7 +27,7 @@ class Pool {
       if (alive_[at]) place(at)->~T();
   }
 
-  /// Exclusive upper limit of all numbers assigned so far.
+  /// All numbers so far are below this limit.
   [[nodiscard]] std::size_t size() const { return size_; }
   /// Returns the object with this number, or nullptr if there is none.
   [[nodiscard]] T* operator[](std::size_t at) const { return alive_[at] ? place(at) : nullptr; }
@@ -40,7 +39,7 @@ class Pool {
     } else if (at == pieces_.size() << bits) {
       alive_.resize((pieces_.size() + 1) << bits);
       pieces_.reserve(pieces_.size() + 1);
-      free_.reserve(alive_.size());  // destroy() never allocates
+      free_.reserve(alive_.size());  // ensures that destroy() does not allocate
       pieces_.push_back(new_piece());
     }
     if (!pieces_[at >> bits]) pieces_[at >> bits] = new_piece();
@@ -58,7 +57,7 @@ class Pool {
     free_.push_back(at);
   }
 
-  /// Releases blocks without objects. Their numbers can be used again.
+  /// Releases the memory of blocks without objects. Their numbers can be used again.
   void shrink() {
     for (std::size_t piece = 0; piece < pieces_.size(); ++piece) {
       const auto begin = alive_.begin() + static_cast<std::ptrdiff_t>(piece << bits);
@@ -69,7 +68,7 @@ class Pool {
   }
   /// Memory of one object, in bytes.
   static constexpr std::size_t object_bytes() { return stride() + 1 + sizeof(Index); }
-  /// Memory in bytes, including that of destroyed objects.
+  /// Memory in bytes, including the memory of destroyed objects.
   [[nodiscard]] std::size_t memory() const {
     const auto blocks = static_cast<std::size_t>(
         std::count_if(pieces_.begin(), pieces_.end(), [](const Piece& piece) { return piece != nullptr; }));
@@ -88,8 +87,7 @@ class Pool {
   };
   using Piece = std::unique_ptr<std::byte, Free>;
 
-  // Uses 2 MiB pages if available, because with thousands of connections, small pages would cause TLB misses at each
-  // packet.
+  // Uses 2 MiB pages if available. If there are thousands of connections, small pages cause TLB misses at each packet.
   static Piece new_piece() {
     constexpr std::size_t huge = std::size_t{2} << 20;
     if ((stride() << bits) < huge) {
@@ -98,7 +96,7 @@ class Pool {
       if (!small) throw std::bad_alloc();
       return Piece(small);
     }
-    // Not aligned_alloc(), whose size is a multiple of the alignment.
+    // Not aligned_alloc(), because the size is not always a multiple of the alignment.
     const std::size_t bytes = stride() << bits;
     void* memory = nullptr;
     if (::posix_memalign(&memory, huge, bytes) != 0) throw std::bad_alloc();

@@ -1,5 +1,5 @@
 #pragma once
-/// A table of packets by PSN that keeps the latest PSNs of a window.
+/// A table of packets by PSN. It keeps the latest PSNs.
 
 #include <algorithm>
 #include <cstddef>
@@ -9,21 +9,21 @@
 
 namespace rdmawire::tracking {
 
-/// Entries of the latest `capacity` PSNs (a power of two). Memory grows with the range of the added PSNs, because a
-/// capture can contain many QPs with few packets each. `Entry` has the members `psn` and `known`.
+/// Keeps entries of the latest `capacity` PSNs (a power of two). Memory grows with the range of PSNs that were added,
+/// because a capture can contain many QPs with few packets each. `Entry` must have the members `psn` and `known`.
 template <class Entry, std::size_t capacity>
 class PsnWindow {
   static_assert((capacity & (capacity - 1)) == 0);
 
  public:
-  /// The entry of a PSN, or nullptr.
+  /// Returns the entry of a PSN, or nullptr.
   [[nodiscard]] Entry* find(std::uint32_t psn) { return const_cast<Entry*>(std::as_const(*this).find(psn)); }
   [[nodiscard]] const Entry* find(std::uint32_t psn) const {
     if (entries_.empty()) return nullptr;
     const Entry& one = entries_[psn % entries_.size()];
     return one.known && one.psn == psn ? &one : nullptr;
   }
-  /// Adds an entry, or replaces that of its PSN. Drops the entry whose PSN differs by a multiple of `capacity`.
+  /// Adds an entry, or replaces that of the same PSN. Drops the entry whose PSN differs by a multiple of `capacity`.
   /// Invalidates pointers to entries.
   void add(const Entry& entry) {
     if (entries_.empty()) entries_.resize(1);
@@ -39,7 +39,7 @@ class PsnWindow {
   [[nodiscard]] std::size_t allocated() const { return entries_.size(); }
 
  private:
-  // PSNs that differ modulo the old size also differ modulo the new size.
+  // Entries keep distinct slots: PSNs that differ modulo the old size also differ modulo the new size.
   void grow() {
     std::vector<Entry> larger(2 * entries_.size());
     for (Entry& one : entries_)

@@ -25,7 +25,7 @@ TEST(PsnWindow, OnePacketNeedsOneEntry) {
   EXPECT_EQ(window.find(0), nullptr);
 }
 
-// The model is a table of the full size.
+// Compares the table with a model, which is a table of the full size.
 TEST(PsnWindow, BehavesLikeTableOfFullSize) {
   constexpr std::uint32_t capacity = 64;
   std::mt19937 random(5);

@@ -1,4 +1,4 @@
-/// Table of directions. Creation and removal of connections.
+/// Table of directions, and creation and removal of connections.
 
 #include <algorithm>
 #include <utility>
@@ -33,7 +33,7 @@ std::size_t QueuePairs::memory() const {
 // ---------------------------------------------------------------------------------------------------------------------
 // The table of directions
 
-// The key of a datagram contains both QP numbers, because the datagram does.
+// The number in the key of a datagram combines both QP numbers, which the datagram contains.
 std::uint64_t QueuePairs::number_of(const TransportPacket& packet) {
   constexpr std::uint64_t datagram = 1ULL << 48;
   return packet.op->transport == Transport::ud ? datagram | std::uint64_t{packet.source_qp} << 24 | packet.dest_qp
@@ -67,8 +67,8 @@ QueuePairs::Slot* QueuePairs::find_unexpanded(const FlowKey& key) {
   }
 }
 
-// Returns the direction of a packet with a bad CRC if one bit of its destination QP number is wrong, or nullptr. If
-// several QP numbers differ in one bit, the PSN decides.
+// Returns the direction to which a packet with a bad CRC probably belongs: one bit of its destination QP number is
+// wrong. If several QP numbers differ in one bit, the PSN decides. Returns nullptr if there is none.
 QueuePairs::Slot* QueuePairs::find_damaged(const TransportPacket& packet) {
   constexpr unsigned qp_bits = 24;
   Slot *only = nullptr, *expected = nullptr;
@@ -88,7 +88,8 @@ QueuePairs::Slot* QueuePairs::find_damaged(const TransportPacket& packet) {
   return expected ? expected : similar == 1 ? only : nullptr;
 }
 
-// Restores the state of a connection that was reduced to its packet. This does not move the table's entries.
+// Finds a direction. If its connection is reduced to its single packet, restores the state, which does not move the
+// table's entries.
 QueuePairs::Slot* QueuePairs::find(const FlowKey& key) {
   Slot* const slot = find_unexpanded(key);
   if (slot && is_single(slot->at)) expand(slot->at);
@@ -123,7 +124,8 @@ void QueuePairs::erase(const FlowKey& key) {
   if (!slot) return;
   const std::size_t mask = slots_.size() - 1;
   std::size_t hole = static_cast<std::size_t>(slot - slots_.data());
-  // Moves the following entries up, so that each remains reachable from its own slot.
+  // Moves later entries of the probe sequence back into the hole if otherwise they would be unreachable from their home
+  // slot.
   for (std::size_t i = (hole + 1) & mask; slots_[i].at != none; i = (i + 1) & mask) {
     const std::size_t home = slots_[i].hash & mask;
     if (((i - home) & mask) >= ((i - hole) & mask)) {
@@ -142,7 +144,7 @@ void QueuePairs::fetch_slot(std::uint64_t hash) const {
   if (!slots_.empty()) fetch(&slots_[hash & (slots_.size() - 1)]);
 }
 
-// Compares only the hash. If two flows share all 64 bits, the wrong memory is prefetched, which is harmless.
+// Compares only the hash. If two flows have the same 64-bit hash, the wrong memory is prefetched, which is harmless.
 const QueuePairs::Slot* QueuePairs::find_slot(std::uint64_t hash) const {
   if (slots_.empty()) return nullptr;
   const std::size_t mask = slots_.size() - 1;
@@ -191,7 +193,7 @@ std::unique_ptr<QueuePairs::Search> QueuePairs::new_search() {
   return search;
 }
 
-// Keeps the allocated memory of the search for the next one, if it is small.
+// Keeps the allocated memory of the search for the next search, if it is small.
 void QueuePairs::end_search(std::unique_ptr<Search> search) {
   if (!search) return;
   used_ -= search->charged;
@@ -204,7 +206,7 @@ void QueuePairs::end_search(std::unique_ptr<Search> search) {
   spare_searches_.push_back(std::move(search));
 }
 
-// The sizes and not the capacities, which can be those of an earlier search.
+// Counts the sizes and not the capacities, because the memory can come from an earlier search.
 void QueuePairs::charge(Search& search) {
   const std::size_t bytes =
       Costs::search + 2 * search.held.size() * sizeof(TransportPacket) + 2 * search.events.size() * sizeof(Event) +
@@ -238,7 +240,7 @@ void QueuePairs::enforce_memory() {
   while (exceeds_memory()) make_room();
 }
 
-// Connections with one packet are evicted first, in their order. Otherwise a scan of many addresses would evict all
+// Connections with one packet are evicted first, in their order. Otherwise, a scan of many addresses would evict all
 // connections that transfer data.
 void QueuePairs::make_room() {
   if (singles_alive_ > 0) {
@@ -265,7 +267,7 @@ void QueuePairs::make_room() {
 void QueuePairs::close_reason(Index at, CloseReason why, std::int64_t time) {
   Followed& f = *followed_[at];
   if (f.info.id == 0) {
-    release(at);  // known from a text exchange, but never used
+    release(at);  // known from a text exchange, but without packets
     return;
   }
   if (f.search) release_waiting(at);
@@ -273,14 +275,14 @@ void QueuePairs::close_reason(Index at, CloseReason why, std::int64_t time) {
   for (Side end : {Side::a, Side::b}) settle_jump(f, end);
   for (Side end : {Side::a, Side::b})
     f.requesters[static_cast<std::size_t>(end)].finish({f.info, *sink_, end, f.joined(), nullptr}, time);
-  // Do not report a connection of a few damaged packets, because its QP may not exist.
+  // A connection with only a few damaged packets is not reported, because its QP may not exist.
   constexpr std::uint32_t strays = 2;
   const std::uint64_t packets = f.info.sent[0].packets + f.info.sent[1].packets;
   if (f.reported || f.bad_crcs == 0 || f.bad_crcs < packets || packets > strays) sink_->connection(f.info, why);
   release(at);
 }
 
-// Everything that a new connection's first packet determines, except the tables' entries.
+// Sets everything that the first packet of a new connection determines, except the entries in tables.
 void QueuePairs::fill(Followed& f, const TransportPacket& packet) const {
   Connection& c = f.info;
   c.id = packet.frame;
@@ -322,7 +324,8 @@ QueuePairs::Index QueuePairs::begin(const TransportPacket& packet) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Connections with one packet
 
-// Replaces the oldest entry of recent_. If the connection of that entry still has one packet, reduces it to the packet.
+// Replaces the oldest entry of recent_. If the connection of that entry still has only one packet, reduces the
+// connection to it.
 void QueuePairs::note_recent(Index at, const TransportPacket& first) {
   if (recent_.empty()) return;
   Recent& place = recent_[recent_at_++ % recent_.size()];
@@ -332,7 +335,7 @@ void QueuePairs::note_recent(Index at, const TransportPacket& first) {
   place.first = first;
 }
 
-// Only a state that the packet determines is reduced.
+// Only a state that the packet determines completely can be reduced.
 void QueuePairs::compress(const Recent& recent) {
   if (recent.at == none || recent.at >= followed_.size()) return;
   Followed* const f = followed_[recent.at];
@@ -379,7 +382,7 @@ NullSink null_sink;
 
 }  // namespace
 
-// Processes the packet again. Its messages and events were reported if it did not wait.
+// Processes the packet again. Its messages and events were already reported, unless it waited.
 QueuePairs::Index QueuePairs::expand(Index from) {
   const Single single = *singles_[from ^ single_bit];
   const TransportPacket& packet = single.packet;

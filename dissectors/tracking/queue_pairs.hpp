@@ -20,12 +20,12 @@
 
 namespace rdmawire::tracking {
 
-/// UDP source ports that common stacks compute from QP numbers.
+/// UDP source ports that common network stacks compute from QP numbers.
 namespace source_port {
-/// Source port that Linux computes from both QP numbers, equal in both directions (the flow label convention of
-/// rdma-core and the kernel).
+/// Returns the source port that Linux computes from both QP numbers. It is equal in both directions (the flow label
+/// convention of rdma-core and the kernel).
 std::uint16_t of_pair(std::uint32_t local_qp, std::uint32_t remote_qp);
-/// Source port that Linux's rdma_rxe computes from the sender's QP number.
+/// Returns the source port that Linux's rdma_rxe computes from the QP number of the sender.
 std::uint16_t of_sender(std::uint32_t local_qp);
 }  // namespace source_port
 
@@ -38,10 +38,11 @@ class QueuePairs final : public PairSink {
 
   /// Processes a packet with a BTH. Ignores other packets.
   void add(const Packet& packet);
-  /// The same for a packet that the caller read, with its payload CRC if TrackerOptions::transport is set.
+  /// Processes a packet that the caller has read into `t`. If TrackerOptions::transport is set, `t` must contain the
+  /// CRC of the payload.
   void add(const Packet& packet, const TransportPacket& t);
   void note_addresses(const PortAddress& from, const PortAddress& to) {
-    // Packets between two ports arrive in bursts.
+    // Usually, consecutive packets are between the same two ports.
     if ((from == noted_[0] && to == noted_[1]) || (from == noted_[1] && to == noted_[0])) return;
     noted_[0] = from;
     noted_[1] = to;
@@ -58,7 +59,7 @@ class QueuePairs final : public PairSink {
   void closing(const PairEvidence& evidence, std::uint64_t frame, std::int64_t time) override;
   void closed(const PairEvidence& evidence, const Event& event) override;
 
-  /// See Tracker.
+  /// See Tracker::Prefetcher.
   void fetch_slot(std::uint64_t hash) const;
   void fetch_connection(std::uint64_t hash, bool response) const;
   void fetch_requests(std::uint64_t hash, bool response) const;
@@ -66,8 +67,8 @@ class QueuePairs final : public PairSink {
 
   [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
   [[nodiscard]] std::size_t memory() const;
-  /// The memory of connections and waiting packets that TrackerOptions::memory limits, in bytes. It depends only on the
-  /// processed packets. most_used() returns its maximum so far.
+  /// Memory in bytes to which TrackerOptions::memory applies: that of connections and waiting packets. It depends only
+  /// on the processed packets. most_used() is its maximum so far.
   [[nodiscard]] std::size_t used() const { return used_ + (options_.sink_bytes ? *options_.sink_bytes : 0); }
   [[nodiscard]] std::size_t most_used() const { return most_used_; }
   [[nodiscard]] std::size_t most_connections() const { return most_connections_; }
@@ -77,19 +78,19 @@ class QueuePairs final : public PairSink {
   [[nodiscard]] std::size_t singles() const { return singles_alive_; }
 
  private:
-  /// Number in followed_, or with single_bit in singles_.
+  /// Index in followed_, or with single_bit in singles_.
   using Index = std::uint32_t;
   static constexpr Index none = UINT32_MAX;
   static constexpr Index single_bit = 1U << 31;
   [[nodiscard]] static bool is_single(Index at) { return (at & single_bit) != 0; }
 
-  /// A connection with one known direction, while its pair is searched.
+  /// A connection with one known direction, while the other direction is searched.
   struct Search;
   struct Candidate;
   struct Followed;
-  /// A connection with one packet, from which its state is restored when it is needed.
+  /// A connection with one packet. Its state is restored from the packet when it is needed.
   struct Single;
-  /// A new connection, until it has a second packet or others followed it.
+  /// A new connection. It is in recent_ until it has a second packet, or enough other connections followed.
   struct Recent;
   class LoneList;
   class LoneLists;
@@ -124,7 +125,7 @@ class QueuePairs final : public PairSink {
   void enforce_memory();
   Index begin(const TransportPacket& packet);
   void fill(Followed& f, const TransportPacket& packet) const;
-  /// Reports and removes a connection. `time`: end of the connection, as far as known.
+  /// Reports and removes a connection. `time` is the end of the connection, as far as known.
   void close_reason(Index at, CloseReason why, std::int64_t time);
   void process(Followed& f, Side end, const TransportPacket& packet);
   void swap_ends(Index at);
@@ -168,7 +169,7 @@ class QueuePairs final : public PairSink {
   void give_up(Index at);
   void release_waiting(Index at);
 
-  /// Reports an event of the CM for a connection. `swapped`: its endpoint a is endpoint b of the evidence.
+  /// Reports an event of the CM for a connection. `swapped`: endpoint a is endpoint b of the evidence.
   void report(Followed& f, Event event, bool swapped);
   Followed* of_evidence(const PairEvidence& evidence, bool& swapped);
 
@@ -179,17 +180,17 @@ class QueuePairs final : public PairSink {
   using FollowedPool = Pool<Followed, 11>;
   FollowedPool followed_;
   std::vector<std::unique_ptr<Search>> spare_searches_;
-  std::size_t alive_ = 0;  // in followed_
+  std::size_t alive_ = 0;  // number of connections in followed_
   Pool<Single, 12> singles_;
   std::size_t singles_alive_ = 0;
   std::size_t used_ = 0, most_used_ = 0;  // bytes, without those of the sink
   std::size_t most_connections_ = 0, most_waiting_ = 0;
-  std::size_t hand_ = 0, singles_hand_ = 0;  // positions of the eviction clocks
+  std::size_t hand_ = 0, singles_hand_ = 0;  // positions of the clock hands that evict
   std::vector<Recent> recent_;               // a ring
   std::size_t recent_at_ = 0;
   std::unique_ptr<LoneLists> lone_;
-  std::size_t waiting_ = 0;  // packets that wait for pairing
-  /// Waiting requests by port pair, direction and PSN, and the number of directions in each range of PSNs.
+  std::size_t waiting_ = 0;  // number of packets that wait for pairing
+  /// Waiting requests by pair of ports, direction and PSN. stretches_: number of directions in each range of PSNs.
   NumberTable requests_, stretches_;
   std::uint64_t evicted_ = 0;
   AddressBook addresses_;
