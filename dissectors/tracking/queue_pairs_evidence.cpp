@@ -1,4 +1,4 @@
-/// Processes evidence from the CM and from text exchanges.
+/// Processes evidence from CM exchanges and text exchanges.
 
 #include <algorithm>
 
@@ -15,7 +15,7 @@ void QueuePairs::pair(const PairEvidence& evidence) {
     Slot* slot = find(evidence.to(side));
     if (!slot) continue;
     Followed& old = *followed_[slot->at];
-    // The text was repeated.
+    // The applications repeated the text.
     if (evidence.by == JoinedBy::text && old.info.paired_by == JoinedBy::text && old.info.by(Side::a).packets == 0 &&
         old.info.by(Side::b).packets == 0)
       return;
@@ -46,7 +46,8 @@ void QueuePairs::pair(const PairEvidence& evidence) {
   c.first_time = evidence.request_time;
   c.last_frame = evidence.frame;
   c.last_time = evidence.time;
-  // A segment with text can describe many connections, so its frame number is not unique. The first packet sets the ID.
+  // A segment with text can describe many connections, so its frame number does not identify one. The first packet sets
+  // the ID.
   if (evidence.by != JoinedBy::connection_manager) c.id = 0;
   c.service = evidence.service_known ? evidence.service : Service::rc;
   c.paired_by = evidence.by;
@@ -72,14 +73,14 @@ void QueuePairs::pair(const PairEvidence& evidence) {
   if (!(key_from(f, Side::b) == key_from(f, Side::a))) insert(key_from(f, Side::b), at, Side::b);
 }
 
-// Returns the connection that the evidence describes, or nullptr. Sets `swapped` if endpoint a of the connection is
-// sides[1].
+// Returns the connection that the evidence describes, or nullptr. Sets `swapped` to true if endpoint a of the
+// connection is sides[1].
 QueuePairs::Followed* QueuePairs::of_evidence(const PairEvidence& evidence, bool& swapped) {
   for (std::size_t side : {std::size_t{1}, std::size_t{0}}) {
     if (evidence.sides[side].qp == 0) continue;
     const Slot* slot = find(evidence.to(side));
     if (!slot) continue;
-    // The slot is that of packets to `side`, which the other side sends.
+    // The slot belongs to the packets to `side`, which the other side sends.
     swapped = (slot->end == Side::a) != (side == 1);
     return followed_[slot->at];
   }
@@ -104,7 +105,7 @@ void QueuePairs::opened(const PairEvidence& evidence, const Event& event) {
 
 void QueuePairs::rejected(const PairEvidence& evidence, const Event& event, const Rejection&) {
   if (evidence.sides[1].qp != 0 && options_.use_connection_manager) {
-    // The REP was rejected. The connection exists since pair(), and is closed like other connections.
+    // The REP was rejected. The connection exists since pair(), and is closed like any other connection.
     bool swapped = false;
     Followed* f = of_evidence(evidence, swapped);
     if (f && evidence.request_frame && f->info.id != evidence.request_frame) f = nullptr;
@@ -160,12 +161,12 @@ void QueuePairs::finish(const Moment& last) {
   for (Index at = 0; at < singles_.size(); ++at)
     if (singles_[at]) order.push_back(at | single_bit);
   sort();
-  // The sink's tables grow while the connections end.
+  // Memory of ended connections is released from time to time, because the sink's tables grow in the meantime.
   constexpr std::size_t often = 1U << 16;
   std::size_t ended = 0;
   for (Index at : order) {
     if (is_single(at)) {
-      // It may have been evicted since, or restored as a candidate of another direction.
+      // The connection may have been evicted, or restored as a candidate of another direction.
       if (!singles_[at ^ single_bit]) continue;
       // No other direction refers to it.
       close_reason(expand(at), CloseReason::ended, last_.time);

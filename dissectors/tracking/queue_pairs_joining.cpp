@@ -81,7 +81,7 @@ void QueuePairs::try_source_port(Index at) {
     // Check the most selective condition first, because each comparison can cause a cache miss.
     if (port != f.port[0] && port != senders_answer) continue;
     if ((single ? service_of(single->packet.op->transport) : o->info.service) != f.info.service) continue;
-    // QP number of this direction's sender, if the directions match
+    // if the directions match, the QP number of this direction's sender
     const std::uint32_t source = single ? single->packet.dest_qp : o->info.ends[1].qp;
     same_port += port == f.port[0];
     const bool pair = f.port[0] == port && f.port[0] == source_port::of_pair(source, dest);
@@ -90,7 +90,7 @@ void QueuePairs::try_source_port(Index at) {
     if (found != none) return;  // ambiguous: responses must decide
     found = other;
   }
-  // If many directions have the same source port, the port is no evidence.
+  // If many directions use the same source port, it is no evidence.
   constexpr std::size_t constant = 4;
   if (found == none || same_port > constant) return;
   join(is_single(found) ? expand(found) : found, at, JoinedBy::source_port, Confidence::high);
@@ -120,7 +120,8 @@ bool is_answer(const TransportPacket& request, const TransportPacket& response) 
 
 }  // namespace
 
-// Returns the time of the request before frame `before` that `response` answers (0: unknown), or nullopt if none.
+// Finds the request that `response` answers, before frame `before`. Returns its time (0: unknown), or nullopt if there
+// is none.
 std::optional<std::int64_t> QueuePairs::answers(const Followed& requests, const TransportPacket& response,
                                                 std::uint64_t before) {
   if (requests.search) {
@@ -136,7 +137,7 @@ std::optional<std::int64_t> QueuePairs::answers(const Followed& requests, const 
   return 0;
 }
 
-// True if most of the waiting responses do not match the requests, which excludes this pairing.
+// True if most of the waiting responses match no request, so this pairing is wrong.
 bool QueuePairs::contradicts(const Followed& requests, const Followed& responses) {
   if (!requests.search || !responses.search) return false;
   std::size_t good = 0, bad = 0;
@@ -161,7 +162,7 @@ std::uint64_t QueuePairs::stretch_of(const TransportPacket& request) {
 
 void QueuePairs::note_request(Index at, const TransportPacket& t) {
   Followed& f = *followed_[at];
-  // Limit the number of directions with the same PSN, which would otherwise cost quadratic time.
+  // Limits the number of directions with the same PSN. Otherwise, the cost would be quadratic.
   const std::uint64_t place = place_of(t);
   if (requests_.count(place, looked_through) < looked_through) requests_.insert(place, at);
   const std::uint64_t stretch = stretch_of(t);
@@ -174,7 +175,7 @@ void QueuePairs::note_request(Index at, const TransportPacket& t) {
     stretches_.insert(stretch, 1);
 }
 
-// It has no entry if too many requests with this PSN were noted.
+// The request has no entry if too many requests with this PSN were noted.
 void QueuePairs::move_request(const TransportPacket& t, Index from, Index to) {
   if (Index* const entry = requests_.find(place_of(t), [&](Index at) { return at == from; })) *entry = to;
 }
@@ -191,7 +192,7 @@ void QueuePairs::forget_requests(Index at) {
   f.search->stretches.clear();
 }
 
-// The candidate's connection can have ended since.
+// True if the connection of the candidate still exists.
 bool QueuePairs::is_valid(Index at, const Candidate& candidate) const {
   return followed_[candidate.at] && followed_[candidate.at]->info.id == candidate.id &&
          can_be_other_half(at, candidate.at);
@@ -203,7 +204,7 @@ bool QueuePairs::can_be_other_half(Index at, Index candidate) const {
          o->info.ends[0].address == f->info.ends[1].address && o->info.ends[1].address == f->info.ends[0].address;
 }
 
-// True if the direction `candidate` can be the pair of `at` and sent a request for this response.
+// True if direction `candidate` can be the pair of `at`, and sent a request for this response.
 bool QueuePairs::can_respond(Index at, Index candidate, const TransportPacket& response) const {
   if (!is_single(candidate)) {
     if (!can_be_other_half(at, candidate)) return false;
@@ -215,11 +216,11 @@ bool QueuePairs::can_respond(Index at, Index candidate, const TransportPacket& r
   if (!single.lone || service_of(request.op->transport) != c.service || request.from != c.ends[1].address ||
       request.to != c.ends[0].address)
     return false;
-  // A processed request is examined after its state was restored.
+  // A request that was already processed is examined later, after its state is restored.
   return !single.held || (request.frame < response.frame && is_answer(request, response));
 }
 
-// Collects directions whose requests the packet `t` of direction `at` can answer.
+// Collects the directions whose requests the packet `t` of direction `at` can answer.
 void QueuePairs::look_for_candidates(Index at, const TransportPacket& t) {
   Followed& f = *followed_[at];
   Search& search = *f.search;
@@ -240,17 +241,17 @@ void QueuePairs::look_for_candidates(Index at, const TransportPacket& t) {
       c.id = followed_[c.at]->info.id;
     }
   };
-  // A NAK for a gap contains the PSN of a missing packet. The one before it was seen.
+  // A NAK for a gap contains the PSN of a missing packet. The packet before it was captured.
   for (const Psn psn : {t.psn, t.psn - 1}) requests_.each(place_of(f, true, psn.value()), considered, consider);
   restore();
   if (search.candidates.empty()) {
-    // The packet is inside a READ's responses, or inside a direction whose packets no longer wait.
+    // The packet has a PSN inside a READ's responses, or answers a direction whose packets no longer wait.
     if (const LoneList* const others = lone_list(f.info.ends[1].address, f.info.ends[0].address))
       for (std::size_t i = others->size(), looked = 0; i-- > 0 && looked < looked_through; ++looked)
         consider((*others)[i]);
     restore();
   }
-  // Sort the candidates in capture order, because the hash table's order is arbitrary.
+  // Sort the candidates in capture order, because the order of the hash table is arbitrary.
   std::sort(search.candidates.begin(), search.candidates.end(), [&](const Candidate& x, const Candidate& y) {
     return followed_[x.at]->info.first_frame < followed_[y.at]->info.first_frame;
   });
@@ -294,7 +295,8 @@ void QueuePairs::try_answers(Index at, const TransportPacket& t) {
   if (search.candidates.size() > 1) search.rivals = true;
   const auto best = std::min_element(search.candidates.begin(), search.candidates.end(),
                                      [](const Candidate& x, const Candidate& y) { return x.against < y.against; });
-  // A pairing requires that the best candidate has no contradiction, and that every other candidate has at least two.
+  // A pairing requires that no response contradicts the best candidate, and that at least two responses contradict
+  // every other candidate.
   constexpr std::uint32_t enough = 2, clear = 2, enough_alone = 3;
   const bool all_clear = std::all_of(search.candidates.begin(), search.candidates.end(),
                                      [&](const Candidate& c) { return &c == &*best || c.against >= clear; });
@@ -309,7 +311,7 @@ void QueuePairs::try_answers(Index at, const TransportPacket& t) {
   join(other_half, at, JoinedBy::answers, Confidence::high);
 }
 
-// Evaluates one more response for each candidate.
+// Compares one more response with each candidate.
 void QueuePairs::weigh_candidates(Search& search, const TransportPacket& t) {
   const bool again = search.matches != 0 && search.last_match == t.psn;
   if (again) return;
@@ -321,8 +323,8 @@ void QueuePairs::weigh_candidates(Search& search, const TransportPacket& t) {
   }
   ++search.matches;
   search.last_match = t.psn;
-  // Responses arrive soon, so among requests at very different times, the latest request matches. This does not
-  // distinguish QPs that send at the same time.
+  // Responses arrive soon after their requests. If candidates sent matching requests at very different times, the
+  // response belongs to the latest one. This does not distinguish QPs that send at the same time.
   constexpr std::int64_t much = 4, jitter_ns = 20'000;
   for (Candidate& c : search.candidates)
     if (c.delay < 0 || (shortest != INT64_MAX && c.delay / much >= shortest + jitter_ns)) ++c.against;
@@ -330,7 +332,7 @@ void QueuePairs::weigh_candidates(Search& search, const TransportPacket& t) {
   std::erase_if(search.candidates, [](const Candidate& c) { return c.against >= hopeless; });
 }
 
-// Merges two directions. The older connection continues, with the younger one as its other direction.
+// Merges two directions. The older connection remains, and the younger one becomes its other direction.
 QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence confidence) {
   if (followed_[with]->info.first_frame < followed_[at]->info.first_frame) std::swap(at, with);
   Followed& f = *followed_[at];
@@ -346,8 +348,8 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   if (c.upper.protocol == Upper::unknown) c.upper = o.info.upper;
   c.last_frame = std::max(c.last_frame, o.info.last_frame);
   c.last_time = std::max(c.last_time, o.info.last_time);
-  // Adopt the counters of the other direction, whose endpoint a is endpoint b here. For its unseen endpoint, each
-  // direction counted only values that it derived from its own requests.
+  // Adopt the counters of the other direction, whose endpoint a is endpoint b here. Its counters of the other endpoint
+  // contain only values that it derived from its own requests, and vice versa.
   const Sent before = c.sent[1];
   c.sent[1] = o.info.sent[0];
   c.sent[1].lost_in_capture += before.lost_in_capture;
@@ -364,12 +366,12 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
     event.end = Side::b;
     f.unexplained.push_back(event);
   }
-  o.unexplained.clear();  // both are counted in used_
+  o.unexplained.clear();  // used_ still counts the memory of both
   f.good_crcs += o.good_crcs;
   f.bad_crcs += o.bad_crcs;
   std::unique_ptr<Search> first = std::move(f.search), second = std::move(o.search);
   const FlowKey key = key_from(o, Side::a);
-  if (!second || second->late || o.reported) sink_->merged(c, o.info.id);  // events may refer to it
+  if (!second || second->late || o.reported) sink_->merged(c, o.info.id);  // events may refer to the ID
   f.reported |= o.reported;
   if (!first || first->late || !second || second->late)
     for (Requester& requester : f.requesters) requester.pair_late(c.last_time);
@@ -419,7 +421,7 @@ void QueuePairs::give_up(Index at) {
   std::erase_if(search.candidates,
                 [&](const Candidate& c) { return !is_valid(at, c) || contradicts(f, *followed_[c.at]); });
   if (search.looked && !search.candidates.empty()) {
-    // If candidates are equal, choose the first in the capture, because the other directions time out in capture order.
+    // If candidates are equal, choose the first one in the capture, because other directions time out in capture order.
     const auto less = [&](const Candidate& x, const Candidate& y) {
       if (x.against != y.against) return x.against < y.against;
       return followed_[x.at]->info.first_frame < followed_[y.at]->info.first_frame;

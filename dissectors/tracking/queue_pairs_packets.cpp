@@ -1,4 +1,4 @@
-/// Processing of a packet: its counters, checks and connection.
+/// Processes a packet: its counters, its checks, and its connection.
 
 #include <algorithm>
 
@@ -60,14 +60,14 @@ void QueuePairs::add(const Packet& packet, const TransportPacket& t) {
     end = Side::a;
   }
   if (f.info.id == 0) {
-    // The connection is known from a text exchange, which may not contain the service, or from the caller. This is its
-    // first packet.
+    // The first packet of a connection that is known from the caller, or from a text exchange, which may not contain
+    // the service.
     f.info.id = f.info.first_frame = t.frame;
     f.info.first_time = t.time;
     if (f.info.paired_by == JoinedBy::text) f.info.service = service_of(t.op->transport);
   }
   f.recent = true;
-  // A damaged PSN does not identify a new connection.
+  // If the PSN is damaged, it does not identify a new connection.
   if (!(t.crc_bad && f.good_crcs != 0)) {
     if (begins_anew(f, t)) {
       // The waiting packets belong to an earlier connection. Stop waiting, so that the replacement can be detected.
@@ -88,16 +88,16 @@ void QueuePairs::take(Index at, Side end, const Packet& packet, const TransportP
   count(f, end, t);
   bool changed = false;
   const bool whole = judge_crc(f, end, packet, t, changed);
-  // Any field of a damaged packet can be wrong. If every CRC is bad, the cause is the capture, and not damage. This
-  // does not apply to a caller that created the QPs, which captures directly on the wire.
+  // Any field of a damaged packet can be wrong. If all CRCs are bad, the capture is the cause, and not damage. This
+  // does not apply if the caller created the QPs, because it captures directly on the wire.
   if (!whole && (f.good_crcs != 0 || f.info.paired_by == JoinedBy::caller)) {
-    // The PSN shows if the opcode of a request seems to be that of a response, or the reverse.
+    // If the opcode is damaged, a request can look like a response, and vice versa. The PSN shows which one it is.
     Requester& own = f.requesters[static_cast<std::size_t>(end)];
     Requester& peer = f.requesters[static_cast<std::size_t>(other(end))];
     const bool contradicts = t.is_response() ? !peer.expects(t, true) && own.expects(t, false)
                                              : !own.expects(t, false) && peer.expects(t, true);
     const bool response = t.is_response() != contradicts;
-    // The length of a damaged READ does not show its number of PSNs.
+    // If the length of a READ is damaged, its number of PSNs is unknown.
     const bool plausible = !t.is_response() && !response && own.started() && t.psn == own.window().next &&
                            t.op->operation != Operation::rdma_read_request;
     if (!plausible) {
@@ -135,7 +135,7 @@ void QueuePairs::swap_ends(Index at) {
   if (f.agreement) std::swap(f.agreement->ends[0], f.agreement->ends[1]);
 }
 
-// Reports an event of a single packet. If the packet waits for pairing, the event waits, too.
+// Reports an event of a single packet. If the packet waits for pairing, the event waits too.
 void QueuePairs::tell(Followed& f, const Event& event) {
   constexpr std::size_t most = 4 * patience_packets;
   if (f.search && !f.search->late && f.search->events.size() < most) {
@@ -146,7 +146,7 @@ void QueuePairs::tell(Followed& f, const Event& event) {
   }
 }
 
-// Reports the waiting events up to and including `frame` as events of the connection's endpoint `end`.
+// Reports the waiting events up to and including `frame`. `end` is the endpoint of the connection to which they belong.
 void QueuePairs::tell_waiting(const Followed& f, Search& search, Side end, std::uint64_t frame) {
   for (; search.reported < search.events.size() && search.events[search.reported].frame <= frame; ++search.reported) {
     Event& event = search.events[search.reported];
@@ -163,7 +163,7 @@ void QueuePairs::count(Followed& f, Side end, const TransportPacket& t) {
   sent.wire_bytes += t.wire_bytes;
   const bool vendor = c.service == Service::vendor;  // the vendor's headers are not published
   if (!vendor) sent.payload_bytes += t.payload;
-  c.wire = t.wire;  // unknown from the CM and from text
+  c.wire = t.wire;  // neither the CM nor a text exchange contains it
   c.last_frame = std::max(c.last_frame, t.frame);
   c.last_time = std::max(c.last_time, t.time);
   if (t.source_port != f.port[static_cast<std::size_t>(end)] && !t.crc_bad) note_path(f, end, t);
@@ -208,7 +208,8 @@ void QueuePairs::count(Followed& f, Side end, const TransportPacket& t) {
   if (!t.crc_bad) judge_pkey(f, t, event);
 }
 
-// If the first two packets of a connection have different P_Keys, either can be wrong. The third packet decides.
+// If the first two packets of a connection have different P_Keys, one of them is wrong. The third packet shows which
+// one.
 void QueuePairs::judge_pkey(Followed& f, const TransportPacket& t, Event& event) {
   constexpr std::uint16_t base = 0x7fff;  // P_Key without the membership bit
   Connection& c = f.info;
@@ -227,7 +228,7 @@ void QueuePairs::judge_pkey(Followed& f, const TransportPacket& t, Event& event)
   }
   const bool same = (c.pkey & base) == (t.pkey & base);
   if (f.odd_pkey && f.odd_pkey->found == 0) {
-    // Second packet.
+    // The second packet.
     if (same) {
       f.odd_pkey.reset();
     } else {
@@ -237,7 +238,7 @@ void QueuePairs::judge_pkey(Followed& f, const TransportPacket& t, Event& event)
     return;
   }
   if (f.odd_pkey) {
-    // Third packet: decides which P_Key is right.
+    // The third packet shows which P_Key is right.
     if (same) {
       tell_wrong(*f.second_pkey, static_cast<std::uint16_t>(f.odd_pkey->found));
     } else {
@@ -252,8 +253,8 @@ void QueuePairs::judge_pkey(Followed& f, const TransportPacket& t, Event& event)
   if (!same) tell_wrong(event, t.pkey);
 }
 
-// Reports a new source port. Ports of senders that alternate between two ports, or that vary the port of every packet,
-// are not reported each time.
+// Reports a new source port. If a sender alternates between two ports, or uses a new port for every packet, not every
+// change is reported.
 void QueuePairs::note_path(Followed& f, Side end, const TransportPacket& t) {
   const auto side = static_cast<std::size_t>(end);
   constexpr std::uint8_t max_path_changes = 8;
@@ -275,7 +276,7 @@ void QueuePairs::note_path(Followed& f, Side end, const TransportPacket& t) {
   f.port[side] = t.source_port;
 }
 
-// True if the transport headers are unmodified.
+// Returns true if the transport headers are unmodified.
 bool QueuePairs::judge_crc(Followed& f, Side end, const Packet& packet, const TransportPacket& t, bool& changed) {
   if (!t.crc_bad) {
     if (packet.icrc.status == CrcCheck::Status::good) ++f.good_crcs;
@@ -325,7 +326,7 @@ void QueuePairs::tell_unexplained(Followed& f, Cause cause, std::uint64_t value)
   f.unexplained.shrink_to_fit();
 }
 
-// True if the PSN of the request is too far from the last waiting request.
+// Returns true if the PSN of the request is too far from the last waiting request.
 bool QueuePairs::begins_anew(const Followed& f, const TransportPacket& t) {
   if (!f.search || f.search->late || t.is_response()) return false;
   const auto& held = f.search->held;
@@ -339,14 +340,15 @@ bool QueuePairs::begins_anew(const Followed& f, const TransportPacket& t) {
   return ahead >= psns + Requester::far || -ahead >= Requester::far;
 }
 
-// Treats the packet in `jump` as a stray: counts it and ignores its contents.
+// Treats the packet in `jump` as a stray: counts it, but ignores its contents.
 void QueuePairs::settle_jump(Followed& f, Side end) {
   auto& jump = f.jump[static_cast<std::size_t>(end)];
   if (jump) count(f, end, *jump);
   jump.reset();
 }
 
-// True if the packet belongs to a new connection with the same QPs, or waits for this decision. It is not counted yet.
+// Returns true if the packet belongs to a new connection with the same QPs, or waits for this decision. In both cases,
+// it is not counted yet.
 bool QueuePairs::replaced(Index at, Side end, const TransportPacket& t) {
   Followed& f = *followed_[at];
   const auto side = static_cast<std::size_t>(end);
@@ -396,7 +398,7 @@ bool QueuePairs::replaced(Index at, Side end, const TransportPacket& t) {
   return true;
 }
 
-// Starts a new connection with the same QPs, because its first request does not continue the old one.
+// Starts a new connection with the same QPs, because its first request does not continue the old connection.
 void QueuePairs::replace(Index at, const TransportPacket& first, const TransportPacket* second) {
   Followed& f = *followed_[at];
   Event event;
@@ -474,7 +476,7 @@ void QueuePairs::process(Followed& f, Side end, const TransportPacket& t) {
   if (t.op->operation == Operation::congestion_notification) {
     f.requesters[peer].notified(t, {f.info, *sink_, other(end), joined, wanted});
   } else if (f.info.service == Service::ud) {
-    // Each datagram is a message. Receivers do not check its PSN.
+    // Each datagram is a message. Receivers ignore its PSN.
     Event event;
     auto& qkey = f.qkey[peer];
     constexpr std::uint32_t privileged = 0x80000000;

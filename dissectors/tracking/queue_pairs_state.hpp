@@ -1,5 +1,5 @@
 #pragma once
-/// State of each connection in QueuePairs. Not part of the library's interface.
+/// State of each connection in QueuePairs. Internal: not part of the library's interface.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,39 +10,39 @@
 
 namespace rdmawire::tracking {
 
-/// Maximum number and time of one direction's packets that wait for pairing.
+/// Limits for packets of one direction that wait for pairing: their number, and the time in nanoseconds.
 inline constexpr std::size_t patience_packets = 160;
 inline constexpr std::int64_t patience_ns = 10'000'000'000;
-/// Maximum number of unpaired directions that are searched, newest first.
+/// Maximum number of unpaired directions among which a pair is searched, newest first.
 inline constexpr std::size_t looked_through = 128;
 /// Maximum number of directions that are considered because their requests have the PSN of a response.
 inline constexpr std::size_t considered = 2048;
-/// Size of PSN ranges (as a power of two). Directions with requests in the same range, or in adjacent ones, are
-/// distinguished by more than one response.
+/// Size of a range of PSNs, as a power of two. If other directions have requests in the same range or in a neighboring
+/// one, one response is not enough evidence for a pairing.
 inline constexpr unsigned stretch_bits = 8;
-/// Maximum number of explained bad CRCs per connection.
+/// Maximum number of bad CRCs per connection that are explained.
 inline constexpr std::uint32_t explained = 4096;
 
 inline bool has_answers(Service service) { return service == Service::rc || service == Service::xrc; }
 
-/// A direction whose requests match the responses of the direction that searches for its pair.
+/// A direction that may be the other direction of a connection, because its requests match the responses.
 struct QueuePairs::Candidate {
   Index at = none;
-  std::uint64_t id = 0;       // identifier of the connection, because its slot can belong to another connection later
-  std::uint32_t against = 0;  // responses that do not match it, or match another candidate much better
-  std::int64_t delay = 0;     // of the current response (negative: no match)
+  std::uint64_t id = 0;       // identifies the connection, because its slot can be reused by another one
+  std::uint32_t against = 0;  // number of responses that do not match it, or match another candidate much better
+  std::int64_t delay = 0;     // delay of the current response in nanoseconds (negative: it does not match)
 };
 
 struct QueuePairs::Search {
   std::vector<TransportPacket> held;
-  std::vector<Event> events;  // events of the waiting packets, whose connection is unknown
-  std::size_t reported = 0;   // number of reported `events`
-  std::size_t charged = 0;    // bytes in QueuePairs::used_
+  std::vector<Event> events;  // events of the waiting packets, whose connection is not known yet
+  std::size_t reported = 0;   // number of `events` that were reported
+  std::size_t charged = 0;    // bytes of this search that QueuePairs::used_ includes
   std::vector<Candidate> candidates;
-  std::vector<std::uint64_t> stretches;  // PSN ranges of the direction's requests
+  std::vector<std::uint64_t> stretches;  // ranges of PSNs that the direction's requests use
   bool late = false;                     // the direction's packets no longer wait
   bool looked = false;
-  bool rivals = false;  // other directions have nearby PSNs
+  bool rivals = false;  // other directions have PSNs nearby
   std::uint32_t matches = 0;
   Psn last_match;
   std::int64_t since = 0;
@@ -54,24 +54,26 @@ struct QueuePairs::Followed {
   bool knows[2] = {false, false};  // the table has an entry for packets of this endpoint
   bool recent = true;
   bool lone = false;
-  bool candidate = false;  // of the search of another direction, which refers to it by its number
+  bool candidate = false;  // the search of another direction refers to this direction as a candidate
   bool datagram = false;
-  bool reported = false;  // CM events were reported, so its end must be reported even without packets
+  bool reported = false;  // events of the CM were reported, so the end of the connection must be reported even if there
+                          // are no packets
   std::uint32_t lone_at = 0;
-  std::size_t bytes = 0;  // memory of the requesters, when last computed
+  std::size_t bytes = 0;  // memory of the requesters when it was last computed
   std::uint32_t good_crcs = 0, bad_crcs = 0;
-  std::vector<Event> unexplained;  // events of bad CRCs, as long as no CRC was good
+  std::vector<Event> unexplained;  // events of bad CRCs. They wait as long as no CRC was good
   std::uint16_t port[2] = {0, 0}, previous_port[2] = {0, 0};
   std::uint8_t path_changes[2] = {0, 0};
-  std::int64_t last_time = 0;  // time of the last processed packet, without waiting packets
+  std::int64_t last_time = 0;  // time of the last packet that was processed (packets that wait do not count)
   std::uint64_t last_frame = 0;
   std::uint32_t qkey[2] = {0, 0};
   std::uint64_t evidence_frame = 0;
-  std::unique_ptr<Event> odd_pkey, second_pkey;  // events for the first two packets, until the right P_Key is known
+  std::unique_ptr<Event> odd_pkey,
+      second_pkey;  // events for the first two packets, as long as it is unknown which P_Key is right
   std::unique_ptr<Search> search;
-  std::unique_ptr<NegotiatedParameters> agreement;  // only with TrackerOptions::transport
-  std::unique_ptr<TransportPacket>
-      jump[2];  // a request far from all earlier ones: a new connection's first request, or a stray
+  std::unique_ptr<NegotiatedParameters> agreement;  // only set if TrackerOptions::transport is
+  std::unique_ptr<TransportPacket> jump[2];  // a request far from all earlier ones, which is either the first request
+                                             // of a new connection, or a stray
 
   [[nodiscard]] bool joined() const { return info.paired_by != JoinedBy::nothing; }
 };
@@ -80,18 +82,18 @@ struct QueuePairs::Single {
   TransportPacket packet;
   std::uint32_t lone_at = 0;
   bool lone = false;
-  bool held = false;      // it waits for its pair (false: it was processed)
-  bool good_crc = false;  // verified
+  bool held = false;      // true: the packet waits for pairing. false: it was processed
+  bool good_crc = false;  // the CRC was verified and is good
 };
 
 struct QueuePairs::Recent {
   Index at = none;
-  std::uint64_t id = 0;  // of the connection
+  std::uint64_t id = 0;  // Connection::id
   TransportPacket first;
 };
 
-/// Unpaired directions from one port to another, in order of age except after a removal. A list of one direction, the
-/// most frequent case, needs no memory of its own.
+/// Unpaired directions from one port to another. They are in order of age, except after a removal. A list of one
+/// direction, the most frequent case, needs no additional memory.
 class QueuePairs::LoneList {
  public:
   [[nodiscard]] std::size_t size() const { return many_ ? many_->size() : one_ != none; }
@@ -105,7 +107,7 @@ class QueuePairs::LoneList {
     if (!many_) many_ = std::make_unique<std::vector<Index>>(1, one_);
     many_->push_back(at);
   }
-  /// Requires more than one direction.
+  /// Requires that the list has more than one direction.
   void pop_back() { many_->pop_back(); }
   void clear() {
     one_ = none;
@@ -118,10 +120,10 @@ class QueuePairs::LoneList {
   std::unique_ptr<std::vector<Index>> many_;
 };
 
-/// The lists by source and destination port.
+/// All lists, by source and destination port.
 class QueuePairs::LoneLists {
  public:
-  /// Returns the list, or nullptr if it is empty. `ports_of(direction)` returns a direction's ports.
+  /// Returns the list, or nullptr if it is empty. `ports_of(direction)` must return the ports of a direction.
   template <class PortsOf>
   [[nodiscard]] LoneList* find(const PortAddress& from, const PortAddress& to, const PortsOf& ports_of) {
     const Index* number = numbers_.find(key(from, to), [&](Index list) {
@@ -161,7 +163,7 @@ class QueuePairs::LoneLists {
   std::vector<Index> free_;
 };
 
-/// The memory that counts for TrackerOptions::memory, in bytes: averages where a table has unused parts.
+/// Bytes that count for TrackerOptions::memory. Where a table has unused parts, they are averages.
 struct QueuePairs::Costs {
   static constexpr std::size_t slot = 2 * sizeof(Slot) + sizeof(Slot) / 2;
   static constexpr std::size_t lone = NumberTable::entry_bytes + sizeof(LoneList) + 2 * sizeof(Index);

@@ -1,4 +1,4 @@
-// Pairing of directions by each kind of evidence, and eviction of connections.
+// Tests the pairing of directions by each kind of evidence, and the eviction of connections.
 
 #include "dissectors/tracking/queue_pairs.hpp"
 
@@ -21,9 +21,9 @@ using namespace testing;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr std::uint16_t constant_port = 0xc001;  // no evidence
+constexpr std::uint16_t constant_port = 0xc001;  // a constant port is no evidence
 
-/// One connection that only responses can pair: `count` messages of a, each acknowledged.
+/// Sends `count` messages of a, each of which is acknowledged. Only the responses allow pairing.
 void talk(Link& link, std::uint32_t count, std::uint32_t first = 100, std::uint32_t a = Link::qp_a,
           std::uint32_t b = Link::qp_b) {
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -131,7 +131,7 @@ std::vector<Connection> connections_of(const std::string& path, const TrackerOpt
   return all;
 }
 
-// Each kind of evidence must find the same pairs as the other kinds.
+// Each kind of evidence must find the same pairs.
 TEST(QueuePairs, EvidenceAgreesInRealCaptures) {
   unsigned checked = 0;
   for (const char* name : {"rc-send.pcap.gz", "rc-read.pcap.gz", "rc-atomic.pcap", "rc-write-ipv6.pcap", "rping.pcap",
@@ -260,8 +260,8 @@ TEST(QueuePairs, ReusedForAnotherConnection) {
   EXPECT_EQ(recorded.messages.size(), 6U);
 }
 
-// PSNs that are 2^14 or more from the window belong to another connection, except the farthest duplicate, 2^23 before
-// the next PSN.
+// A PSN that is 2^14 or more from the window belongs to another connection, except the farthest duplicate, which is
+// 2^23 before the next PSN.
 TEST(QueuePairs, DistanceOfAnotherConnection) {
   constexpr std::uint32_t first = 0x100000, far = 1U << 14, half = 1U << 23;
   for (const std::uint32_t outstanding : {0U, 2U}) {
@@ -282,7 +282,7 @@ TEST(QueuePairs, DistanceOfAnotherConnection) {
   }
 }
 
-// A single direction, whose packets wait for pairing.
+// Only one direction is captured, so its packets wait for pairing.
 TEST(QueuePairs, ReusedWhilePacketsWait) {
   Link link({.joined = false});
   link.sends(100, 20);
@@ -325,7 +325,7 @@ TEST(QueuePairs, CmExchangeReplacesTheConnection) {
   EXPECT_EQ(recorded.farewells[1].connection.sent[0].packets, 60U);
 }
 
-// The capture starts long after the CM's exchange, or the applications exchanged these QPs for another run.
+// The capture starts long after the CM exchange, or the applications exchanged these QP numbers for another run.
 TEST(QueuePairs, FirstRequestDeterminesTheStartingPsn) {
   Link link({.first_a = 100});
   link.sends(0x600000, 5);
@@ -473,7 +473,7 @@ TEST(QueuePairs, DamagedQpNumberBelongsToConnection) {
   EXPECT_EQ(recorded.farewells[0].connection.sent[0].crc_bad, 1U);
 }
 
-// The READ has five PSNs, and its damaged request shows them unreliably.
+// The READ has five PSNs, but its damaged request does not reliably show this number.
 TEST(QueuePairs, DamagedReadExplainsGap) {
   Link link;
   link.good_crcs = true;
@@ -508,7 +508,7 @@ TEST(QueuePairs, TooManyConnections) {
   options.connections = 4;
   Link link({.joined = false, .options = options});
   for (std::uint32_t i = 0; i < 20; ++i) talk(link, 2, 100, 0x100 + i, 0x200 + i);
-  // A new direction can evict its other direction before they are paired.
+  // A new direction can evict its own other direction before they are paired.
   const std::uint64_t went = link.pairs.evicted();
   EXPECT_GE(went, 16U);
   const Recorder& recorded = link.end();
@@ -534,7 +534,7 @@ TEST(QueuePairs, NoTableSpace) {
   EXPECT_FALSE(link.end().farewells.empty());
 }
 
-// A connection known only from text has no ID before its first packet.
+// A connection that is known only from a text exchange has no ID before its first packet.
 TEST(QueuePairs, EvidenceWithoutPackets) {
   TrackerOptions options;
   options.connections = 2;
@@ -565,8 +565,8 @@ TEST(QueuePairs, TooManyPacketsWait) {
   EXPECT_EQ(recorded.farewells.size(), 10U);
 }
 
-// Two directions match a response. One is evicted, and its slot is reused by a connection of other hosts, whose PSNs
-// match the next responses.
+// Two directions match a response. One is evicted, and a connection of other hosts reuses its slot. The PSNs of that
+// connection match the next responses.
 TEST(QueuePairs, CandidateWhoseSlotIsReused) {
   TrackerOptions options;
   options.connections = 3;
@@ -593,14 +593,14 @@ TEST(QueuePairs, CandidateWhoseSlotIsReused) {
 
 // ---- Interleaved connections
 
-/// Text of an event or message, without the frame numbers, which depend on the order of the packets.
+/// Returns the text of an event or message without frame numbers, which depend on the order of packets.
 std::string without_frames(const Event& e) {
   return name_of(e) + " " + std::to_string(e.psn) + " x" + std::to_string(e.packets) + " " +
          std::to_string(static_cast<int>(e.end)) + " " + std::to_string(e.bytes);
 }
 
-// Connections between different hosts are independent: the order in which their packets are mixed must not change the
-// reports.
+// Connections between different hosts are independent, so the order in which their packets are mixed must not change
+// the reports.
 TEST(QueuePairs, InterleavingDoesNotChangeReports) {
   constexpr std::size_t connections = 6;
   std::vector<std::vector<RdmaFrame>> scripts(connections);
@@ -613,7 +613,7 @@ TEST(QueuePairs, InterleavingDoesNotChangeReports) {
       RdmaFrame request{.from = host, .to = host_b, .qp = 0x12, .psn = psn, .payload = 8, .source_port = constant_port};
       RdmaFrame answer{
           .opcode = rc::acknowledge, .from = host_b, .to = host, .qp = 0x11, .psn = psn, .source_port = constant_port};
-      if (what == 0) ++request.psn, ++answer.psn, ++psn;  // a gap
+      if (what == 0) ++request.psn, ++answer.psn, ++psn;  // skips a PSN
       if (what == 1) answer.syndrome = nak(nak_code::psn_sequence_error);
       if (what == 2) answer.syndrome = rnr(1);
       if (what == 3) request.traffic_class = 3;

@@ -1,4 +1,4 @@
-/// Start and end of a requester. Inconsistencies.
+/// Start and end of a requester, and responses that match no request.
 
 #include "dissectors/tracking/requester.hpp"
 
@@ -56,18 +56,18 @@ void Requester::expect(Psn first) {
 
 void Requester::pair_late(std::int64_t time) {
   paired_time_ = time;
-  // Their responses can be captured, but were not assigned to them.
+  // Their responses may be in the capture, but were not assigned to them.
   for (std::size_t i = 0; i < waiting_.size(); ++i) waiting_[i].guessed = true;
 }
 
 bool Requester::can_continue(Psn psn) const {
-  // A PSN from the CM or a text exchange can belong to another run, so the first request decides.
+  // The PSN from a CM or text exchange can belong to another run, so the first request determines it.
   return !started_ || expected_ || near(psn);
 }
 
 bool Requester::near(Psn psn) const {
-  // Relative to one end of the window, because the sign of a distance of 2^23 is the same in both directions. A request
-  // at this distance is the farthest duplicate, which tests of rc.responder.psn.half-window send.
+  // Compares only with the end of the window, because a distance of 2^23 has the same sign in both directions. A
+  // request at this distance is the farthest duplicate, which tests of rc.responder.psn.half-window send.
   constexpr std::int32_t farthest_duplicate = -(1 << 23);
   const std::int32_t ahead = psn - window_.next;
   return (ahead < far && ahead > -far - static_cast<std::int32_t>(window_.outstanding())) ||
@@ -79,7 +79,7 @@ void Requester::fetch_state(bool response) const {
   fetch_between(this, this + 1);
 }
 
-// Requests append after the last packet and may remove the first packet. Responses access the last few packets.
+// Requests append after the last packet, and may remove the first packet. Responses access the last few packets.
 void Requester::fetch_requests(bool response) const {
   constexpr std::size_t few = 4;
   if (const SentPacket* first = packets_.place(0)) fetch(first, sizeof(SentPacket));
@@ -115,15 +115,15 @@ void Requester::unseen_request(const TransportPacket& packet, const Reporter& to
   if (!t.unsent || packet.psn - t.unsent->psn > 0) t.unsent = packet;
 }
 
-// Decides about a response without request at the next request: requests are missing in the capture or captured late,
-// or the response is unsolicited.
+// Decides about a response without a request when the next request is captured. Requests are missing in the capture, or
+// captured late, or the response is unsolicited.
 void Requester::settle_unsent(const TransportPacket& request, const Reporter& to) {
   LossEpisode& t = *trouble_;
   if (!t.unsent || request.psn - window_.next < 0) return;  // a retransmission does not decide
   const TransportPacket unsent = *t.unsent;
   if (request.psn - window_.next > 0) {
-    // The response shows that its request was sent, so the gap before this request is capture loss. The next response
-    // shows which packets of the gap were acknowledged later.
+    // The response shows that its request was sent, so the gap before the new request is capture loss. The next
+    // response shows which packets of the gap were acknowledged later.
     if (request.psn - unsent.psn > 1) {
       t.unsent.reset();
       return;
@@ -144,7 +144,7 @@ void Requester::settle_unsent(const TransportPacket& request, const Reporter& to
     msn_known_ = false;
     return;
   }
-  if (request.time - t.first_unsent.time < disorder_ns) return;  // apparently captured out of order
+  if (request.time - t.first_unsent.time < disorder_ns) return;  // probably captured out of order
   Event event = event_of(EventKind::unsolicited_response, Cause::none, t.first_unsent, to);
   t.unsent.reset();
   to.tell(event);
@@ -160,7 +160,7 @@ Cause Requester::waited_for(const TransportPacket& packet) const {
     return outstanding > 0 ? Cause::peer : Cause::nothing_outstanding;
   }
   if (started_ && packet.psn - window_.next < 0) {
-    // A retransmission event reports the wait, except for an RNR NAK wait.
+    // The event of a retransmission reports the wait, except a wait after an RNR NAK.
     return refusal_->active && refusal_->rnr ? Cause::rnr : Cause::none;
   }
   if (credits_used_ && credit_ == 0) return Cause::credit;
@@ -253,7 +253,7 @@ void Requester::finish(const Reporter& to, std::int64_t end) {
     event.kind = EventKind::unanswered;
     event.end = to.end;
     event.frame = waiting_.front().message.first_frame;
-    // The event ends with the last retransmission burst, unless the burst contained only earlier messages.
+    // The event ends where the last retransmission burst ends, unless this burst precedes the message.
     event.last_frame = std::max({event.frame, round_->event.frame, round_->event.last_frame});
     event.time = waiting_.front().message.start;
     event.duration = last_time_ - event.time;
@@ -273,7 +273,7 @@ void Requester::finish(const Reporter& to, std::int64_t end) {
       m.outcome = to.joined && acknowledged_service(to.connection) ? Outcome::unanswered : Outcome::sent;
     }
     if (m.outcome == Outcome::unanswered) {
-      // The last response of a READ may have arrived although an earlier response is missing.
+      // The last response of a READ may have arrived, although an earlier response is missing.
       m.answer_frame = 0;
       m.answer_time = 0;
     }

@@ -1,4 +1,4 @@
-/// Responses to a requester's messages.
+/// Processes the responses to a requester's messages.
 
 #include <algorithm>
 #include <utility>
@@ -76,7 +76,7 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
     if (to.note) note_window(*to.note);
     return;
   }
-  // The identifications of a sender can jump backward. A response that is further than all others is not late.
+  // The identifications of a sender can jump backward. A response to a later PSN than all others is not late.
   const Psn through = negative ? packet.psn - 1 : packet.psn;
   const bool advances = first_response || through - newest_response_ > 0;
   if (advances) newest_response_ = through;
@@ -118,8 +118,8 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
   }
 }
 
-// True if the network or the capture duplicated a response that was captured before. The responder repeats a response
-// only if the request is retransmitted.
+// True if the network or the capture duplicated a response. The responder itself repeats a response only if the request
+// is retransmitted.
 bool Requester::is_copied_response(const TransportPacket& packet, machines::ResponsePlace place) {
   const bool numbered = response_order_.numbered();
   if (numbered && !response_order_.contains(packet.identification)) return false;
@@ -130,7 +130,7 @@ bool Requester::is_copied_response(const TransportPacket& packet, machines::Resp
   if (numbered) return seen != nullptr;
   if (!seen) return false;
   if (response_order_.distinct()) return seen->identification == packet.identification;
-  // If the requester still waits for it, a retransmission that was not captured can have requested it.
+  // If the requester still waits for the response, a retransmission that was not captured may have requested it.
   if (const Waiting* waiting = waiting_of(packet.psn);
       waiting && waiting->read && !waiting->done && packet.psn - waiting->next_response >= 0)
     return false;
@@ -139,7 +139,7 @@ bool Requester::is_copied_response(const TransportPacket& packet, machines::Resp
          request->frame < seen->frame;
 }
 
-// Stores the number of outstanding packets and requests in `note`.
+// Stores the numbers of outstanding packets and requests in `note`.
 void Requester::note_window(PacketNote& note) {
   note.outstanding = window_.outstanding();
   const SentPacket* oldest = note.outstanding != 0 ? find(window_.oldest) : nullptr;
@@ -164,11 +164,11 @@ void Requester::answered(Waiting* waiting, const TransportPacket& packet, const 
   acknowledge(packet.psn, packet, to);
 }
 
-// Marks all requests before the answered one, because a later request was answered.
+// Marks all requests before the one that was answered: a response to a later request was captured.
 void Requester::mark_answered(const TransportPacket& packet) {
   if (packets_.empty() || packet.psn - packets_.front().psn < 0) return;  // no longer remembered
   const std::size_t at = index_of(packet.psn);
-  // Responses to a retransmission follow those to later requests.
+  // Responses to a retransmission follow responses to later requests.
   if (at < packets_.size() && packets_[at].beyond_frame != 0 && packet.op->operation != Operation::acknowledge &&
       packets_[at].time == packets_[at].first_time)
     packets_[at].late_response = true;
@@ -202,8 +202,8 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
     const bool excused = unanswered_again_ > 0 && packet.psn - again_end_ < 0 && packet.time - again_time_ < again_ns &&
                          (again_until_ == 0 || packet.time <= again_until_);
     const bool copy = same && last_ack_.icrc == packet.icrc && last_ack_.identification == packet.identification;
-    // A responder sends acknowledgements with its newest PSN and MSN, also for duplicates. So an older PSN and MSN
-    // shows a late acknowledgement.
+    // The acknowledgements of a responder contain its newest PSN and MSN, even acknowledgements of duplicates. If PSN
+    // and MSN are older than before, the acknowledgement is late.
     const bool late = response_order_.numbered()
                           ? response_order_.is_late(packet.identification)
                           : !excused && last_ack_.frame != 0 && packet.psn - last_ack_.psn < 0 &&
@@ -215,7 +215,7 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
       Event event = event_of(EventKind::duplicate, Cause::none, packet, to);
       event.origin_frame = last_ack_.frame;
       event.duration = packet.time - last_ack_.time;
-      // A responder also acknowledges a duplicate request again.
+      // A responder can also send the same acknowledgement for a duplicate request.
       if (!response_order_.distinct()) event.certainty = Certainty::possible;
       ++to.responder().duplicates;
       to.tell(event);
@@ -235,8 +235,8 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
         last_ack_ = Acknowledgement(packet);
         return;
       }
-      // No event for new credits (another syndrome, 9.7.7.2), nor for the first acknowledgement of the capture, which
-      // acknowledges requests that were sent before the capture.
+      // There is no event for new credits (another syndrome, 9.7.7.2), and none for the first acknowledgement of the
+      // capture, which acknowledges requests that were sent before the capture.
       Event event = event_of(EventKind::ghost_acknowledgement, Cause::none, packet, to);
       event.origin_frame = ack_frame_;
       to.tell(event);
@@ -244,7 +244,8 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
     last_ack_ = Acknowledgement(packet);
     return;
   }
-  // The packet that filled the gap was late, because a retransmission would continue with more packets immediately.
+  // The packet that filled the gap was late. A retransmission would have continued with more packets before this
+  // response.
   if (filler_->active && through - filler_->psn >= 0) settle_filler(false, to);
   if (gap_ && through - delivered_ >= 0) give_up_gap(through, true, packet.frame, to);
   bool blocked = false;
@@ -253,8 +254,8 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
     if (waiting.first - through > 0) break;
     if (waiting.done || !waiting.whole || waiting.end - through > 1) continue;
     if ((waiting.read || waiting.atomic) && waiting.next_response != waiting.end) {
-      // The message's own response is missing, so this response implies a NAK. IBTA vol 1, 9.7.5.1.2, 9.7.6 (clause
-      // number not verified).
+      // The message's own response is missing, so this later response implies a NAK. IBTA vol 1, 9.7.5.1.2, 9.7.6
+      // (clause number not verified).
       if (waiting.seen != waiting.end) {
         skipped(waiting, packet);
       } else if (!waiting.answered) {
@@ -287,13 +288,13 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
   if (packet.op->operation != Operation::rdma_read_response && Syndrome(packet.syndrome).is_ack() && packet.has_aeth)
     check_msn(packet, to);
   drop_done();
-  // The requester never retried the request, so it must have received the missing responses.
+  // The requester did not retry the request, so it must have received the responses that are missing in the capture.
   if (Waiting* stuck = blocking(); stuck && stuck->skipped_frame != 0 && is_patience_over(*stuck, packet.time))
     unblock(*stuck, to);
 }
 
-// A responder acknowledges each duplicate request. If it otherwise acknowledges only on request, the acknowledgement of
-// a packet within a message, without AckReq, shows that a duplicate has arrived.
+// Uses acknowledgements without AckReq as evidence. If a responder otherwise acknowledges only on request, the
+// acknowledgement of a packet within a message and without AckReq shows that a duplicate arrived.
 void Requester::note_unrequested(const TransportPacket& ack) {
   const SentPacket* request = find(ack.psn);
   if (!request || !request->seen || request->frame == 0) return;
@@ -318,7 +319,7 @@ void Requester::skipped(Waiting& waiting, const TransportPacket& packet) {
   }
 }
 
-// The first READ or atomic with a missing response: the requester accepts no later response before it.
+// Returns the first READ or atomic whose response is missing. The requester accepts no later response before this one.
 Requester::Waiting* Requester::blocking() {
   if (reads_out_ == 0) return nullptr;
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
@@ -328,13 +329,13 @@ Requester::Waiting* Requester::blocking() {
   return nullptr;
 }
 
-// True if the requester would have requested the missing response again by now.
+// True if so much time has passed that the requester would already have requested the missing response again.
 bool Requester::is_patience_over(const Waiting& stuck, std::int64_t now) const {
   const std::int64_t waited = now - stuck.skipped_time;
   return waited > response_patience_ns || (waiting_.size() > response_patience && waited > in_flight_ns);
 }
 
-// The requester retransmits from message `from` on, so it has dropped all later responses.
+// Called when the requester retransmits from message `from` on: it dropped all later responses.
 void Requester::drop_answers_behind(const Waiting& from) {
   for (std::size_t i = waiting_.size(); i-- > 0 && &waiting_[i] != &from;) {
     Waiting& waiting = waiting_[i];
@@ -346,7 +347,7 @@ void Requester::drop_answers_behind(const Waiting& from) {
   }
 }
 
-// The requester retries from `psn` on, so it has received everything before.
+// Called when the requester retries from `psn` on: it received everything before this PSN.
 void Requester::believe_progress(Psn psn, const Reporter& to) {
   for (Waiting* stuck = blocking(); stuck && stuck->skipped_frame != 0 && psn - stuck->end >= 0; stuck = blocking())
     unblock(*stuck, to);
@@ -354,12 +355,12 @@ void Requester::believe_progress(Psn psn, const Reporter& to) {
 
 // Completes messages whose responses are missing only in the capture: the requester received them, and all later ones.
 void Requester::unblock(Waiting& stuck, const Reporter& to) {
-  // If the response was captured before, the requester can have received it then.
+  // If the response was captured before, the requester may have received that one.
   if (stuck.seen != stuck.end && !stuck.guessed && !find_response(stuck.seen)) {
     Event event;
     event.kind = EventKind::lost_in_capture;
     event.end = to.end;
-    // The loss is visible at a response after the missing ones, or, if these were the last, at the packet that revealed
+    // The loss shows at a response after the missing ones or, if these were the last ones, at the packet that revealed
     // it.
     event.frame = stuck.ahead_frame != 0 ? stuck.ahead_frame : stuck.skipped_frame;
     event.time = stuck.ahead_frame != 0 ? stuck.ahead_time : stuck.skipped_time;
@@ -370,7 +371,7 @@ void Requester::unblock(Waiting& stuck, const Reporter& to) {
     trouble().undecided.add_in_capture(event, true);
   }
   stuck.answered = true;
-  stuck.skipped_frame = 0;  // the gap was evaluated, even if an earlier message still blocks this one
+  stuck.skipped_frame = 0;  // the gap was evaluated, even if an earlier message still blocks this message
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     Waiting& waiting = waiting_[i];
     if (waiting.done) continue;
@@ -385,7 +386,7 @@ void Requester::unblock(Waiting& stuck, const Reporter& to) {
   drop_done();
 }
 
-// The responder's MSN counts the completed messages. IBTA vol 1, 9.7.7.1.
+// Compares the responder's MSN with the number of completed messages. IBTA vol 1, 9.7.7.1.
 void Requester::check_msn(const TransportPacket& packet, const Reporter& to) {
   // Waiting messages are sorted by PSN. Only the last one can be incomplete.
   std::size_t low = 0, high = waiting_.size();
@@ -412,7 +413,7 @@ void Requester::check_msn(const TransportPacket& packet, const Reporter& to) {
   msn_messages_ = messages;
 }
 
-// Remembers the response to a READ or atomic.
+// Stores that the response to a READ or atomic was captured.
 void Requester::note_seen(const TransportPacket& packet) {
   const bool single = packet.op->position == Position::only || packet.op->operation == Operation::atomic_acknowledge;
   if (single && seen_responses_.allocated() == 0) return;
@@ -426,7 +427,7 @@ std::uint64_t Requester::frame_of_response(Psn psn) const {
   return seen ? seen->frame : 0;
 }
 
-// Tracks which responses of a READ the capture contains, independent of the requester's state.
+// Tracks which responses of a READ were captured, regardless of the requester's state.
 void Requester::note_seen(Waiting& read, const TransportPacket& packet, const Reporter& to) {
   const std::int32_t ahead = packet.psn - read.seen;
   if (ahead == 0) {
@@ -472,7 +473,7 @@ void Requester::report_late_response(const TransportPacket& packet, const Report
   to.tell(event);
 }
 
-// True if the response was captured after one with a higher PSN, since the last retransmission.
+// True if, since the last retransmission, the response was captured after one with a higher PSN.
 bool Requester::is_captured_late(Psn psn) const {
   constexpr std::int64_t most = 16;
   const std::uint64_t frame = frame_of_response(psn);
@@ -510,8 +511,8 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
   // The requester waits for the retried response of an earlier message, and drops all responses before it.
   const bool dropped = first != waiting && !first->tell_order;
   if (!dropped && packet.psn == waiting->next_response) {
-    // After a retry, the requester has dropped the responses after the missing one. Detect missing responses from here
-    // on.
+    // After a retry, missing responses are detected from this PSN on, because the requester dropped the responses after
+    // the missing one.
     waiting->next_response += 1;
     if (!waiting->tell_order) waiting->skipped_frame = 0;
   } else if (packet.psn - waiting->next_response > 0 && waiting->skipped_frame == 0) {
@@ -544,7 +545,7 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
   drop_done();
 }
 
-// Ends the wait after a NAK or RNR NAK. `again`: the request that ends it, or nullptr if another packet does.
+// Ends the wait after a NAK or RNR NAK. `again` is the request that ends it (nullptr: another packet).
 void Requester::end_refusal(const Reporter& to, const TransportPacket* again) {
   if (!refusal_->active) return;
   Refusal& refusal = refusal_.edit();

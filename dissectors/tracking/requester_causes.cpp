@@ -1,9 +1,10 @@
-/// Causes of retransmissions, from the captured packets and the NAKs.
+/// Determines the causes of retransmissions from the captured packets and the NAKs.
 ///
-/// The responder accepts the requests in PSN order. If it received the captured packets in the captured order, the PSN
-/// that it expects is known. A NAK for this PSN is explained by the capture: the packet is missing (lost before the
-/// capture point), late (reordered) or damaged. A NAK for a PSN that was captured in order shows an event after the
-/// capture point. An acknowledgement of the packet before its retransmission proves that it was late, and not lost.
+/// The responder accepts requests in PSN order. If it receives the packets in the order in which they were captured,
+/// the PSN that it expects is known. A NAK for this PSN is explained by the capture: the packet is missing (lost before
+/// the capture point), late (reordered) or damaged. A NAK for a PSN that was captured in order shows that something
+/// happened after the capture point. An acknowledgement of the packet before its retransmission proves that the packet
+/// was late and not lost.
 
 #include <algorithm>
 
@@ -23,7 +24,7 @@ void Requester::begin_disorder(Psn missing, Cause cause) {
   trouble().refusing = false;
 }
 
-// Updates the expected PSN. A packet with PSNs from `psn` to before `end` was captured, possibly again or late.
+// Updates the expected PSN: a packet with the PSNs from `psn` to before `end` was captured. It may be repeated or late.
 void Requester::accept(Psn psn, Psn end, const TransportPacket& packet) {
   if (!disordered_) return;
   const std::size_t at = index_of(psn);
@@ -42,7 +43,7 @@ void Requester::accept(Psn psn, Psn end, const TransportPacket& packet) {
   if (accepted_ - window_.next >= 0) disordered_ = false;
 }
 
-// Updates the expected PSN. The responder acknowledged all packets up to and including `through`.
+// Updates the expected PSN: the responder acknowledged all packets up to and including `through`.
 void Requester::accepted_through(Psn through) {
   if (!disordered_ || through - accepted_ < 0) return;
   accepted_ = through + 1;
@@ -50,8 +51,8 @@ void Requester::accepted_through(Psn through) {
   if (accepted_ - window_.next >= 0) disordered_ = false;
 }
 
-// Updates the expected PSN. The responder sent a NAK or RNR NAK for this PSN, and drops all later packets without a
-// further NAK until this one arrives.
+// Updates the expected PSN: the responder sent a NAK or RNR NAK for it. Until this packet arrives, the responder drops
+// all later packets without another NAK.
 void Requester::refuse_after(Psn psn) {
   if (window_.next - psn <= 0 || psn - window_.oldest < 0) return;
   if (!disordered_) trouble().disorder = {};
@@ -68,7 +69,7 @@ void Requester::expect_nak(std::int64_t time) {
   t.expected_naks[t.expected_nak_count++ % t.expected_naks.size()] = {accepted_, time};
 }
 
-// True if the captured order of the requests explains the NAK for this PSN.
+// True if the order in which requests were captured explains the NAK for this PSN.
 bool Requester::expects_nak(Psn psn, std::int64_t time) const {
   const LossEpisode& t = *trouble_;
   const std::size_t count = std::min<std::size_t>(t.expected_nak_count, t.expected_naks.size());
@@ -78,7 +79,7 @@ bool Requester::expects_nak(Psn psn, std::int64_t time) const {
                      });
 }
 
-// A recovery waits until the loss is decided that caused it.
+// Reports a recovery, or delays it until it is known whether its loss happened.
 void Requester::report_recovery(Event& recovery, const Reporter& to) {
   if (trouble_) {
     Suspect& suspect = trouble_->suspect;
@@ -117,7 +118,7 @@ void Requester::damaged(const TransportPacket& packet, bool response) {
     trouble().disorder.cause = Cause::corrupted;
 }
 
-// True if the packets of a gap were captured damaged, between two frames. A READ request has many PSNs.
+// True if damaged packets that were captured between two frames explain the gap. A READ request uses many PSNs.
 bool Requester::damaged_in_gap(std::uint64_t after, std::uint64_t before, std::uint32_t psns) const {
   if (!trouble_) return false;
   std::uint32_t damaged = 0;
@@ -140,7 +141,7 @@ Requester::Repeat Requester::repeat_of(const TransportPacket& packet, const Sent
 }
 
 // Reports a duplicate by the network or the capture. If the network duplicated the packet, the responder acknowledges
-// it again.
+// it twice.
 void Requester::report_copy(const TransportPacket& packet, const SentPacket& known, const Reporter& to) {
   LossEpisode& t = trouble();
   if (copying_ && packet.psn - t.copies_next >= 0) {
@@ -177,7 +178,7 @@ void Requester::report_late(const TransportPacket& packet, const SentPacket& kno
   event.duration = std::max<std::int64_t>(packet.time - known.time, 0);
   event.bytes = packet.payload;
   if (!order_.numbered()) {
-    // The bursts of many late packets cannot be distinguished.
+    // If many packets are late, their bursts cannot be distinguished.
     constexpr std::uint32_t many = 4;
     event.certainty = ++round_.edit().late > many ? Certainty::possible : Certainty::likely;
     event.unobserved = Unobserved::send_order;
@@ -191,11 +192,11 @@ void Requester::report_late(const TransportPacket& packet, const SentPacket& kno
   if (disordered_ && packet.psn == accepted_ && t.disorder.cause == Cause::none) t.disorder.cause = Cause::reordered;
 }
 
-// Returns the cause of the retransmission that a sequence error NAK requests, as far as known.
+// Returns the cause of the retransmission that a sequence error NAK requests, as far as it is known.
 Cause Requester::examine_nak(SentPacket* request, const TransportPacket& nak, bool repeated, const Reporter& to) {
   if (!request) return Cause::sequence_error_nak;
   if (!request->seen) {
-    // The loss is reported at the retransmission, when the number of lost packets is known.
+    // The loss is reported when the retransmission is captured, because the number of lost packets is then known.
     request->refused_frame = nak.frame;
     request->refused_time = nak.time;
     return request->damaged ? Cause::corrupted : Cause::sequence_error_nak;
@@ -213,10 +214,10 @@ Cause Requester::examine_nak(SentPacket* request, const TransportPacket& nak, bo
     if (request->dropped && filler_->active) return Cause::reordered;
     if (expects_nak(nak.psn, nak.time)) return t.disorder.cause == Cause::none ? Cause::unknown : t.disorder.cause;
   }
-  // The NAK can be older than the last transmission.
+  // The NAK may have been sent before the last transmission.
   if (request->time != request->first_time && nak.time - request->time < fastest_response_ && response_samples_ != 0)
     return Cause::unknown;
-  // The packet was captured in order. It was lost after the capture point, or arrived late. Later packets decide.
+  // The packet was captured in order. It was lost after the capture point, or arrived late. Later packets show which.
   t.suspect.active = true;
   t.suspect.retransmitted = 0;
   t.suspect.psn = nak.psn;
@@ -224,15 +225,15 @@ Cause Requester::examine_nak(SentPacket* request, const TransportPacket& nak, bo
                              request->passed_over ? Cause::before_capture : Cause::after_capture, nak, to);
   t.suspect.event.origin_frame = request->frame;
   t.suspect.event.cause_frame = nak.frame;
-  // The responder sends no NAK for packets that arrive before the retransmission that the last NAK requested. If that
-  // one was late, the next NAK is for the packet after it.
+  // The responder sends no NAK for packets that arrive before the retransmission that the last NAK requested. If this
+  // retransmission was late, the next NAK is for the packet after it.
   const SentPacket* last = refusal_->rnr || nak.psn - refusal_->psn != 1 ? nullptr : find(refusal_->psn);
   t.suspect.behind = last && last->seen && last->time > refusal_->time;
   return Cause::sequence_error_nak;
 }
 
-// Decides about the suspect. `lost`: the packet was retransmitted. Otherwise the response `proof` shows that it arrived
-// before.
+// Decides whether the suspect was lost. `lost`: the packet was retransmitted. If not, the response `proof` shows that
+// it arrived before.
 void Requester::settle_suspect(bool lost, const TransportPacket* proof, const Reporter& to) {
   Suspect& suspect = trouble_->suspect;
   suspect.active = false;
@@ -249,7 +250,7 @@ void Requester::settle_suspect(bool lost, const TransportPacket* proof, const Re
     return;
   }
   if (event.cause == Cause::before_capture) {
-    // The retransmission is missing only in the capture, or the packets were captured in a different order.
+    // The retransmission is missing only in the capture, or the packets were captured out of order.
     for (Event& recovery : suspect.recoveries) {
       recovery.certainty = Certainty::possible;
       recovery.unobserved = Unobserved::send_order;
@@ -281,16 +282,16 @@ void Requester::settle_suspect(bool lost, const TransportPacket* proof, const Re
   suspect.recoveries.clear();
 }
 
-// True if the response can be caused by the retransmission of the suspect.
+// True if the retransmission of the suspect can have caused the response.
 bool Requester::answers_retransmission(const TransportPacket& response) const {
   const std::int64_t retransmitted = trouble_->suspect.retransmitted;
   if (retransmitted == 0) return false;
   return response_samples_ < enough_samples || response.time - retransmitted >= fastest_response_ / 8 * 7;
 }
 
-// Stores the time of the suspect's retransmission. A response that arrives too early to be caused by this
-// retransmission shows that the original packet was late, not lost. A suspect lost before the capture point, or
-// retransmitted twice, is settled as lost.
+// Stores the time of the suspect's retransmission. If a response arrives too early to be caused by this retransmission,
+// the original packet was late and not lost. A suspect that was lost before the capture point, or is retransmitted
+// twice, was lost.
 void Requester::suspect_retransmitted(const TransportPacket& packet, const Reporter& to) {
   Suspect& suspect = trouble_->suspect;
   if (suspect.event.cause == Cause::before_capture || suspect.retransmitted != 0)
@@ -308,16 +309,16 @@ Cause Requester::cause_of_refusal() {
   return refusal_->cause;
 }
 
-// True if a damaged response was captured since this time.
+// True if a damaged response was captured after `time`.
 bool Requester::damaged_since(std::int64_t time) const {
   return trouble_ && trouble_->damaged_response.frame != 0 && trouble_->damaged_response.time >= time;
 }
 
-// Reports the packets of a gap as lost before the capture point, because a retransmission fills the gap. `filled`: PSN
-// after the packet that fills it.
+// Reports the packets of a gap as lost before the capture point, because a retransmission fills the gap. `filled` is
+// the PSN after the packet that fills it.
 void Requester::lost_before_capture(const SentPacket& gap, Psn filled, const TransportPacket& packet,
                                     const Reporter& to) {
-  if (gap.damaged) return;  // the packet is in the capture, with a bad CRC
+  if (gap.damaged) return;  // the packet was captured, with a bad CRC
   Event lost = event_of(EventKind::lost_in_network, Cause::before_capture, packet, to);
   if (gap.refused_frame != 0) {
     lost.frame = lost.cause_frame = gap.refused_frame;
@@ -325,14 +326,14 @@ void Requester::lost_before_capture(const SentPacket& gap, Psn filled, const Tra
   }
   lost.origin_frame = gap.frame;
   lost.psn = gap.psn.value();
-  // A READ is one packet with many PSNs.
+  // A READ is one packet that uses many PSNs.
   const std::int32_t rest = gap.end() - filled;
   lost.packets = filled - packet.psn > 1 ? 1 + static_cast<std::uint64_t>(std::max(rest, 0)) : gap.psns;
   trouble().undecided.add_before(lost, false, order_.numbered());
 }
 
-// True if the requester goes back to a later response of the same READ before the responder can have sent more. The
-// requester has received the missing response in between, so that response was late.
+// True if the requester goes back to a later response of the same READ, before the responder can have sent more
+// responses. The requester must have received the missing response in the meantime, so that response was late.
 bool Requester::restarts_further(const TransportPacket& packet, const Waiting* read) {
   LossEpisode& t = trouble();
   const bool further = read && response_samples_ >= enough_samples && t.implied_time != 0 &&
@@ -354,8 +355,9 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
   const std::int64_t before = known.time ? known.time : last_time_;
   event.duration = packet.time - before;
   Waiting* waiting = waiting_of(packet.psn);
-  constexpr std::int32_t lost_again = 64;  // the first retransmitted packets can be lost before the capture point
-  // A deferred packet can be older than the NAK.
+  constexpr std::int32_t lost_again =
+      64;  // the first retransmitted packets may have been lost before the capture point
+  // A packet whose evaluation was deferred can be older than the NAK.
   const bool at_refusal = refusal_->active && refusal_->frame < packet.frame && packet.psn - refusal_->psn < lost_again;
 
   Event lost = event_of(EventKind::lost_in_network, Cause::before_capture, packet, to);
@@ -365,12 +367,12 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
       waiting && (waiting->read || waiting->atomic) && !waiting->done &&
       ((waiting->skipped_frame != 0 && packet.psn - waiting->seen >= 0 && packet.time - response_time_ < missing_ns) ||
        (soon && (waiting->skipped_frame != 0 || waiting->beyond - packet.psn > 1)));
-  // If the requester goes back further than the NAK's PSN, it requests a missing response.
+  // If the requester goes back further than the NAK requests, it requests a missing response.
   if (at_refusal && !refusal_->rnr && (!response_missing || packet.psn - refusal_->psn >= 0)) {
     event.cause = cause_of_refusal();
     event.cause_frame = refusal_->frame;
     refusal_.edit().active = false;
-    // The burst starts at the PSN of the NAK.
+    // The burst starts at the PSN in the NAK.
     for (std::size_t i = index_of(refusal_->psn); i < packets_.size() && packets_[i].psn - packet.psn < 0; ++i)
       packets_[i].passed_over = true;
   } else if (at_refusal && refusal_->rnr) {
@@ -382,7 +384,7 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
   } else if (obeyed_late_->frame != 0 && packet.time - obeyed_late_->time < obeyed_ns &&
              known.time < obeyed_late_->time && packet.psn - obeyed_late_->psn >= 0 &&
              packet.psn - obeyed_late_->psn < lost_again) {
-    // The NAK was obsolete: an acknowledgement overtook the NAK, or the missing packet arrived late.
+    // The NAK was obsolete: an acknowledgement overtook it, or the missing packet arrived late.
     event.cause = obeyed_late_->cause;
     event.cause_frame = obeyed_late_->frame;
     obeyed_late_.edit().frame = 0;
@@ -397,7 +399,7 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     by_response = !bad;
     lost.origin_frame = waiting->message.first_frame;
     lost.cause_frame = event.cause_frame;
-    // Responses soon after the last retransmission were sent before it, so a gap between them is no proof of a loss.
+    // Responses soon after the last retransmission were sent before it. A gap between them does not prove a loss.
     const bool before_last =
         trouble_ && trouble_->implied_time != 0 && response_time_ - trouble_->implied_time < fastest_response_;
     if (before_last && frame_of_response(packet.psn) > waiting->message.first_frame)
@@ -425,7 +427,8 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     lost.origin_frame = known.frame;
     lost.cause_frame = event.cause_frame;
   } else if (window_.oldest - packet.psn > 0) {
-    // Its acknowledgement was captured. The timer expired before it arrived, or it was lost after the capture point.
+    // The acknowledgement was captured. Either the timer expired before it arrived, or it was lost after the capture
+    // point.
     if (packet.time - before >= shortest_timer_ns) {
       const std::int64_t waited = packet.time - acknowledged_time_;
       const bool responses_seen = acknowledged_time_ > paired_time_;
@@ -438,10 +441,10 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     }
   } else if (const std::int64_t progress = std::max(before, acknowledged_time_);
              packet.time - (to.joined ? progress : before) >= (to.joined ? shortest_timeout_ns : copy_ns * 2)) {
-    // Any packet of a disordered burst of retransmissions can seem to start the burst.
+    // If a burst of retransmissions is disordered, any of its packets can seem to be its start.
     const bool disordered = trouble_ && trouble_->undecided.reorders(false) && packet.time - again_time_ < copy_ns;
     event.cause = disordered ? Cause::unknown : Cause::timeout;
-    // A NAK can be missing if the responses were not captured or not paired when the packet was sent.
+    // If responses were not captured, or not yet paired when the packet was sent, a NAK may be missing.
     const bool responses_seen = to.joined && known.time > paired_time_;
     event.certainty = responses_seen ? Certainty::likely : Certainty::possible;
     event.unobserved = Unobserved::trigger;
@@ -455,7 +458,7 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     event.certainty = Certainty::likely;
     event.unobserved = Unobserved::arrival;
   }
-  // A late response arrives before the response to a retransmission.
+  // A late response would arrive before the response to a retransmission.
   const bool missing_again = trouble_ && trouble_->implied_time != 0 && trouble_->implied_psn == packet.psn &&
                              response_samples_ >= enough_samples &&
                              packet.time - trouble_->implied_time >= fastest_response_;

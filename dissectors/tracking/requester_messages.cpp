@@ -126,7 +126,7 @@ void Requester::deliver(const TransportPacket& packet, const Reporter& to) {
   const bool alone = acknowledged_service(to.connection) && !to.joined;
   if (!acknowledged_service(to.connection) || alone) {
     if (alone && waiting_.size() <= alone_messages) return;
-    // The oldest message cannot be acknowledged any more.
+    // The oldest message can no longer be acknowledged.
     Waiting& oldest = waiting_.front();
     if (!oldest.done) {
       if (oldest.message.outcome == Outcome::completed) oldest.message.outcome = Outcome::sent;
@@ -153,7 +153,7 @@ void Requester::deliver_what_waited(const Reporter& to) {
   }
 }
 
-// Gives up on unseen PSNs up to and including `through`. `answered`: the responder received them.
+// Gives up on PSNs up to and including `through` that were not captured. `answered`: the responder received them.
 void Requester::give_up_gap(Psn through, bool answered, std::uint64_t cause_frame, const Reporter& to) {
   if (filler_->active) settle_filler(false, to);
   auto& ahead = trouble().ahead;
@@ -163,7 +163,7 @@ void Requester::give_up_gap(Psn through, bool answered, std::uint64_t cause_fram
     if (gap.seen) continue;
     std::uint32_t lost = gap.psns;
     if (gap.end() - through > 1) {
-      // Report only the start of the gap.
+      // Report only the first part of the gap.
       lost = static_cast<std::uint32_t>(through + 1 - gap.psn);
       SentPacket rest = gap;
       rest.psn = through + 1;
@@ -187,7 +187,7 @@ void Requester::give_up_gap(Psn through, bool answered, std::uint64_t cause_fram
     event.psn = packet.psn.value();
     event.packets = lost;
     event.cause_frame = cause_frame;
-    // The gap is visible at the packet after it.
+    // The gap shows at the packet after it.
     event.frame = at < packets_.size() && packets_[at].seen ? packets_[at].frame : cause_frame;
     if (event.frame == 0) event.frame = packet.frame != 0 ? packet.frame : last_frame_;
     if (answered)

@@ -1,4 +1,4 @@
-/// Processing of request packets: new, retransmitted, late or missing.
+/// Processes request packets: new, retransmitted, late or missing ones.
 
 #include <algorithm>
 
@@ -9,15 +9,16 @@ namespace rdmawire::tracking {
 
 using namespace requester_limits;
 
-// Returns the number of PSNs of a request. If the MTU is unknown, assumes the largest one, so that the PSN of the next
-// request never seems to be an earlier one.
+// Returns the number of PSNs that a request uses. If the MTU is unknown, assumes the largest one, so that the next
+// request never seems to have an earlier PSN.
 std::uint32_t Requester::psns_of(const TransportPacket& packet, const Connection& connection) const {
   if (packet.op->operation != Operation::rdma_read_request) return 1;
-  // Limit the number to half of the PSN space, because the length may be damaged.
+  // Half of the PSN space is the limit, because the length may be damaged.
   return std::min(machines::psns_of_read(packet.length, connection.mtu ? connection.mtu : 4096), Psn::half - 1);
 }
 
-// If the capture truncated the READ's length, the READ's responses or the next request show its number of PSNs.
+// Sets the number of PSNs of a READ whose length the capture truncated. Its responses or the next request show this
+// number.
 void Requester::measure_read(Psn end) {
   if (waiting_.empty() || packets_.empty() || !waiting_.back().unmeasured) return;
   SentPacket& last = packets_.back();
@@ -30,7 +31,7 @@ void Requester::measure_read(Psn end) {
   read.message.last_psn = (read.end - 1).value();
 }
 
-// The PSN of the request after a READ shows the READ's number of response packets, and so the MTU.
+// Derives the MTU from the request after a READ: its PSN shows the number of response packets of the READ.
 void Requester::learn_mtu(const TransportPacket& packet, Connection& connection) {
   if (packets_.empty() || waiting_.empty()) return;
   SentPacket& last = packets_.back();
@@ -39,7 +40,7 @@ void Requester::learn_mtu(const TransportPacket& packet, Connection& connection)
   for (std::uint32_t mtu : {4096U, 2048U, 1024U, 512U, 256U}) {
     const std::uint32_t psns = machines::psns_of_read(static_cast<std::uint32_t>(read.message.size), mtu);
     if (packet.psn != last.psn + psns) continue;
-    if (psns == last.psns) return;  // equivalent to a larger MTU
+    if (psns == last.psns) return;  // a larger MTU gives the same number
     connection.mtu = mtu_ = mtu;
     last.psns = psns;
     window_.next = delivered_ = read.end = last.end();
@@ -48,7 +49,7 @@ void Requester::learn_mtu(const TransportPacket& packet, Connection& connection)
   }
 }
 
-// Computes the PSNs of the last READ request with the MTU, which is known now.
+// Computes the number of PSNs of the last READ request again, because the MTU is now known.
 void Requester::adopt_mtu(const Connection& connection) {
   mtu_ = connection.mtu;
   if (waiting_.empty() || packets_.empty()) return;
@@ -65,7 +66,7 @@ std::size_t Requester::index_of(Psn psn) {
   const Psn front = packets_[0].psn;
   const std::int32_t distance = psn - front;
   if (distance < 0) return packets_.size();
-  // Without gaps and READs, the distance from the first PSN is the index.
+  // If there are no gaps and READs, the distance from the first PSN is the index.
   const auto guess = static_cast<std::size_t>(distance);
   if (guess < packets_.size() && packets_[guess].psn == psn) return guess;
   std::size_t low = 0, high = packets_.size();
@@ -103,7 +104,7 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
   }
   if (mtu_ != to.connection.mtu) adopt_mtu(to.connection);
   const std::uint32_t psns = psns_of(packet, to.connection);
-  // A first packet before the PSN of the CM exchange is no retransmission: the requester uses another PSN.
+  // A first packet before the PSN of the CM exchange is not a retransmission: the requester uses another first PSN.
   if (started_ && expected_ && (!near(packet.psn) || packet.psn - window_.next < 0)) started_ = false;
   expected_ = false;
   if (!started_) {
@@ -117,7 +118,7 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
     if (trouble_->undecided.due(packet.time)) trouble_->undecided.settle(to);
   }
   if (packet.psn - window_.next > 0) measure_read(packet.psn);
-  // The requester continues with new requests for a long time, so it is not missing a response.
+  // The requester has sent new requests for a long time, so it received all responses.
   if (Waiting* stuck = waiting_.empty() || !waiting_.front().read ? nullptr : blocking();
       stuck && stuck->skipped_frame != 0 && packet.time - stuck->skipped_time > goes_on_ns &&
       packet.psn - window_.next >= 0)
@@ -153,7 +154,7 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
 
 void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const Reporter& to) {
   if (round_->active) end_round(to);
-  // Several consecutive packets that can be requested are the start of a retransmission.
+  // If there is a reason for a retransmission, several consecutive packets are the start of a burst.
   if (filler_->active) settle_filler(filler_->requested && filler_->event.packets >= burst_packets, to);
   if (copying_) end_copies(to);
   const std::int32_t missing = packet.psn - window_.next;
@@ -207,7 +208,7 @@ void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const R
     give_up_gap(packet.psn - 1, false, 0, to);
 }
 
-// Handles a packet of the gap at `at`. The PSNs before and after it remain gaps.
+// Processes a packet of the gap at `at`. The PSNs before and after it remain gaps.
 void Requester::fill(std::size_t at, const TransportPacket& packet, std::uint32_t psns) {
   const SentPacket gap = packets_[at];
   SentPacket sent = gap;
@@ -241,7 +242,7 @@ Requester::Repetition Requester::repetition_of(const TransportPacket& packet) {
   again.at = index_of(packet.psn);
   if (again.at < packets_.size()) again.known = packets_[again.at];
   again.fills = again.at < packets_.size() && !again.known.seen;
-  // A NAK for a PSN that the current retransmission has not reached yet does not restart it.
+  // If the current retransmission has not reached the PSN of a NAK yet, the NAK does not restart it.
   again.refused_here =
       refusal_->active && packet.psn == refusal_->psn && !(round_->active && packet.psn == round_->next);
   again.continues = round_->active && !again.refused_here && packet.psn - round_->next >= 0;
@@ -293,7 +294,8 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   if (again.repeat != Repeat::late) again_time_ = packet.time;
 }
 
-// Handles a packet that was captured after its acknowledgement, so the capture reordered it. Otherwise returns false.
+// Processes a packet that was captured after its acknowledgement, because the capture reordered packets. Returns false
+// for other packets.
 bool Requester::captured_late(const TransportPacket& packet, const Repetition& again, const Reporter& to) {
   if (!again.known.seen || again.known.frame != 0 || !trouble_ ||
       !trouble_->undecided.arrived_late(packet.psn.value(), false))
@@ -316,7 +318,7 @@ void Requester::accept_late(const TransportPacket& packet, std::uint32_t psns, c
   accept(packet.psn, packet.psn + psns, packet);
 }
 
-// Handles a packet that fills a gap and may be late or retransmitted: later packets decide.
+// Processes a packet that fills a gap. Later packets show whether it is late or retransmitted.
 void Requester::note_filler(const TransportPacket& packet, std::uint32_t psns, const Repetition& again,
                             const Reporter& to) {
   if (again.continues) {
@@ -352,19 +354,19 @@ void Requester::note_filler(const TransportPacket& packet, std::uint32_t psns, c
                      filler.event.duration >= shortest_timeout_ns || !to.joined || !waiting_.empty();
 }
 
-// Returns whether the packet that filled the last gap was retransmitted, rather than late.
+// Returns whether the packet that filled the last gap was retransmitted. If not, it was late.
 bool Requester::filler_was_retransmitted(const TransportPacket& packet, const Repetition& again) const {
   const std::int32_t ahead = packet.psn - filler_->next;
   if (again.repeat == Repeat::retransmitted) return ahead >= 0;
-  // If the sender continues after the packet that filled the gap, that packet was retransmitted. If the sender goes
-  // back before it, or a NAK shows that it was received, it was late. A sender without a reason to retransmit the
-  // packet continues with the next one.
+  // If the sender continues after the packet that filled the gap, this packet was retransmitted. If the sender goes
+  // back to an earlier packet, or a NAK shows that the packet was received, it was late. If the sender has no reason to
+  // retransmit the packet, it continues with the next one.
   const bool known_to_peer = again.refused_here && !refusal_->rnr && refusal_->psn - filler_->psn > 0;
   const bool requested = filler_->requested && (ahead > 0 || filler_->event.packets >= burst_packets);
   return (ahead == 0 || requested) && !known_to_peer;
 }
 
-// Adds a retransmitted packet to the current retransmission, or starts a new one.
+// Adds a retransmitted packet to the current burst, or starts a new one.
 void Requester::note_retransmission(const TransportPacket& packet, std::uint32_t psns, const Repetition& again,
                                     const Reporter& to) {
   bool starts = false;
@@ -382,7 +384,7 @@ void Requester::note_retransmission(const TransportPacket& packet, std::uint32_t
   if (Waiting* waiting = waiting_of(packet.psn)) {
     ++waiting->message.repeated_packets;
     if (waiting->atomic) waiting->tell_order = false;
-    // The retransmitted READ requests the missing responses, so all responses from its PSN on are expected again.
+    // The retransmitted READ requests the missing responses, so responses from its PSN on are expected again.
     if (waiting->read && packet.op->operation == Operation::rdma_read_request) {
       waiting->next_response = waiting->seen = waiting->beyond = packet.psn;
       waiting->skipped_frame = waiting->ahead_frame = 0;
@@ -393,8 +395,8 @@ void Requester::note_retransmission(const TransportPacket& packet, std::uint32_t
   }
 }
 
-// Returns the number of PSNs of a packet that fills a gap. The size of the gap shows how many response packets a READ
-// has, and thereby the path MTU.
+// Returns the number of PSNs of a packet that fills a gap. The size of the gap shows the number of response packets of
+// a READ, and thus the path MTU.
 std::uint32_t Requester::psns_of_gap(const TransportPacket& packet, std::uint32_t psns, const Repetition& again,
                                      const Reporter& to) {
   if (to.connection.mtu != 0 || packet.op->operation != Operation::rdma_read_request) return psns;
@@ -441,7 +443,7 @@ void Requester::continue_burst(const TransportPacket& packet, std::uint32_t psns
   round.next = packet.psn + psns;
 }
 
-// If the burst continues before the last packet, that packet was late, and the packets before it were not skipped.
+// If the burst continues before the last packet, this packet was late, and the packets before it were not skipped.
 void Requester::return_to_burst(Psn psn) {
   if (!round_->active || !round_->ahead) return;
   round_.edit().ahead = false;
@@ -451,7 +453,8 @@ void Requester::return_to_burst(Psn psn) {
   round_.edit().next = psn;
 }
 
-// Marks the packets from `psn` to before index `end` that the current burst skipped. They are missing, late or damaged.
+// Marks the packets from `psn` to before index `end`, which the current burst skipped. They are missing, late or
+// damaged.
 void Requester::pass_over(Psn psn, std::size_t end, std::uint64_t frame) {
   const std::size_t begin = index_of(psn);
   end = std::min(end, packets_.size());
@@ -470,7 +473,7 @@ bool Requester::is_late_without_order(const TransportPacket& packet, const Repet
          (is_late_in_burst(packet, again.known) || is_late_original(packet, again.known));
 }
 
-// True if the current retransmission burst skipped the packet, and nothing requests another burst: the packet is late.
+// True if the current burst skipped the packet, and there is no reason for another burst, so the packet is late.
 bool Requester::is_late_in_burst(const TransportPacket& packet, const SentPacket& known) {
   if (!known.seen || !known.passed_over || packet.time - again_time_ >= copy_ns) return false;
   if (filler_->active && packet.psn - filler_->next >= 0) return false;
@@ -484,13 +487,13 @@ bool Requester::is_requested(const TransportPacket& packet) {
   return waiting && !waiting->done && waiting->skipped_frame != 0;
 }
 
-// True if the packet was taken for lost, its retransmission was acknowledged, and no timer can have expired since.
+// True if the packet was considered lost, its retransmission was acknowledged, and no timer can have expired since.
 bool Requester::is_late_original(const TransportPacket& packet, const SentPacket& known) {
   return known.seen && window_.oldest - packet.psn > 0 && packet.time - known.time < shortest_timer_ns && trouble_ &&
          !is_requested(packet) && trouble_->undecided.is_missing(packet.psn.value());
 }
 
-// Classifies a repeated packet in `note`. Called after again().
+// Stores the class of a repeated packet in `note`. Must be called after again().
 void Requester::note_arrival(const TransportPacket& packet, PacketNote& note) const {
   const auto contains = [&](const Event& event) { return std::max(event.frame, event.last_frame) == packet.frame; };
   const bool ends_here = round_->active && contains(round_->event);
@@ -504,7 +507,7 @@ void Requester::note_arrival(const TransportPacket& packet, PacketNote& note) co
     note.cause_frame = round_->event.cause_frame;
     note.burst_frame = round_->event.frame;
   } else if (filler_->active && contains(filler_->event)) {
-    // A late packet and the start of a burst both fill a gap. For now, a NAK for it or a long delay indicates a burst.
+    // Both a late packet and the start of a burst fill a gap. A NAK for the packet, or a long delay, indicates a burst.
     const bool requested = refusal_->active && !refusal_->rnr && packet.psn - refusal_->psn >= 0;
     if (requested || filler_->event.duration > 2 * copy_ns) {
       note.arrival = Arrival::retransmission;
@@ -534,7 +537,7 @@ void Requester::end_round(const Reporter& to) {
   // The responder acknowledges each duplicate packet, unless it dropped the first transmissions after a NAK.
   if (event.cause != Cause::sequence_error_nak && event.cause != Cause::rnr)
     unanswered_again_ += static_cast<std::uint32_t>(event.packets);
-  // Without a reason for a retransmission, it is the first transmission of a packet that was taken for lost.
+  // If there is no reason for a retransmission, this is the first transmission of a packet that was considered lost.
   if (event.cause == Cause::unknown && trouble_ && trouble_->undecided.arrived_late(event.psn, false)) {
     event.kind = EventKind::out_of_order;
     event.cause = Cause::none;
@@ -547,7 +550,7 @@ void Requester::end_round(const Reporter& to) {
     to.tell(event);
     return;
   }
-  // The network duplicates single packets. A retransmission has more packets or new identifications.
+  // The network duplicates single packets. A retransmission has more packets, or new identifications.
   if (round_->copy && (event.packets == 1 || order_.distinct())) {
     event.kind = EventKind::duplicate;
     event.cause = Cause::none;
@@ -560,7 +563,7 @@ void Requester::end_round(const Reporter& to) {
     ++sent.rounds;
     sent.retransmitted_packets += event.packets;
     sent.retransmitted_bytes += event.bytes;
-    // It can also be the first transmission.
+    // The packet can also be the first transmission.
     if (event.packets == 1 && event.cause == Cause::reordered && !order_.numbered() && trouble_ &&
         trouble_->undecided.reorders(false)) {
       event.certainty = Certainty::possible;
@@ -593,7 +596,7 @@ void Requester::settle_filler(bool on_retransmission, const Reporter& to) {
   first.psn = filler_->psn;
   first.payload = static_cast<std::uint32_t>(event.bytes);
   SentPacket gap = filler_->gap;
-  // The rest of the gap after the packet was lost, too.
+  // The rest of the gap after the packet was also lost.
   if (SentPacket* rest = find(filler_->next); rest && !rest->seen) rest->reported = true;
   begin_round(first, 1, gap, to);
   if (!gap.reported) lost_before_capture(gap, filler_->first_end, first, to);

@@ -1,4 +1,4 @@
-// Tests the reports about a requester, one behavior per test. Each test uses a connection paired by the CM. Endpoint a
+// Tests the reports about a requester, one behavior per test. Each test uses a connection that the CM pairs. Endpoint a
 // sends from PSN 100 on with an MTU of 1024. Its first frame has number 2.
 
 #include "dissectors/tracking/requester.hpp"
@@ -22,14 +22,14 @@ RdmaFrame response(std::uint8_t opcode, std::uint32_t psn, std::uint32_t payload
   return {.opcode = opcode, .psn = psn, .payload = payload};
 }
 
-// A SEND of a requester whose IP identification is constant.
+// Returns a SEND of a requester whose IP identification is constant.
 RdmaFrame send_without_order(std::uint32_t psn) {
   return {.opcode = rc::send, .psn = psn, .payload = 64, .identification = 7};
 }
 
 // ---- First PSN
 
-// 10,000 connections have 20,000 requesters. Add state that few connections need to LossEpisode, or as Cold.
+// 10,000 connections have 20,000 requesters. State that few connections need belongs into LossEpisode, or into a Cold.
 TEST(Requester, StateWithoutLossNeedsAtMost384Bytes) { EXPECT_LE(sizeof(Requester), 384U); }
 
 TEST(Requester, FirstPacketBeforeNegotiatedPsnIsNoRetransmission) {
@@ -106,8 +106,7 @@ TEST(Requester, ImmediateAndInvalidateAndRemoteAddress) {
   EXPECT_EQ(recorded.messages[1].invalidated_key, 0xbeefU);
 }
 
-// The response to FLUSH and ATOMIC WRITE is an empty READ response. An acknowledgement does not replace the response:
-// A19.4.
+// The response to FLUSH and ATOMIC WRITE is an empty READ response. An acknowledgement does not replace it: A19.4.
 TEST(Requester, FlushAndAtomicWriteCompleteByEmptyReadResponse) {
   Link link;
   link.a({.opcode = 0x1c, .psn = 100, .ack_request = true, .length = 4096});
@@ -302,7 +301,7 @@ TEST(Requester, MissingReadResponseImpliesNak) {
   Link link;
   link.a(read_of(100, 4096));
   link.b(response(rc::response_first, 100));
-  link.b(response(rc::response_middle, 102));  // 101 was lost before the capture point
+  link.b(response(rc::response_middle, 102));  // response 101 was lost before the capture point
   link.b(response(rc::response_last, 103));
   link.a(read_of(101, 3072));
   link.b(response(rc::response_first, 101));
@@ -393,17 +392,17 @@ TEST(Requester, DuplicateFromTheNetwork) {
   EXPECT_EQ(recorded.farewells[0].connection.sent[0].retransmitted_packets, 0U);
 }
 
-// A READ continues from a response that was captured before. It did not arrive in order, but it passed the capture
-// point.
+// A READ continues from a response that was captured before. This response was dropped because of its order, but it
+// passed the capture point.
 TEST(Requester, CapturedResponseIsNotLostBeforeCapture) {
   Link link;
   link.a(read_of(100, 6 * 1024));
   link.b(response(rc::response_first, 100));
   link.b(response(rc::response_middle, 101));
   link.b(response(rc::response_middle, 102));
-  link.a(read_of(100, 6 * 1024));  // response 100 is late after the capture point
+  link.a(read_of(100, 6 * 1024));  // response 100 is delayed after the capture point
   link.b(response(rc::response_middle, 103));
-  link.a(read_of(101, 5 * 1024));  // it arrived, and response 101 is missing
+  link.a(read_of(101, 5 * 1024));  // response 100 arrived, and response 101 is missing
   const Recorder& recorded = link.end();
   for (const Event& event : recorded.events) EXPECT_NE(event.cause, Cause::before_capture) << event.frame;
   EXPECT_EQ(recorded.count(EventKind::retransmission), 2U);
@@ -424,7 +423,7 @@ TEST(Requester, SecondAcknowledgementShowsLatePacketAfterCapture) {
   EXPECT_EQ(recorded.of(EventKind::retransmission).cause, Cause::reordered);
 }
 
-// More losses than the tracker keeps undecided are reported earlier, not forgotten.
+// If there are more losses than the tracker keeps undecided, they are reported earlier, and none is forgotten.
 TEST(Requester, ManyLossesWithinOneSecondAreReported) {
   Link link;
   constexpr std::uint32_t losses = 100;
@@ -442,7 +441,7 @@ TEST(Requester, ManyLossesWithinOneSecondAreReported) {
   EXPECT_EQ(recorded.count(EventKind::retransmission), losses);
 }
 
-// The response to the retransmitted FLUSH is not the missing one.
+// The response to the retransmitted FLUSH is not the missing response.
 TEST(Requester, LostFlushResponseIsReported) {
   Link link;
   link.a({.opcode = 0x1c, .psn = 100, .ack_request = true, .length = 4096});
@@ -588,11 +587,11 @@ TEST(Requester, LatePacketOfOneBurstDoesNotEndTheNext) {
   EXPECT_EQ(link.end().count(EventKind::out_of_order), 0U);
 }
 
-// The responder acknowledges a duplicate at once. It acknowledges no other packet within a message.
+// The responder acknowledges a duplicate at once, but no other packet within a message.
 TEST(Requester, AcknowledgementWithinMessageShowsSecondArrival) {
   for (const bool known : {true, false}) {
     Link link;
-    const std::uint32_t messages = known ? 8 : 1;  // that the responder acknowledged on request
+    const std::uint32_t messages = known ? 8 : 1;  // number of messages that the responder acknowledges on request
     for (std::uint32_t i = 0; i < messages; ++i) {
       link.a({.opcode = rc::send, .psn = 100 + i, .payload = 8, .ack_request = true});
       link.acks(100 + i, i + 1);
@@ -629,7 +628,7 @@ TEST(Requester, ResponderThatAcknowledgesEachPacketShowsNoSecondArrival) {
   EXPECT_EQ(recorded.count(EventKind::out_of_order), 0U);
 }
 
-// The requester drops the responses after a missing one, and the response that was late.
+// The requester drops the responses after a missing one, and also the late response.
 TEST(Requester, LateReadResponseExplainsItsRetransmission) {
   Link link;
   link.a(read_of(100, 4096));
@@ -683,7 +682,7 @@ TEST(Requester, ResponseAfterJumpOfIdentificationsIsNotLate) {
   };
   for (int i = 0; i < 6; ++i) read();
   link.wait(1000 * millisecond);
-  identification = 2000;  // other connections used 62,000 identifications
+  identification = 2000;  // in the meantime, other connections used 62,000 identifications
   for (int i = 0; i < 6; ++i) read();
   const Recorder& recorded = link.end();
   EXPECT_EQ(recorded.count(EventKind::out_of_order), 0U);
@@ -788,7 +787,7 @@ TEST(Requester, RetransmissionLostBeforeTheCapturePoint) {
   link.sends(100, 6);  // frames 2 to 7
   link.acks(101, 1, nak(0));
   link.sends(101, 2);
-  link.sends(104, 2);  // without 103
+  link.sends(104, 2);  // 103 is missing
   const std::uint64_t asked = link.acks(103, 3, nak(0));
   link.sends(103, 3);
   link.acks(105, 6);
@@ -1006,7 +1005,7 @@ TEST(Requester, Unanswered) {
   EXPECT_EQ(recorded.messages[0].repeated_packets, 3U);
 }
 
-// An old acknowledgement of forgotten packets does not affect later requests.
+// An old acknowledgement of packets that are no longer kept does not affect later requests.
 TEST(Requester, OldAcknowledgementDoesNotCompleteNewRequests) {
   std::vector<std::string> recorded[2];
   for (const bool ghost : {false, true}) {
@@ -1122,7 +1121,7 @@ TEST(Requester, StallCauses) {
   }
 }
 
-// Sends a packet every 10 µs, and after the CNP one every `then`.
+// Sends a packet every 10 µs. After the CNP, sends one every `then` nanoseconds.
 std::vector<std::string> notified(std::int64_t then, std::uint32_t after, Event& event) {
   Link link;
   link.sends(100, 20);
@@ -1148,7 +1147,7 @@ TEST(Requester, ReactionToCongestionNotification) {
   EXPECT_THAT(notified(10 * microsecond, 3, event), ElementsAre("cnp unknown"));
 }
 
-// The rate counts as fallen if it is less than 0.8 of the rate before.
+// The rate counts as reduced if it is less than 0.8 of the rate before.
 TEST(Requester, SmallDecreaseAfterCongestionNotificationIsNoReaction) {
   Event event;
   EXPECT_THAT(notified(12 * microsecond, 20, event), ElementsAre("cnp rate_unchanged"));
@@ -1182,7 +1181,7 @@ TEST(Requester, ResponsesWithoutRequestAtTheEndOfTheCapture) {
 
 // ---- Packet notes
 
-/// The classes of these frames when they arrived.
+/// Returns the classes of these frames, as determined when they arrived.
 std::vector<Arrival> arrivals(const Recorder& recorded, std::initializer_list<std::size_t> frames) {
   std::vector<Arrival> found;
   for (const std::size_t frame : frames) found.push_back(recorded.notes.at(frame).arrival);

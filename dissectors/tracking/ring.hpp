@@ -1,5 +1,6 @@
 #pragma once
-/// A queue that grows by doubling and keeps its memory: pushes at the back, removes at the front, random access.
+/// A queue that grows by doubling and keeps its memory. Items are added at the back, removed at the front, and accessed
+/// by index.
 
 #include <cstddef>
 #include <memory>
@@ -7,7 +8,7 @@
 
 namespace rdmawire::tracking {
 
-/// Copies and moves `T` by assignment. The first push allocates.
+/// `T` is copied and moved by assignment. The first push allocates memory.
 template <class T>
 class Ring {
  public:
@@ -35,15 +36,15 @@ class Ring {
   [[nodiscard]] T& back() { return (*this)[size_ - 1]; }
   [[nodiscard]] const T& back() const { return (*this)[size_ - 1]; }
 
-  /// Returns the address of item `i` or of its future slot, for prefetching, or nullptr if it is not allocated. Do not
-  /// read beyond size().
+  /// Returns the address of item `i` or of its future slot, or nullptr if it is not allocated. Used for prefetching:
+  /// items from size() on must not be read.
   [[nodiscard]] const T* place(std::size_t i) const {
     return capacity_ ? &items_[(first_ + i) & (capacity_ - 1)] : nullptr;
   }
 
   T& push_back(const T& item) {
     if (size_ == capacity_) {
-      const T copy = item;  // `item` may be an element of this ring
+      const T copy = item;  // copied, because `item` may be an element of this ring
       grow();
       ++size_;
       return back() = copy;
@@ -55,12 +56,12 @@ class Ring {
     first_ = (first_ + 1) & (capacity_ - 1);
     --size_;
   }
-  /// Inserts `item` before item `at`. The other items keep their order.
+  /// Inserts `item` before item `at`. The order of the other items does not change.
   void insert(std::size_t at, T item) {
     if (size_ == capacity_) grow();
     ++size_;
     if (at < size_ / 2) {
-      // Moves the shorter side.
+      // Moves the side that has fewer items.
       first_ = (first_ - 1) & (capacity_ - 1);
       for (std::size_t i = 0; i < at; ++i) (*this)[i] = std::move((*this)[i + 1]);
     } else {
@@ -76,7 +77,7 @@ class Ring {
 
  private:
   void grow() {
-    // Many rings of large items never have more than one.
+    // Many rings of large items never contain more than one item.
     constexpr std::size_t first = sizeof(T) > 128 ? 1 : 4;
     const std::size_t capacity = capacity_ ? capacity_ * 2 : first;
     auto items = std::make_unique<T[]>(capacity);

@@ -45,7 +45,7 @@ TEST(Ring, Moved) {
   EXPECT_EQ(other.back(), 8);
 }
 
-// After random operations, the contents must match those of a std::deque.
+// Random operations must leave the same contents in a ring and in a std::deque.
 TEST(Ring, MatchesDeque) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);

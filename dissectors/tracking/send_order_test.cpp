@@ -35,7 +35,7 @@ TEST(SendOrder, RemembersTheLastIdentifications) {
   for (const int captured : {65530, 65531, 65533, 65535, 0, 3})
     EXPECT_TRUE(order.contains(static_cast<std::uint16_t>(captured))) << captured;
   for (const int missing : {65529, 65532, 2, 4}) EXPECT_FALSE(order.contains(static_cast<std::uint16_t>(missing)));
-  order.note(2);  // late
+  order.note(2);  // a late packet
   EXPECT_TRUE(order.contains(2));
   order.note(100);
   EXPECT_FALSE(order.contains(3));

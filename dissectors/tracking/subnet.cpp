@@ -68,7 +68,7 @@ void Subnet::administration(const Packet& packet, const FlowKey& ports) {
     q.multicast = attribute == member_record_id && record && (method == mad_method::set || method == mad_method::erase);
     if (!q.multicast && !(attribute == path_record_id && path)) return;
     const FlowKey key = ports.with(transaction);
-    if (questions_.find(key)) return;  // retransmission
+    if (questions_.find(key)) return;  // a retransmitted request
     SubnetQuestion& question = q.multicast ? q.membership.question : q.path.question;
     question.asker = ports.from;
     question.request_frame = packet.number;
@@ -97,7 +97,8 @@ void Subnet::administration(const Packet& packet, const FlowKey& ports) {
     question.status = mad.get<"status">();
   };
   if (known ? q.multicast : attribute == member_record_id && method == mad_method::erase_response) {
-    // Without the request, the response to a Set looks like the response to a Get, so only a Delete is reported.
+    // If the request is unknown, the response to a Set looks like the response to a Get, so only the response to a
+    // Delete is reported.
     if (!known) q.membership.leaves = true;
     answered(q.membership.question);
     if (const auto record = stack.get<McMemberRecord>(); record && q.membership.question.status == 0)

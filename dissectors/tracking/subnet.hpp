@@ -1,6 +1,6 @@
 #pragma once
-/// Extracts records from management packets of a native InfiniBand subnet: joined multicast groups, requested and
-/// returned paths, port counters. IBTA vol 1, chapters 15 and 16.1.
+/// Extracts records from management packets of a native InfiniBand subnet: multicast groups that ports join, requested
+/// and returned paths, port counters. IBTA vol 1, chapters 15 and 16.1.
 
 #include <cstdint>
 #include <optional>
@@ -11,42 +11,42 @@
 
 namespace rdmawire::tracking {
 
-/// A request to subnet administration and its response.
+/// A request to subnet administration, with its response.
 struct SubnetQuestion {
   PortAddress asker;
   std::uint64_t request_frame = 0, frame = 0;  ///< frames of the request and of the response (0: not captured)
-  std::int64_t request_time = 0, time = 0;     ///< times of both, nanoseconds since 1970 (0: not captured)
-  std::uint16_t status = 0;                    ///< MAD status of the response (0: success)
+  std::int64_t request_time = 0,
+               time = 0;     ///< times of the request and of the response, in nanoseconds since 1970 (0: not captured)
+  std::uint16_t status = 0;  ///< MAD status of the response (0: success)
 };
 
-/// SubnAdmSet and SubnAdmDelete of MCMemberRecord. IBTA vol 1, 15.2.5.17.
+/// SubnAdmSet and SubnAdmDelete of an MCMemberRecord. IBTA vol 1, 15.2.5.17.
 struct MulticastMembership {
   SubnetQuestion question;
   bool leaves = false;
-  PortAddress group, port;  ///< GIDs
+  PortAddress group, port;  ///< GIDs of the group and of the port
   std::uint16_t mlid = 0;
   std::uint32_t qkey = 0;
   std::uint16_t pkey = 0;
-  std::uint32_t mtu = 0;  ///< bytes (0: not specified)
-  std::uint8_t join_state =
-      0;  ///< bits, from the lowest: full member, non-member, send-only non-member, send-only full
+  std::uint32_t mtu = 0;        ///< bytes (0: not specified)
+  std::uint8_t join_state = 0;  ///< bits of the join state, from the lowest: full member, non-member, send-only
+                                ///< non-member, send-only full member
 };
 
-/// PathRecord, requested and returned. IBTA vol 1, 15.2.5.16.
+/// A PathRecord, requested or returned. IBTA vol 1, 15.2.5.16.
 struct PathGiven {
   SubnetQuestion question;
-  PortAddress from, to;  ///< GIDs
+  PortAddress from, to;  ///< GIDs of the two ports
   std::uint16_t from_lid = 0, to_lid = 0;
   std::uint16_t pkey = 0;
   std::uint8_t service_level = 0;
   std::uint32_t mtu = 0;       ///< bytes (0: not specified)
-  std::uint8_t rate = 0;       ///< code: rate_names
-  std::int64_t life_time = 0;  ///< nanoseconds, maximum propagation time
+  std::uint8_t rate = 0;       ///< rate code, see rate_names
+  std::int64_t life_time = 0;  ///< maximum propagation time in nanoseconds
 };
 
-/// PortCounters or PortCountersExtended from a port's response. IBTA vol 1, 16.1.3.5 and 16.1.4.11. Traffic in
-/// bytes and packets. PortCounters saturate at their maximum. Members that the attribute does not contain are
-/// nullopt.
+/// PortCounters or PortCountersExtended in the response of a port. IBTA vol 1, 16.1.3.5 and 16.1.4.11. Traffic is in
+/// bytes and packets. PortCounters saturate at their maximum. Members that the attribute does not contain are nullopt.
 struct PortCounterReading {
   PortAddress node;  ///< sender of the response
   std::uint8_t port = 0;
@@ -57,15 +57,15 @@ struct PortCounterReading {
   std::optional<std::uint32_t> symbol_errors, link_error_recoveries, link_downed, receive_errors,
       receive_remote_physical_errors, receive_switch_relay_errors, transmit_discards, transmit_constraint_errors,
       receive_constraint_errors, local_link_integrity_errors, excessive_buffer_overruns, vl15_dropped,
-      transmit_wait;  ///< ticks
+      transmit_wait;  ///< ticks during which data waited for credits
 };
 
 class ManagementSink {
  public:
-  /// Receives a membership with its response. Requests without response are reported by Subnet::finish(), with
+  /// Receives a membership when its response is captured. Subnet::finish() reports requests without a response, with
   /// question.frame 0.
   virtual void multicast(const MulticastMembership&) {}
-  /// Receives each path of a response. A request without response is reported, too, with the fields of the request.
+  /// Receives each path in a response. A request without a response is also reported, with the fields of the request.
   virtual void path(const PathGiven&) {}
   virtual void port_counters(const PortCounterReading&) {}
 
@@ -73,18 +73,20 @@ class ManagementSink {
   ~ManagementSink() = default;
 };
 
-/// Bounded: at most `capacity` requests wait for their response. Evicts the oldest and counts evictions.
+/// At most `capacity` requests wait for their response. If there are more, evicts the oldest one and counts the
+/// eviction.
 class Subnet {
  public:
   static constexpr std::uint32_t default_capacity = 1U << 12;
   explicit Subnet(ManagementSink& sink, std::uint32_t capacity = default_capacity);
 
-  /// Processes a packet. Calls must be in capture order. Packets other than management cost a few comparisons.
+  /// Processes a packet. Packets must be in capture order. Packets that are not management datagrams cost a few
+  /// comparisons.
   void add(const Packet& packet);
-  /// Reports the requests without response. Call after the last packet.
+  /// Reports the requests without a response. Must be called after the last packet.
   void finish();
 
-  /// Requests evicted because the table was full.
+  /// Number of requests that were evicted because the table was full.
   [[nodiscard]] std::uint64_t evicted() const { return questions_.evicted(); }
   /// Memory in use, approximately, in bytes.
   [[nodiscard]] std::size_t memory() const { return questions_.memory(); }
@@ -99,7 +101,8 @@ class Subnet {
   void performance(const Packet& packet, const FlowKey& ports);
 
   ManagementSink& sink_;
-  LruTable<FlowKey, Question> questions_;  ///< key: from the requester, with the transaction ID
+  LruTable<FlowKey, Question>
+      questions_;  ///< the key contains the ports of the request, from the requester, and the transaction ID
 };
 
 }  // namespace rdmawire::tracking

@@ -88,7 +88,7 @@ TEST(Subnet, CapturedPath) {
   const PathGiven& path = recorder.paths[0];
   EXPECT_EQ(path.question.request_frame, 32U);
   EXPECT_EQ(path.question.frame, 33U);
-  // Computed from the records' times. The ERF header, which tshark uses, contains 46909.
+  // Computed from the times of the records. The ERF headers, which tshark uses, give 46909.
   EXPECT_EQ(path.question.time - path.question.request_time, 47000);
   EXPECT_EQ(path.to_lid, 2);
   EXPECT_EQ(path.from_lid, 4);

@@ -5,7 +5,7 @@
 namespace rdmawire::tracking {
 
 const TcpLossTracker::Segment* TcpLossTracker::carrier(std::uint64_t offset) const {
-  // Search backwards, because the latest segments are requested most often.
+  // Search backward, because usually one of the latest segments is requested.
   for (std::size_t i = segments_.size(); i-- > 0;) {
     const Segment& s = segments_[(oldest_ + i) % segments_.size()];
     if (s.from <= offset && offset < s.to) return &s;
@@ -17,7 +17,7 @@ void TcpLossTracker::remember(const Segment& segment) {
   const bool needed =
       segments_.size() < remembered_acknowledged || !acknowledged(segments_[oldest_ % segments_.size()].to);
   if (segments_.size() < remembered_segments && needed) {
-    // Make the ring start at index 0 before it grows.
+    // The ring must start at index 0 before it grows.
     if (oldest_) {
       std::rotate(segments_.begin(), segments_.begin() + static_cast<std::ptrdiff_t>(oldest_), segments_.end());
       oldest_ = 0;
@@ -29,9 +29,9 @@ void TcpLossTracker::remember(const Segment& segment) {
   }
 }
 
-// True if the segment that fills the hole was sent before the one after the hole, so it is not a retransmission.
+// True if the segment that fills the hole was sent before the segment after the hole, so it is not a retransmission.
 bool TcpLossTracker::overtaken(const Segment& segment, const Hole& hole) const {
-  // The receiver already has the segment, so the capture is out of order.
+  // The receiver had already received the segment, so it was captured out of order.
   if (hole.acknowledged_frame) return true;
   if (segment.has_timestamp && hole.next.has_timestamp && segment.timestamp != hole.next.timestamp)
     return static_cast<std::int32_t>(segment.timestamp - hole.next.timestamp) < 0;
@@ -40,7 +40,8 @@ bool TcpLossTracker::overtaken(const Segment& segment, const Hole& hole) const {
     const auto steps = static_cast<std::int16_t>(segment.identification - hole.next.identification);
     if (steps != 0 && steps > -256 && steps < 256) return steps < 0;
   }
-  // A sender waits for three duplicate ACKs (RFC 5681, 3.2), and a round trip is seldom shorter than this.
+  // A sender waits for three duplicate ACKs before it retransmits (RFC 5681, 3.2), and a round trip is seldom shorter
+  // than this.
   constexpr std::int64_t short_time = 1'000'000;
   return duplicate_acknowledgements_ < 3 && segment.time - hole.next.time < short_time;
 }
@@ -115,7 +116,7 @@ TcpLossTracker::Judgment TcpLossTracker::segment(const Segment& s, std::vector<E
         judgment.origin_frame = first->frame;
         judgment.origin_time = first->time;
       }
-      // A retransmission has a new IP identification, and its timestamp has advanced. Otherwise the packet is a
+      // A retransmission has a new IP identification and a later timestamp. If both are unchanged, the packet is a
       // duplicate.
       const bool same = first && first->from == s.from && first->to == s.to && first->checksum == s.checksum &&
                         first->identification == s.identification && first->timestamp == s.timestamp &&
@@ -148,7 +149,7 @@ TcpLossTracker::Judgment TcpLossTracker::segment(const Segment& s, std::vector<E
 
 void TcpLossTracker::repeat(const Segment& s, Judgment& judgment, bool seen, std::vector<Event>& events) {
   judgment.kind = Kind::again;
-  // The segment was retransmitted before in this recovery, or is outside of it: the recovery is over.
+  // The segment was already retransmitted in this recovery, or is outside of it, so the recovery is over.
   if (round_.open && (s.from < round_.retransmitted_to || s.from >= round_.recover)) close_round(events);
   const bool asked = duplicate_acknowledgements_ > 0;
   const bool needless = acknowledged(std::min(s.to, highest_));
@@ -186,7 +187,8 @@ void TcpLossTracker::repeat(const Segment& s, Judgment& judgment, bool seen, std
     ++round_.lost_before_packets;
     round_.lost_before_bytes += judgment.bytes;
   } else if (asked && !needless && acknowledged_ <= s.from) {
-    // Duplicate ACKs show that later segments arrived without this one, so it was lost after the capture point.
+    // Duplicate ACKs show that later segments arrived, but not this one. It was captured, so it was lost after the
+    // capture point.
     ++round_.lost_after_packets;
     round_.lost_after_bytes += judgment.bytes;
   }
@@ -213,7 +215,7 @@ void TcpLossTracker::close_round(std::vector<Event>& events) {
 void TcpLossTracker::acknowledge(const Acknowledgement& a, std::vector<Event>& events) {
   if (!started_) return;
   const auto step = static_cast<std::int64_t>(a.offset - acknowledged_);
-  // Offsets beyond any window are not part of this connection.
+  // Offsets beyond any window do not belong to this connection.
   if (static_cast<std::int64_t>(a.offset - highest_) >= 1LL << 30) return;
   if (!acknowledged_known_ || step > 0) {
     acknowledged_known_ = true;
@@ -233,7 +235,7 @@ void TcpLossTracker::acknowledge(const Acknowledgement& a, std::vector<Event>& e
       hole.acknowledged_time = a.time;
     }
     if (round_.open && acknowledged_ >= round_.recover) close_round(events);
-    // Bytes at the end of the stream that were acknowledged but not captured are missing, too. One of them can be a
+    // Bytes at the end of the stream that were acknowledged, but not captured, are also missing. One of them can be a
     // FIN.
     if (acknowledged_ > highest_ + 1) {
       if (holes_.size() == max_holes) holes_.erase(holes_.begin());

@@ -13,7 +13,7 @@ constexpr std::int64_t longest_delay = 1LL << 26;
 void TcpStream::start(std::uint32_t seq) {
   clear();
   started_ = true;
-  // Start far from zero, so that offsets before the start need no special case.
+  // The start is far from zero, so that offsets before it are not negative.
   start_ = next_ = acknowledged_ = (1ULL << 32) + seq;
 }
 
@@ -34,7 +34,7 @@ void TcpStream::acknowledged(std::uint32_t ack) {
 }
 
 bool TcpStream::in_window(std::uint32_t seq, std::uint32_t window) const {
-  // Without packets of this side, the window is unknown.
+  // The window is unknown as long as this side has sent no packets.
   if (!started_) return true;
   const std::uint64_t offset = offset_of(seq);
   return offset >= acknowledged_ && offset <= std::max(next_, acknowledged_ + window);
@@ -56,7 +56,7 @@ TcpStream::Arrival TcpStream::accept(std::uint32_t seq, std::uint32_t length, By
   while (from > next_) {
     ahead = true;
     const std::uint64_t first = ahead_.empty() ? from : std::min(from, ahead_.begin()->first);
-    // If everything before the first buffered byte was acknowledged, it will not be retransmitted.
+    // If everything before the first buffered byte is acknowledged, it will not be retransmitted.
     if (acknowledged_ < first) break;
     skip_to(first, sink);
     drain(sink);
@@ -77,7 +77,7 @@ TcpStream::Arrival TcpStream::accept(std::uint32_t seq, std::uint32_t length, By
     next_ += captured.size();
     sink.bytes(from, captured, true);
   }
-  // Bytes that a truncated packet lacks may be buffered already. Otherwise they are lost.
+  // The bytes that a truncated packet lacks may already be buffered. If they are not, they are lost.
   if (next_ < to) {
     drain(sink);
     while (next_ < to) {
@@ -95,7 +95,7 @@ void TcpStream::keep(std::uint64_t from, Bytes bytes) {
     ahead_.emplace(at, std::vector<std::uint8_t>(piece.begin(), piece.end()));
     buffered_ += piece.size() + chunk_overhead;
   };
-  // If segments overlap, the bytes that arrived first are used, as a receiver does.
+  // If segments overlap, the bytes that arrived first are used, as in a receiver.
   auto after = ahead_.upper_bound(from);
   if (after != ahead_.begin()) {
     const auto& before = *std::prev(after);

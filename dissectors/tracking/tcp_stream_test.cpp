@@ -9,7 +9,7 @@ namespace {
 
 using Arrival = TcpStream::Arrival;
 
-// Records the output as text. '?' stands for a lost byte.
+// Records the output as text. '?' is a lost byte.
 struct Recorder final : TcpStream::Sink {
   std::vector<std::uint8_t> got;
   std::uint64_t at = 0;

@@ -1,5 +1,5 @@
 #pragma once
-/// For tests only: a pcap reader (so that this component does not depend on file I/O) and packet builders.
+/// For tests only: packet builders, and a pcap reader, so that this component does not depend on file I/O.
 
 #include <cstdint>
 #include <cstdlib>
@@ -19,7 +19,7 @@ struct Record {
   std::uint32_t wire_length = 0;
 };
 
-/// Reads the records of a little-endian pcap file. Empty if the file does not exist or has another format.
+/// Reads the records of a little-endian pcap file. Returns none if the file does not exist or has another format.
 inline std::vector<Record> read_pcap(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::vector<std::uint8_t> all{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -38,7 +38,7 @@ inline std::vector<Record> read_pcap(const std::string& path) {
   return records;
 }
 
-/// Path of a capture of the shared collection (RDMAWIRE_SHARED).
+/// Returns the path of a capture in the shared collection (RDMAWIRE_SHARED).
 inline std::string shared_capture(const std::string& name) {
   const char* shared = std::getenv("RDMAWIRE_SHARED");
   return (shared ? std::string(shared) : std::string(RDMAWIRE_SOURCE_DIR "/../shared")) + "/captures/" + name;

@@ -44,7 +44,7 @@ class Reader {
   bool good_ = true;
 };
 
-// True if the text may start a record. Rejects most other data early.
+// True if the text may start a record. Detects most other data early.
 bool can_begin_record(Bytes text) {
   return text.size() >= shortest && text[4] == ':' && (text[9] == ':' || text[11] == ':');
 }
@@ -73,7 +73,7 @@ void read_perftest(Reader& in, TextRecord& record) {
   in.hex(16);  // address
   if (!in.is(':')) return;
   in.must_be(':');
-  // The first pair of digits is followed by a colon in a GID, but not in an SRQ number.
+  // A GID has a colon after its first two digits, but an SRQ number does not.
   Reader ahead = in;
   ahead.hex(pair);
   if (!ahead.is(':')) {
@@ -120,7 +120,7 @@ void TextExchange::add(const Packet& packet) {
   if (transport.header != &info<Tcp> || !packet.pdus.empty()) return;
   const Bytes payload = stack.bytes_of(stack.payload);
 
-  // perftest sends its path MTU code as a digit before the QP numbers.
+  // perftest sends its path MTU code as one digit before the QP numbers.
   const bool mtu_code = payload.size() == 2 && payload[0] >= '1' && payload[0] <= '5' && payload[1] == 0;
   if (!mtu_code && partials_ == 0 && !can_begin_record(payload)) return;
   const auto ports = ports_of(stack);
@@ -157,8 +157,8 @@ void TextExchange::segment(const Packet& packet, const FlowKey& key, std::uint32
   if (direction.partial.empty() && !can_begin_record(payload)) return;
   if (direction.started) {
     const auto ahead = static_cast<std::int32_t>(seq - direction.next);
-    if (ahead < 0) return;  // retransmission
-    // The missing data may contain a QP number, so the following records cannot be numbered.
+    if (ahead < 0) return;  // a retransmission
+    // The missing data may contain a QP number, so later records cannot be numbered.
     if (ahead > 0) direction.broken = true;
   }
   std::vector<std::uint8_t> joined;
@@ -180,7 +180,7 @@ void TextExchange::segment(const Packet& packet, const FlowKey& key, std::uint32
     take(packet, client, *exchange, side, record);
     rest = rest.subspan(record.length);
   }
-  // Keep the bytes of an incomplete record until the record is complete.
+  // Keep the bytes of an incomplete record until it is complete.
   if (!rest.empty() && rest.size() < longest && (continues || rest.size() < all)) {
     direction.partial.assign(rest.begin(), rest.end());
     ++partials_;
@@ -189,9 +189,9 @@ void TextExchange::segment(const Packet& packet, const FlowKey& key, std::uint32
 
 void TextExchange::take(const Packet& packet, const FlowKey& client, Exchange& exchange, std::size_t side,
                         const TextRecord& record) {
-  if (record.qp == 0) return;  // ibv_srq_pingpong pads its message with nonexistent QPs
+  if (record.qp == 0) return;  // ibv_srq_pingpong pads its message with QPs that do not exist
   std::vector<Named>& named = exchange.directions[side].named;
-  // perftest repeats everything before each of its steps, in the same order: repetitions are likely at the end.
+  // Before each of its steps, perftest repeats all records in the same order, so search from the end.
   for (auto it = named.rbegin(); it != named.rend(); ++it)
     if (it->record.qp == record.qp && it->record.psn == record.psn) return;
   if (named.size() == max_queue_pairs) {
@@ -219,7 +219,7 @@ void TextExchange::take(const Packet& packet, const FlowKey& client, Exchange& e
       if (one.perftest) out.reads_as_responder = one.reads;
       if (direction.mtu != 0) mtu = mtu == 0 ? direction.mtu : std::min(mtu, direction.mtu);
     }
-    if (mtu != 0) e.mtu = 128U << mtu;  // perftest uses the smaller MTU of both sides
+    if (mtu != 0) e.mtu = 128U << mtu;  // perftest uses the smaller MTU of the two sides
     const Named &a = exchange.directions[0].named[exchange.reported],
                 &b = exchange.directions[1].named[exchange.reported];
     const bool a_first = a.frame <= b.frame;

@@ -1,6 +1,6 @@
 #pragma once
-/// QP numbers that applications exchange in plain text over TCP instead of using the CM: ibv_*_pingpong and
-/// perftest (ib_write_bw and so on).
+/// QP numbers that applications exchange in plain text over TCP, without the CM: ibv_*_pingpong and perftest
+/// (ib_write_bw and so on).
 
 #include <array>
 #include <cstdint>
@@ -23,13 +23,13 @@ struct TextRecord {
   std::uint16_t lid = 0;
   std::uint32_t qp = 0;
   std::uint32_t psn = 0;   ///< first PSN of the requests that the side will send
-  PortAddress gid;         ///< zero: not specified
-  std::uint8_t reads = 0;  ///< perftest: maximum RDMA READs and atomics that it accepts at once
+  PortAddress gid;         ///< GID of the side (zero: not specified)
+  std::uint8_t reads = 0;  ///< perftest: maximum number of RDMA READs and atomics that the side processes at once
   bool perftest = false;
-  std::uint32_t length = 0;  ///< bytes, including the terminating zero (0: not a record)
+  std::uint32_t length = 0;  ///< length of the record in bytes, including the terminating zero (0: not a record)
 };
 
-/// Parses the record at the start of `text`. The result has length 0 if the text does not match a form exactly.
+/// Parses the record at the start of `text`. If the text does not match a form exactly, the result has length 0.
 TextRecord read_text_record(Bytes text);
 
 /// Produces evidence with JoinedBy::text: the k-th QP of one side is connected to the k-th QP of the other side. The
@@ -48,10 +48,10 @@ class TextExchange {
   static constexpr std::size_t max_queue_pairs = 1024;
   explicit TextExchange(PairSink& sink, std::uint32_t capacity = default_capacity);
 
-  /// Processes a packet. Calls must be in capture order.
+  /// Processes a packet. Packets must be in capture order.
   void add(const Packet& packet);
 
-  /// Number of TCP connections with such text.
+  /// Number of TCP connections that contain such records.
   [[nodiscard]] std::uint32_t known() const { return exchanges_.size(); }
   [[nodiscard]] std::uint64_t evicted() const { return exchanges_.evicted() + beyond_; }
   /// Memory in use, approximately, in bytes.
@@ -68,11 +68,11 @@ class TextExchange {
     std::vector<std::uint8_t> partial;  ///< start of a record whose rest starts at `next`
     std::uint32_t next = 0;             ///< TCP sequence number after the last parsed segment
     bool started = false;               ///< `next` is known
-    bool broken = false;                ///< a segment is missing: parsing has stopped
-    std::uint8_t mtu = 0;               ///< perftest's code of the path MTU (0: not specified)
+    bool broken = false;                ///< a segment is missing, so parsing has stopped
+    std::uint8_t mtu = 0;               ///< path MTU code that perftest sent (0: none)
   };
   struct Exchange {
-    std::array<Direction, 2> directions;  ///< 0: the side that sent the first QP number, the client
+    std::array<Direction, 2> directions;  ///< index 0: the side that sent the first QP number, the client
     std::size_t reported = 0;
   };
 
@@ -81,10 +81,11 @@ class TextExchange {
             const TextRecord& record);
 
   PairSink& sink_;
-  LruTable<FlowKey, Exchange> exchanges_;      ///< key: from the client (number: its port and the server's port)
-  LruTable<FlowKey, std::uint8_t> mtu_codes_;  ///< by direction (perftest sends the MTU code first)
+  LruTable<FlowKey, Exchange>
+      exchanges_;  ///< the key is from the client. Its number combines the ports of the client and the server
+  LruTable<FlowKey, std::uint8_t> mtu_codes_;  ///< by direction, because perftest sends the MTU code first
   std::uint64_t beyond_ = 0;
-  /// Number of directions with an incomplete record. If there are any, all segments must be checked.
+  /// Number of directions with an incomplete record. If there are any, every segment must be checked.
   std::size_t partials_ = 0;
 };
 

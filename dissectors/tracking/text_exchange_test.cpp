@@ -1,5 +1,5 @@
-// QP numbers exchanged in plain text. Expected values: tshark -z follow,tcp,ascii and its fields tcp.payload,
-// infiniband.bth.psn.
+// Tests QP numbers that are exchanged in plain text. Expected values are from tshark -z follow,tcp,ascii, and from its
+// fields tcp.payload and infiniband.bth.psn.
 
 #include "dissectors/tracking/text_exchange.hpp"
 
@@ -89,7 +89,7 @@ TEST(TextExchange, PerftestWithGid) {
   EXPECT_EQ(latency[0].frame, 15U);
 }
 
-// The packets that follow match the text, and other captures yield no pairs.
+// The packets that follow match the text. Captures without such text yield no pairs.
 TEST(TextExchange, FirstRequestsHaveTheExchangedPsns) {
   std::vector<std::string> paths;
   for (const char* name : {"rc-pingpong.pcap.gz", "srq-pingpong.pcap.gz", "ud-pingpong.pcap", "rc-atomic.pcap",
@@ -165,7 +165,7 @@ TEST(TextRecord, OtherCharactersAndLengthsAreRejected) {
     for (std::size_t n = 0; n < form.size(); ++n) EXPECT_EQ(read_text_record(bytes_of(form.substr(0, n))).length, 0U);
     for (std::size_t at = 0; at < form.size(); ++at)
       for (char wrong : {'g', 'A', ' ', '\0', '/', '\n', '\x80', form[at] == ':' ? '0' : ':'}) {
-        // A zero instead of a colon can terminate a shorter form.
+        // A zero in place of a colon can terminate a shorter form.
         if (form[at] == wrong || (form[at] == ':' && wrong == '\0')) continue;
         std::string text(form);
         text[at] = wrong;
@@ -179,7 +179,7 @@ TEST(TextRecord, RandomDataIsRejected) {
   ByteVector payload(160);
   constexpr std::string_view alphabet = "0123456789abcdef:"sv;
   for (int i = 0; i < 1000000; ++i) {
-    // One half is random, the other has valid characters at random positions.
+    // Half of the payloads are random. The others have valid characters at random positions.
     for (std::size_t at = 0; at < payload.size(); at += 8) store_le(payload.data() + at, 8, random());
     if (i % 2)
       for (std::uint8_t& byte : payload) byte = static_cast<std::uint8_t>(alphabet[byte % alphabet.size()]);

@@ -1,9 +1,9 @@
-// Tracks QPs built from arbitrary bytes that send, lose, retransmit and reject packets. Tracking must terminate, refer
-// only to frames that were passed, report consistent sums, report each connection's end exactly once, and stay within
-// its memory limits.
+// Tracks QPs that are built from arbitrary bytes and that send, lose, retransmit and reject packets. Requirements:
+// tracking terminates, refers only to frames that were passed, reports consistent sums, reports the end of each
+// connection exactly once, and stays within its memory limits.
 //
-// The first byte selects the form of the input: descriptions of packets, three bytes or more each, which are built
-// as valid frames to reach deep states; or raw frame bytes.
+// The first byte selects the form of the input. It is either descriptions of packets, three bytes or more each, from
+// which valid frames are built to reach deep states, or raw frame bytes.
 
 #include <cstdio>
 #include <cstdlib>
@@ -33,10 +33,10 @@ void require(bool condition, const char* what, int line) {
 
 struct Judge final : Sink {
   enum class Life : std::uint8_t { alive, silent };
-  std::uint64_t now = 0;  // frame
+  std::uint64_t now = 0;  // number of the current frame
   std::uint64_t connections = 0, packets = 0, evicted = 0;
   std::unordered_map<std::uint64_t, Life> lives;
-  std::unordered_map<std::uint64_t, std::uint64_t> noted;  // frame to connection
+  std::unordered_map<std::uint64_t, std::uint64_t> noted;  // connection by frame
 
   void known(std::uint64_t frame) const { REQUIRE(frame <= now); }
   void speaks(const Connection& c) {
@@ -53,7 +53,7 @@ struct Judge final : Sink {
       known(frame);
     REQUIRE(m.packets != 0);
     if (m.outcome == Outcome::unanswered) REQUIRE(m.answer_frame == 0);
-    // If a READ or atomic response is missing in the capture and the requester continues, the tracker infers the
+    // If a READ or atomic response is missing in the capture, but the requester continues, the tracker infers the
     // response.
     const bool has_response = m.kind == MessageKind::read || m.kind == MessageKind::compare_swap ||
                               m.kind == MessageKind::fetch_add || m.kind == MessageKind::flush ||
@@ -108,7 +108,7 @@ struct Judge final : Sink {
     known(frame);
     REQUIRE(frame >= c.first_frame && note.connection == c.id);
     REQUIRE(note.related_frame <= now);
-    REQUIRE(noted.emplace(frame, c.id).second);  // each packet at most once
+    REQUIRE(noted.emplace(frame, c.id).second);  // each packet is reported at most once
   }
 };
 
@@ -263,7 +263,7 @@ void Run::described(Source& source) {
   }
 }
 
-// CM messages of a connection between the QPs that described() uses.
+// Sends CM messages of a connection between the QPs that described() uses.
 void Run::management(Source& source) {
   const std::uint8_t what = source.byte();
   const unsigned pair = what & 3;

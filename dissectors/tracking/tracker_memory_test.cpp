@@ -1,6 +1,6 @@
-// Floods of packets: memory must stay within its limits for any traffic, and each packet must have about the same cost.
-// Small by default. Ten million packets with RDMAWIRE_FULL=1. Prints times, which depend on the host, and fails only
-// for extreme growth.
+// Tests with floods of packets: memory must stay within its limits for any traffic, and every packet must have about
+// the same cost. The floods are small by default, and have ten million packets with RDMAWIRE_FULL=1. The tests print
+// times, which depend on the host, and fail only for extreme growth.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -24,13 +24,13 @@ bool full() {
   return wish && std::string_view(wish) == "1" && !sanitized;
 }
 
-/// Returns the peak memory of the process.
+/// Returns the peak memory of the process in bytes.
 std::size_t peak_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
 }
-/// Returns the growth of the peak memory, or 0 with a sanitizer, whose own memory dominates.
+/// Returns the growth of the peak memory. Returns 0 with a sanitizer, whose own memory dominates.
 std::size_t growth_since(std::size_t before) { return sanitized ? 0 : peak_bytes() - before; }
 
 struct Counter final : Sink {
@@ -64,7 +64,7 @@ class Flood {
 
   Counter counter;
   Tracker tracker;
-  std::size_t most = 0;  ///< maximum memory that the tracker reported, in bytes
+  std::size_t most = 0;  ///< maximum memory in bytes that the tracker reported
 
  private:
   Dissector dissector_{{{}, false}};
@@ -72,8 +72,8 @@ class Flood {
   std::uint8_t bytes_[RdmaFrame::most];
 };
 
-/// Calls `run(count)` with a tenth of `packets` and with all of them. Prints the seconds per million packets of both,
-/// and fails if the cost per packet grows with the count.
+/// Calls `run(count)` with a tenth of `packets`, and with all of them. Prints the seconds per million packets of both
+/// runs, and fails if the cost per packet grows with the count.
 template <class Run>
 void compare(const char* name, std::uint64_t packets, Run run) {
   double rates[2] = {};
@@ -86,8 +86,8 @@ void compare(const char* name, std::uint64_t packets, Run run) {
   }
   std::printf("%-28s %9llu packets: %.2f s a million, a tenth of them %.2f; peak of the process %zu MiB\n", name,
               static_cast<unsigned long long>(packets), rates[1], rates[0], peak_bytes() >> 20);
-  // Quadratic growth would make each of ten times as many packets ten times as expensive. The limit allows for noise of
-  // a busy host.
+  // If the cost were quadratic, each of ten times as many packets would be ten times as expensive. The limit tolerates
+  // noise on a busy host.
   EXPECT_LT(rates[1], rates[0] * 6 + 1) << name;
 }
 
@@ -142,7 +142,7 @@ TEST(TrackerMemory, ResponsesWithThousandsOfCandidates) {
   });
 }
 
-// A thousand flows with waiting requests, and responses that match all of them.
+// A thousand flows have waiting requests, and the responses match all of them.
 TEST(TrackerMemory, LongFlowsWithEqualPsns) {
   compare("flows alike", full() ? 1'000'000 : 100'000, [&](std::uint64_t count) {
     Flood flood;
@@ -159,7 +159,7 @@ TEST(TrackerMemory, LongFlowsWithEqualPsns) {
   });
 }
 
-/// One connection: the first packets of both endpoints pair it, then `each(i)`.
+/// Tests one connection: the first packets of both endpoints pair it, then `each(i)` sends packets.
 template <class Each>
 void one_connection(Flood& flood, std::uint64_t count, Each each) {
   flood.send({.qp = 2, .psn = 0});
@@ -180,7 +180,7 @@ TEST(TrackerMemory, PsnsThatJumpWithEachPacket) {
     });
 }
 
-// Each connection is within its own limits, but all together exceed the total limit.
+// Each connection is within its own limits, but all of them together exceed the total limit.
 TEST(TrackerMemory, UnacknowledgedWindows) {
   TrackerOptions options;
   options.memory = 16 * mebi;
@@ -223,7 +223,7 @@ TEST(TrackerMemory, NoAcknowledgements) {
   });
 }
 
-// Thousands of waiting messages, each acknowledged separately.
+// There are thousands of waiting messages, and each is acknowledged separately.
 TEST(TrackerMemory, ManyOutstandingMessages) {
   compare("many outstanding", full() ? 1'000'000 : 100'000, [&](std::uint64_t count) {
     Flood flood;
@@ -243,7 +243,7 @@ TEST(TrackerMemory, ManyOutstandingMessages) {
   });
 }
 
-// A gap before thousands of packets is filled from its end.
+// A gap of thousands of packets is filled from its end.
 TEST(TrackerMemory, GapsFilledBackwards) {
   compare("gaps backwards", full() ? 1'000'000 : 100'000, [&](std::uint64_t count) {
     Flood flood;
@@ -284,7 +284,7 @@ TEST(TrackerMemory, EndlessNotifications) {
   });
 }
 
-/// A TCP segment between raw IPv4 hosts. Returns its length.
+/// Writes a TCP segment between raw IPv4 hosts. Returns its length.
 std::size_t segment(std::uint8_t* out, std::uint32_t from, std::uint16_t port, bool syn, std::string_view data) {
   const std::size_t size = 40 + data.size();
   std::memset(out, 0, size);
@@ -319,7 +319,7 @@ TEST(TrackerMemory, UnansweredMpaRequests) {
   EXPECT_LT(growth_since(before), 256 * mebi);
 }
 
-/// A datagram to QP 1 with space for a MAD of 256 bytes.
+/// Returns a datagram to QP 1 with space for a MAD of 256 bytes.
 RdmaFrame management() {
   return {.opcode = ud + rc::send, .qp = 1, .payload = 256, .source_qp = 1, .qkey = 0x80010000};
 }
@@ -334,12 +334,12 @@ TEST(TrackerMemory, UnansweredConnectionRequests) {
       const std::size_t size = frame.write(flood.bytes());
       std::uint8_t* mad = flood.bytes() + RdmaFrame::headers + 8;
       mad[0] = 1;      // base version
-      mad[1] = 7;      // communication management
-      mad[2] = 2;      // its version
-      mad[3] = 3;      // Send
-      mad[17] = 0x10;  // REQ
+      mad[1] = 7;      // class: communication management
+      mad[2] = 2;      // class version
+      mad[3] = 3;      // method: Send
+      mad[17] = 0x10;  // attribute: REQ
       store_be(mad + 24, 4, i + 1);
-      store_be(mad + 24 + 32, 3, i + 2);  // queue pair
+      store_be(mad + 24 + 32, 3, i + 2);  // QP number
       store_be(mad + 24 + 52, 4, 0xffffffff);
       mad[24 + 56 + 10] = mad[24 + 56 + 11] = 0xff;
       store_be(mad + 24 + 56 + 12, 4, frame.from);

@@ -1,4 +1,5 @@
-// Tests the tracker with real captures: its counters must match the capture, and clean captures must cause no events.
+// Tests the tracker with real captures: its counters must match the capture, and captures without problems must cause
+// no events.
 
 #include "dissectors/tracking/tracker.hpp"
 
@@ -16,7 +17,7 @@ namespace {
 
 using namespace testing;
 
-/// Returns whether the packet belongs to InfiniBand's transport, except management.
+/// Returns whether the packet belongs to InfiniBand's transport, but is not a management packet.
 bool counts(const Packet& packet) {
   const auto bth = packet.stack.get<Bth>();
   if (!bth) return false;
@@ -106,8 +107,8 @@ TEST(Tracker, CleanCapturesHaveNoEvents) {
   }
 }
 
-// tshark, PSNs of requests that were seen before: bursts of eight packets in frames 287 to 294, 842 to 849, and 930
-// to 942 (with ACKs between). The first and the last occur after the ACK of all packets.
+// Requests whose PSN was captured before, according to tshark: bursts of eight packets in frames 287 to 294, 842 to
+// 849, and 930 to 942 (with ACKs between them). The first and the last burst follow the ACK of all packets.
 TEST(Tracker, RcPingpongHasThreeRetransmissionBursts) {
   Recorder recorded;
   Tracker tracker(recorded);

@@ -109,8 +109,8 @@ bool read_transport_packet(const Packet& packet, TransportPacket& t) {
   payload_at += t.op->header_bytes;
   t.payload_at = payload_at;
 
-  // The payload length of a truncated packet, or of one with upper layer headers, follows from the lower layers'
-  // lengths.
+  // If a packet is truncated, or has upper layer headers, its payload length follows from the lengths in the lower
+  // layers.
   const std::uint32_t end = declared_end(stack), less = payload_at + bth.get<"pad">() + icrc_bytes;
   t.payload = end > less ? end - less : 0;
   t.truncated = stack.cut && stack.wire_length == stack.bytes.size();

@@ -1,4 +1,4 @@
-// Tests the fields read from packets. The frames are literals, or are written by frames_for_test.hpp.
+// Tests the fields that are read from packets. The frames are literals, or frames_for_test.hpp builds them.
 
 #include "dissectors/tracking/transport_packet.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 using namespace testing;
 using ByteVector = std::vector<std::uint8_t>;
 
-/// Reads a packet with the captured `bytes`, which had `extra` more bytes on the wire.
+/// Reads a packet of which `bytes` are captured. On the wire, it had `extra` more bytes.
 std::optional<TransportPacket> read(const ByteVector& bytes, LinkType link = LinkType::raw_ip,
                                     std::uint32_t extra = 0) {
   Packet packet;
@@ -36,7 +36,7 @@ ByteVector written(const RdmaFrame& frame) {
 }
 TransportPacket taken(const RdmaFrame& frame) { return read(written(frame)).value(); }
 
-// Linux 6.1, a NAK with a valid ICRC.
+// A NAK with a valid ICRC from Linux 6.1.
 TEST(TransportPacket, LiteralAcknowledgement) {
   const auto t = read(rdmawire::testing::from_hex(
                           "525400000003525400000002 0800 45000030739140004011b3270a0000020a000003 c12112b7001c0000"
@@ -132,7 +132,7 @@ TEST(TransportPacket, EachHeader) {
   EXPECT_EQ(notification.payload, 0U);
 }
 
-// The payload length follows from the lower layers, even in a truncated capture.
+// The payload length follows from the lower layers, even if the capture truncated the packet.
 TEST(TransportPacket, TruncatedCapture) {
   const ByteVector whole = written({.opcode = rc::write, .payload = 1000, .length = 1000});
   for (std::size_t size = 0; size < whole.size(); ++size) {
@@ -151,7 +151,7 @@ TEST(TransportPacket, TruncatedCapture) {
   }
 }
 
-// The packet is completely captured, but shorter than its headers indicate.
+// The packet is captured completely, but shorter than the length fields of its headers indicate.
 TEST(TransportPacket, Truncated) {
   ByteVector bytes = written({.opcode = rc::write, .payload = 1000, .length = 1000});
   bytes.resize(500);
@@ -163,7 +163,7 @@ TEST(TransportPacket, Truncated) {
 
 TEST(TransportPacket, InvalidLengthFields) {
   ByteVector bytes = written({.opcode = rc::write, .payload = 100, .length = 100});
-  store_be(bytes.data() + 2, 2, 30);  // shorter than its headers
+  store_be(bytes.data() + 2, 2, 30);  // a length below that of the headers
   const auto shorter = read(bytes);
   EXPECT_TRUE(!shorter || shorter->payload == 0);
   Frame frame = Value<Ipv4>().set<"total_length">(0) / Value<Udp>() / Value<Bth>().set<"opcode">(4);
@@ -242,7 +242,7 @@ TEST(TransportPacket, OtherPacketsAreRejected) {
   EXPECT_FALSE(read(other.encode()));
 }
 
-// Every sample packet with a BTH must be accepted, and its payload and headers must fit into the wire length.
+// Every packet with a BTH in the samples must be accepted. Its headers and its payload must fit into the wire length.
 TEST(TransportPacket, RealCaptures) {
   for (const char* name : {"rc-send.pcap.gz", "rc-read.pcap.gz", "rc-atomic.pcap", "rc-write-ipv6.pcap",
                            "ud-pingpong.pcap", "linlinw5-rc-write.pcap", "nvme-over-rdma.pcap.zst", "ucmatose.pcap"}) {

@@ -95,8 +95,8 @@ bool UndecidedLosses::note_second_arrival(std::uint32_t psn, std::int64_t time) 
   return false;
 }
 
-// A network that reorders packets delays some of them beyond their retransmission. If few late packets are proven, the
-// others can be lost or late.
+// Decides about one loss. If a network reorders packets, some of them arrive only after their retransmission. If few
+// packets are proven to be late, the others can be lost or late.
 void UndecidedLosses::settle(Waiting& waiting, const Reporter& to) {
   Sent& sender = waiting.response ? to.responder() : to.requester();
   Event& loss = waiting.loss;
@@ -130,8 +130,8 @@ void UndecidedLosses::settle(Waiting& waiting, const Reporter& to) {
   } else {
     const std::uint32_t late = late_after_[direction], open = open_after_[direction];
     loss.unobserved = Unobserved::arrival;
-    // Without a proven late packet, requests are more likely to be lost. Late responses leave fewer traces, but they
-    // arrive before a second retransmission.
+    // As long as no packet is proven to be late, requests are more likely lost. Late responses leave fewer traces, but
+    // they arrive before a second retransmission.
     const bool reorders = late_[0] + late_[1] + late_after_[0] + late_after_[1] >= several;
     const bool lost = late == 0 && !reorders && (!waiting.response || waiting.missing_again);
     if (late == 0) {

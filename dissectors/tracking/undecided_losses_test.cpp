@@ -153,7 +153,7 @@ TEST_F(UndecidedLossesTest, OneResponsePerRetransmissionConfirmsLoss) {
   losses.note_response(11);
   losses.note_repeat(11, 12);
   losses.note_response(11);
-  losses.note_repeat(12, 13);  // another message
+  losses.note_repeat(12, 13);  // a retransmission of another message
   EXPECT_THAT(settle(), ElementsAre("lost_in_network before_capture certain"));
 }
 
