@@ -165,9 +165,9 @@ void Conversations::request(const Packet& packet, const FlowKey& ports, const Cm
   // CA. It is assumed to be equal.
   requester.acknowledgement_timeout = responder.acknowledgement_timeout =
       timeout_of(req.get<"primary_local_ack_timeout">(), req.get<"primary_local_ack_timeout.limit">());
-  // "Starting PSN" is the first PSN that the receiver of the message sends: 12.7.31 (clause number not verified). In
-  // rping.pcap, the REQ contains 0x9d7fd1, the PSN of the responder's first RDMA READ, and the REP contains 0x806831,
-  // the PSN of the requester's first SEND.
+  // "Starting PSN" is the first PSN that the receiver of the message sends: 12.7.31 (clause number not verified).
+  // Example from rping.pcap: the REQ contains 0x9d7fd1, the PSN of the responder's first RDMA READ, and the REP
+  // contains 0x806831, the PSN of the requester's first SEND.
   responder.first_psn = c.responder_psn = cm.starting_psn;
   responder.retries = req.get<"retry_count">();
   responder.rnr_retries = req.get<"rnr_retry_count">();

@@ -3,31 +3,33 @@
 ///
 /// A connection is a TCP connection, starting with its MPA request or the packet that identified it as iWARP.
 /// Messages are RDMAP messages. RFC 5040, 5041, 5044, 6581, 7306. Meaning of the shared types for iWARP:
-/// - Message::first_psn and last_psn are the DDP MSN of untagged messages and 0 for tagged messages. `packets`
-///   counts FPDUs, `repeated_packets` retransmitted TCP segments with bytes of the message.
-/// - RDMAP has no acknowledgements. A message without response, such as a Send or RDMA Write, is `completed` when
-///   TCP acknowledges its last byte. That packet is its answer. It proves receipt by the peer's TCP, not by its ULP.
-///   The message is `sent` if no such acknowledgement was captured. `refused`: a Terminate quotes it. nak_code is the
-///   Terminate's error code.
-/// - The answer of a READ is the last segment of its response. key and remote_address identify the source, not the
-///   sink.
+/// - Message::first_psn and last_psn are the DDP MSN of an untagged message, and 0 for a tagged message. `packets` is
+/// the
+///   number of FPDUs, and `repeated_packets` that of retransmitted TCP segments with bytes of the message.
+/// - RDMAP has no acknowledgements. A message that needs no response, such as a Send or RDMA Write, is `completed` when
+///   TCP acknowledges its last byte. The packet with this acknowledgement is the answer. It proves that the peer's TCP
+///   received the message, but its ULP may not have. The outcome is `sent` if no such acknowledgement was captured, and
+///   `refused` if a Terminate message quotes the message. nak_code is the error code of the Terminate message.
+/// - The answer to a READ is the last segment of its response. key and remote_address identify the source of the data,
+///   and not the sink.
 /// - Immediate Data is a Send without payload and with 64 bits of immediate data. RFC 7306, 6
-/// - Sent::requests and responses count FPDUs. retransmitted_packets and retransmitted_bytes count TCP segments and
-///   bytes, acks counts TCP segments without data.
-/// - PacketNote::relative_psn counts bytes of the sender's stream, from the first byte seen.
-/// - Event::psn is the MSN, or the TCP sequence number for TCP events. By kind:
-///   - `opened`: value and found are the maximum outstanding READs of a and b (RFC 6581), 0 if not negotiated.
+/// - Sent::requests and responses are numbers of FPDUs, retransmitted_packets and retransmitted_bytes those of TCP
+///   segments and bytes, and acks that of TCP segments without data.
+/// - PacketNote::relative_psn is the number of bytes from the first captured byte of the sender's stream.
+/// - Event::psn is the MSN, or the TCP sequence number for TCP events. Members whose meaning depends on the kind:
+///   - `opened`: value and found are the maximum outstanding READs of a and b (RFC 6581), or 0.
 ///     origin_frame is the MPA request.
-///   - `rejected`: bytes is the length of the reply's private data, value its revision.
+///   - `rejected`: bytes is the length of the reply's private data, and value is its revision.
 ///   - `closed`: cause_frame is the Terminate that ended the connection, if any.
-///   - `terminate`: value is layer << 16 | error type << 8 | error code. found has the header bits M (segment length,
-///     in `bytes`) 4, D (DDP header) 2, R (Read Request header) 1. origin_frame is the quoted FPDU, end its sender.
-///   - `tcp_retransmission`: found is the number of the first delayed message, value its endpoint (0: a, 1: b).
-///   - `msn_jump`, `segmentation`: value is the expected MSN, MO, TO or READ length, found the received one.
-///   - `opcode_sequence`: value is the RDMAP opcode, found the queue number (untagged).
-///   - `read_limit`: value is the limit, found the number of outstanding READs.
-///   - `stall`: frame and last_frame are the packets before and after the silence. Cause window: from the zero window
-///     to its opening.
+///   - `terminate`: value is layer << 16 | error type << 8 | error code. found contains the header bits: 4 for M (the
+///     segment length, which is in bytes), 2 for D (DDP header), 1 for R (Read Request header). origin_frame is the
+///     frame of the quoted FPDU, and end is its sender.
+///   - `tcp_retransmission`: found is the number of the first delayed message, and value is its endpoint (0: a, 1: b).
+///   - `msn_jump`, `segmentation`: value is the expected MSN, MO, TO or READ length, and found is the received one.
+///   - `opcode_sequence`: value is the RDMAP opcode, and found is the queue number (untagged).
+///   - `read_limit`: value is the limit, and found is the number of outstanding READs.
+///   - `stall`: frame and last_frame are those before and after the silence. If the cause is `window`, they are the
+///     packets that closed and opened the window.
 
 #include <list>
 #include <memory>

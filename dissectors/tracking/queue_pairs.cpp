@@ -275,7 +275,7 @@ void QueuePairs::close_reason(Index at, CloseReason why, std::int64_t time) {
   for (Side end : {Side::a, Side::b}) settle_jump(f, end);
   for (Side end : {Side::a, Side::b})
     f.requesters[static_cast<std::size_t>(end)].finish({f.info, *sink_, end, f.joined(), nullptr}, time);
-  // A connection with only a few damaged packets is not reported, because its QP may not exist.
+  // A connection with only a few damaged packets is omitted, because its QP may not exist.
   constexpr std::uint32_t strays = 2;
   const std::uint64_t packets = f.info.sent[0].packets + f.info.sent[1].packets;
   if (f.reported || f.bad_crcs == 0 || f.bad_crcs < packets || packets > strays) sink_->connection(f.info, why);

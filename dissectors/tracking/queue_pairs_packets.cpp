@@ -347,8 +347,8 @@ void QueuePairs::settle_jump(Followed& f, Side end) {
   jump.reset();
 }
 
-// Returns true if the packet belongs to a new connection with the same QPs, or waits for this decision. In both cases,
-// it is not counted yet.
+// Returns true if the packet belongs to a new connection with the same QPs, or waits for this decision. It is not
+// counted yet in either case.
 bool QueuePairs::replaced(Index at, Side end, const TransportPacket& t) {
   Followed& f = *followed_[at];
   const auto side = static_cast<std::size_t>(end);

@@ -138,8 +138,8 @@ class Requester {
     Event event;
     Psn next;           // PSN of the packet that would continue the burst
     bool copy = false;  // the burst consists of one packet so far, which is identical to its first transmission
-    // The last packet is ahead of the burst. It can be a late packet of the preceding burst. In that case, the burst
-    // continues at `behind`.
+    // The last packet is ahead of the burst. It can be a late packet of the preceding burst. Then the burst continues
+    // at `behind`.
     bool ahead = false;
     Psn behind;
     std::uint32_t late = 0;  // number of late packets that were captured during the burst

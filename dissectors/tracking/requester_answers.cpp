@@ -329,7 +329,7 @@ Requester::Waiting* Requester::blocking() {
   return nullptr;
 }
 
-// True if so much time has passed that the requester would already have requested the missing response again.
+// True if the requester would already have requested the missing response again, because enough time has passed.
 bool Requester::is_patience_over(const Waiting& stuck, std::int64_t now) const {
   const std::int64_t waited = now - stuck.skipped_time;
   return waited > response_patience_ns || (waiting_.size() > response_patience && waited > in_flight_ns);

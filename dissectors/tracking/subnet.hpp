@@ -73,8 +73,8 @@ class ManagementSink {
   ~ManagementSink() = default;
 };
 
-/// At most `capacity` requests wait for their response. If there are more, evicts the oldest one and counts the
-/// eviction.
+/// Keeps at most `capacity` requests that wait for their response. If there are more, evicts the oldest one and counts
+/// the eviction.
 class Subnet {
  public:
   static constexpr std::uint32_t default_capacity = 1U << 12;

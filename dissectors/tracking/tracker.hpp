@@ -15,8 +15,8 @@ namespace rdmawire::tracking {
 struct TrackerOptions {
   std::uint32_t connections = 1U << 24;      ///< maximum number of connections
   std::uint32_t waiting_packets = 1U << 20;  ///< maximum number of packets that wait for pairing
-  /// Maximum memory in bytes of connections between QPs, and of their waiting packets. At the maximum, connections are
-  /// evicted: first those with a single packet, then approximately the least recently used ones. Other tables have
+  /// Maximum memory in bytes of connections between QPs, and of their waiting packets. Connections are evicted at the
+  /// maximum: first those with a single packet, then approximately the least recently used ones. Other tables have
   /// limits of their own, which add up to about 150 MiB.
   std::size_t memory = std::size_t{512} << 20;
   /// Bytes that the sink uses for open connections, which count toward `memory` (nullptr: none).
