@@ -26,7 +26,7 @@ PacketClass class_of(const Opcode& opcode, std::uint32_t dest_qp) {
     case Operation::acknowledge:
     case Operation::atomic_acknowledge: return PacketClass::acknowledgement;
     case Operation::congestion_notification: return PacketClass::cnp;
-    // Unknown opcodes have the operation `send`.
+    // Opcodes that are not known have the operation `send`.
     default: return opcode.known ? PacketClass::data : PacketClass::other;
   }
 }
@@ -73,7 +73,7 @@ void RegionRow::merge(const RegionRow& other) {
   messages += other.messages;
 }
 
-// Groups
+// ---- Groups
 
 void Group::add_frame(std::uint64_t frame) {
   if (frame == 0 || (frame_count == most_frames && frame >= frames[most_frames - 1])) return;
@@ -89,7 +89,8 @@ void Group::add(const Event& event) {
   ++count;
   packets += event.packets;
   bytes += event.bytes;
-  if (event.kind != EventKind::duplicate) accumulate(cost_ns, event.duration);  // a duplicate delays no operation
+  if (event.kind != EventKind::duplicate)
+    accumulate(cost_ns, event.duration);  // a duplicate does not delay an operation
   if (event.frame) first_frame = std::min(first_frame, event.frame);
   last_frame = std::max({last_frame, event.frame, event.last_frame});
   first_time = std::min(first_time, event.time);
@@ -113,7 +114,7 @@ void Group::merge(const Group& other) {
   for (std::size_t i = 0; i < other.frame_count; ++i) add_frame(other.frames[i]);
 }
 
-// Incast
+// ---- Incast
 
 bool Incast::IncastOrder::operator()(const IncastRow& a, const IncastRow& b) const {
   return std::tie(b.senders, b.bytes, a.time, a.receiver) < std::tie(a.senders, a.bytes, b.time, b.receiver);
@@ -132,7 +133,7 @@ void Incast::add(const PortAddress& sender, const PortAddress& receiver, std::in
   if (!row) return;
   const std::int64_t window = time / window_;
   if (window != row->window) {
-    if (window < row->window && row->window - window <= 1) return;  // late packet of the preceding window
+    if (window < row->window && row->window - window <= 1) return;  // a late packet of the preceding window
     close(receiver, *row, rows_);
     row->window = window;
     row->bytes = row->senders = 0;
@@ -147,7 +148,7 @@ void Incast::add(const PortAddress& sender, const PortAddress& receiver, std::in
 void Incast::merge(const Incast& other) {
   merged_overflow_ += other.overflow();
   rows_.merge(other.rows_);
-  // Close the open windows of `other`, too, because it gets no further packets.
+  // Also close the open windows of `other`, because it gets no more packets.
   for (const auto& [key, row] : other.receivers_.rows()) close(key.address, row, rows_);
 }
 
@@ -157,7 +158,7 @@ std::vector<IncastRow> Incast::rows() const {
   return rows.sorted();
 }
 
-// MrcFlows
+// ---- MrcFlows
 
 bool MrcFlows::before(const tracking::MrcFlow& a, const tracking::MrcFlow& b) {
   return a.payload_bytes != b.payload_bytes ? a.payload_bytes > b.payload_bytes : a.first_frame < b.first_frame;
@@ -218,7 +219,7 @@ std::uint64_t MrcFlows::dropped() const {
   return limited.dropped_;
 }
 
-// Analysis
+// ---- Analysis
 
 bool Analysis::LargerConnection::operator()(const Connection& a, const Connection& b) const {
   const std::uint64_t bytes_a = a.sent[0].wire_bytes + a.sent[1].wire_bytes;
@@ -286,12 +287,12 @@ PacketFacts PacketFacts::of(const tracking::Packet& packet) {
   facts.number = packet.number;
   facts.time = packet.time_ns;
   facts.wire_length = stack.wire_length;
-  // TCP headers do not identify iWARP, but its PDUs do.
+  // TCP headers do not identify iWARP, but PDUs do.
   facts.wire = packet.pdus.empty() ? stack.wire : Wire::iwarp;
   facts.truncated = stack.cut;
   const auto layers = stack.layers();
   facts.pause = stack.network >= layers.size() && stack.wire == Wire::none && layers.size() > 1;
-  if (facts.wire == Wire::none) return facts;  // no RDMA
+  if (facts.wire == Wire::none) return facts;  // not RDMA
 
   const Layer* transport = stack.transport < layers.size() ? &layers[stack.transport] : nullptr;
   if (transport && transport->header == &info<Bth>) {
@@ -345,7 +346,7 @@ void Analysis::add(const PacketFacts& packet) {
   last_time = std::max(last_time, packet.time);
   Series::Step& step = series.at(packet.time);
   ++step.packets;
-  if (packet.wire == Wire::none) return;  // no RDMA
+  if (packet.wire == Wire::none) return;  // not RDMA
   step.cnps += packet.packet_class == PacketClass::cnp;
   step.payload_bytes += packet.payload;
   if (packet.has_traffic_class) {
@@ -442,7 +443,7 @@ void Analysis::message(const Connection& connection, const Message& message) {
   operation.refused += refused;
   const std::size_t size = size_class(message.size);
   if (message.outcome == tracking::Outcome::partial) {
-    // The size is unknown because the start was not captured.
+    // The size is unknown, because the capture does not contain the start of the message.
     ++partial_messages;
     if (message.first_frame) first_partial = std::min(first_partial, message.first_frame);
   } else {
@@ -542,7 +543,7 @@ void Analysis::event(const Connection* connection, const Event& event) {
       break;
     default: break;
   }
-  // Notes and idle periods are counted above, but not grouped.
+  // Notes and idle periods were counted above. They are not grouped.
   if (tracking::event_rows[static_cast<std::size_t>(event.kind)].severity == Severity::note) return;
   if (event.kind == EventKind::stall && event.cause == Cause::nothing_outstanding) return;
   ConnectionEvents& affected = events_of_connection(connection);
@@ -603,9 +604,9 @@ void Analysis::connection(const Connection& connection, tracking::CloseReason cl
   if (reliable && a.packets + b.packets != 0 && connection.opened_frame == 0) opened_before.add(connection);
   if (reliable) {
     if ((a.packets == 0) != (b.packets == 0)) {
-      // Without responses, a requester retransmits for a long time. A short connection may have only one direction
-      // because the capture starts or ends within it. If the capture contains the connection's establishment, one
-      // retransmission is sufficient.
+      // A requester without responses retransmits for a long time. A short connection may have only one direction
+      // because the capture starts or ends within it. If the capture contains the establishment of the connection, one
+      // retransmission is sufficient evidence.
       constexpr std::int64_t long_enough = 10'000'000;
       const bool is_long = connection.opened_frame
                                ? a.retransmitted_packets + b.retransmitted_packets != 0

@@ -36,7 +36,7 @@ using tracking::PortAddress;
 using tracking::Severity;
 using tracking::Side;
 
-/// Kind of a measured latency. All start at the first packet of the request.
+/// Kind of a measured latency. Every kind starts at the first packet of the request.
 enum class Phase : std::uint8_t { request_to_acknowledgement, request_to_first_response, request_to_last_response };
 inline constexpr std::size_t phases = 3;
 std::string_view to_string(Phase phase);
@@ -46,7 +46,7 @@ enum class PacketClass : std::uint8_t { data, acknowledgement, cnp, management, 
 inline constexpr std::size_t packet_classes = 5;
 std::string_view to_string(PacketClass packet_class);
 
-/// Size classes are powers of two: class 0 is an empty payload, class n is 2^(n-1) to 2^n - 1 bytes.
+/// Number of size classes. They are powers of two: class 0 is an empty payload, class n is 2^(n-1) to 2^n - 1 bytes.
 inline constexpr std::size_t size_classes = 65;
 constexpr std::size_t size_class(std::uint64_t size) { return static_cast<std::size_t>(std::bit_width(size)); }
 constexpr std::uint64_t size_from(std::size_t size_class) {
@@ -57,14 +57,17 @@ constexpr std::uint64_t size_to(std::size_t size_class) {
 }
 
 struct AnalysisOptions {
-  std::uint32_t connections = 20'000;   ///< connections with a row: those with the most bytes on the wire
-  std::uint32_t talkers = 1U << 16;     ///< directions between two addresses
-  std::uint32_t regions = 1U << 16;     ///< pairs of responder and key
-  std::uint32_t distinct = 1U << 20;    ///< distinct queue pairs, and distinct source ports
-  std::uint32_t affected = 1U << 16;    ///< connections with separate event groups, on average four each
-  std::uint32_t mrc_paths = 1U << 17;   ///< paths of the MRC flows with a row: those with the most bytes
-  std::uint32_t events_of_a_kind = 50;  ///< complete events of each kind: the earliest
-  std::int64_t incast_window = 10'000;  ///< nanoseconds
+  std::uint32_t connections =
+      20'000;  ///< maximum number of connections with a row: those with the most bytes on the wire
+  std::uint32_t talkers = 1U << 16;   ///< maximum number of directions between two addresses
+  std::uint32_t regions = 1U << 16;   ///< maximum number of pairs of a responder and a key
+  std::uint32_t distinct = 1U << 20;  ///< maximum number of distinct queue pairs, and of distinct source ports
+  std::uint32_t affected =
+      1U << 16;  ///< maximum number of connections with separate event groups, on average four each
+  std::uint32_t mrc_paths =
+      1U << 17;  ///< maximum number of paths of the MRC flows with a row, which are those with the most bytes
+  std::uint32_t events_of_a_kind = 50;  ///< maximum number of complete events of each kind, which are the earliest
+  std::int64_t incast_window = 10'000;  ///< length of a window in nanoseconds
 };
 
 struct OperationRow {
@@ -75,36 +78,40 @@ struct OperationRow {
 
 struct TalkerRow {
   std::uint64_t packets = 0, bytes = 0, payload_bytes = 0;
-  std::uint64_t queue_pairs = 0, source_ports = 0;  ///< distinct destination queue pairs, and UDP source ports (RoCEv2)
-  std::uint64_t crc_bad = 0, first_crc_bad = 0;     ///< packets with a bad CRC, and the frame number of the first one
-  // Values of the preceding packet, which most packets repeat.
+  std::uint64_t queue_pairs = 0,
+                source_ports =
+                    0;  ///< numbers of distinct destination queue pairs and of distinct UDP source ports (RoCEv2)
+  std::uint64_t crc_bad = 0,
+                first_crc_bad = 0;  ///< number of packets with a bad CRC, and frame number of the first one
+  // Values of the preceding packet, which are the same for most packets.
   std::uint32_t last_qp = UINT32_MAX, last_port = UINT32_MAX;
   void merge(const TalkerRow& other);
 };
 
 struct RegionRow {
-  std::uint64_t address_from = UINT64_MAX, address_to = 0;  ///< first accessed byte, and the byte after the last
+  std::uint64_t address_from = UINT64_MAX,
+                address_to = 0;  ///< address of the first accessed byte, and address after the last one
   std::uint64_t read_bytes = 0, written_bytes = 0, atomics = 0, refused = 0, messages = 0;
   void merge(const RegionRow& other);
 };
 
-/// Pause frames of one sender and priority. IEEE 802.3, annex 31B, and IEEE 802.1Q, 36.
+/// Key of the pause frames of one sender and priority. IEEE 802.3, annex 31B, and IEEE 802.1Q, 36.
 struct PauseKey {
   std::uint64_t source = 0;  ///< MAC address
   std::uint8_t priority = 0;
-  static constexpr std::uint8_t whole_link = 8;  ///< 802.3x: no priority
+  static constexpr std::uint8_t whole_link = 8;  ///< value for 802.3x pause frames, which have no priority
   friend auto operator<=>(const PauseKey&, const PauseKey&) = default;
 };
 struct PauseRow {
-  std::uint64_t frames = 0;   ///< pause and resume frames
-  std::uint64_t stops = 0;    ///< pause frames (quanta not 0)
+  std::uint64_t frames = 0;   ///< number of pause and resume frames
+  std::uint64_t stops = 0;    ///< number of pause frames (quanta not 0)
   std::uint64_t quanta = 0;   ///< sum of the requested quanta, in units of 512 bit times
   std::int64_t pause_ns = 0;  ///< sum of the times from a pause frame to its resume frame
   std::uint64_t first_frame = 0;
-  std::int64_t paused_since = -1;  ///< time of a pause frame that still awaits its resume frame, or -1
+  std::int64_t paused_since = -1;  ///< time of a pause frame whose resume frame has not arrived yet, or -1
 };
 
-/// Events of one connection with the same kind, cause and affected endpoint.
+/// Events of one connection that have the same kind, cause and affected endpoint.
 struct Group {
   static constexpr std::size_t most_frames = 10;
   EventKind kind = EventKind::retransmission;
@@ -115,9 +122,9 @@ struct Group {
   std::uint64_t first_frame = UINT64_MAX, last_frame = 0;
   std::int64_t first_time = INT64_MAX, last_time = INT64_MIN;
   std::uint8_t frame_count = 0;
-  std::array<std::uint64_t, most_frames> frames{};                         ///< the lowest, ascending
+  std::array<std::uint64_t, most_frames> frames{};                         ///< lowest frame numbers, ascending
   std::array<std::uint64_t, 3> by_certainty{};                             ///< number of events by Certainty
-  std::array<std::uint64_t, tracking::unobserved_values> by_unobserved{};  ///< the same by Unobserved
+  std::array<std::uint64_t, tracking::unobserved_values> by_unobserved{};  ///< number of events by Unobserved
 
   void add(const Event& event);
   void merge(const Group& other);
@@ -126,10 +133,10 @@ struct Group {
   void add_frame(std::uint64_t frame);
 };
 
-/// A connection with events.
+/// Events of one connection.
 struct ConnectionEvents {
   std::array<tracking::ConnectionEnd, 2> ends;
-  std::array<std::uint64_t, 2> packets{};  ///< packets sent by each endpoint so far
+  std::array<std::uint64_t, 2> packets{};  ///< number of packets that each endpoint sent so far
   tracking::Service service = tracking::Service::rc;
   std::vector<Group> groups;
 };
@@ -148,36 +155,36 @@ struct ConnectionCount {
   }
 };
 
-/// The MRC flows with the most payload bytes, as long as the number of their paths is within a limit. The result does
-/// not depend on the order of insertion.
+/// Keeps the MRC flows with the most payload bytes, as long as the number of their paths is within a limit. The result
+/// does not depend on the order of insertion.
 class MrcFlows {
  public:
   explicit MrcFlows(std::uint32_t most_paths = 0) : most_paths_(most_paths) {}
   void add(const tracking::MrcFlow& flow);
   void merge(const MrcFlows& other);
-  /// The kept flows, most bytes first.
+  /// Returns the flows that are kept, most bytes first.
   [[nodiscard]] std::vector<tracking::MrcFlow> sorted() const;
-  /// Number of flows that are not kept.
+  /// Number of flows that were not kept.
   [[nodiscard]] std::uint64_t dropped() const;
 
  private:
   friend struct Archived;
   static std::uint64_t weight(const tracking::MrcFlow& flow) { return flow.paths.size() + flow.nacks.size() + 8; }
   static bool before(const tracking::MrcFlow& a, const tracking::MrcFlow& b);
-  /// True if no flow that precedes this one was dropped: only then can it be kept.
+  /// True if the flow precedes all dropped flows in the order. Only then can it be kept.
   [[nodiscard]] bool precedes_dropped(const tracking::MrcFlow& flow) const;
-  /// Sorts the flows, and removes those after the limit.
+  /// Sorts the flows, and removes those beyond the limit.
   void limit();
 
   std::uint32_t most_paths_;
   std::uint64_t paths_ = 0;                   ///< sum of the weights of flows_
-  std::uint64_t dropped_ = 0;                 ///< by limit()
-  std::uint64_t dropped_bytes_ = 0;           ///< payload bytes of the first dropped flow
-  std::uint64_t dropped_frame_ = UINT64_MAX;  ///< its first frame. UINT64_MAX: none was dropped
+  std::uint64_t dropped_ = 0;                 ///< number of flows that limit() removed
+  std::uint64_t dropped_bytes_ = 0;           ///< payload bytes of the dropped flow that is first in the order
+  std::uint64_t dropped_frame_ = UINT64_MAX;  ///< first frame of that flow (UINT64_MAX: none was dropped)
   std::vector<tracking::MrcFlow> flows_;
 };
 
-/// A receiver with several senders within one window.
+/// A window in which several senders sent to one receiver.
 struct IncastRow {
   PortAddress receiver;
   std::int64_t time = 0;  ///< start of the window
@@ -185,30 +192,30 @@ struct IncastRow {
   std::uint64_t bytes = 0;
 };
 
-/// Counts distinct senders by receiver and window. Instances for disjoint sets of receivers merge exactly. Therefore
-/// its packets are divided by receiver, while those of Analysis are divided by endpoint pair.
+/// Counts distinct senders by receiver and window. Instances for disjoint sets of receivers merge exactly. Therefore,
+/// the packets for Incast are divided among shards by receiver, while those for Analysis are divided by endpoint pair.
 class Incast {
  public:
   explicit Incast(std::int64_t window = 10'000, std::uint32_t receivers = 1U << 12);
-  /// Adds a packet with `bytes` of payload. Ignores a packet of the window before the receiver's latest one.
+  /// Adds a packet with `bytes` of payload. Ignores a packet that belongs to a window before the receiver's latest one.
   void add(const PortAddress& sender, const PortAddress& receiver, std::int64_t time, std::uint64_t bytes);
   void merge(const Incast& other);
-  /// Windows with at least two senders, in descending order of the number of senders.
+  /// Returns the windows with at least two senders, in descending order of the number of senders.
   [[nodiscard]] std::vector<IncastRow> rows() const;
-  /// Packets that were not counted because the table of receivers was full.
+  /// Number of packets that were not counted because the table of receivers was full.
   [[nodiscard]] std::uint64_t overflow() const { return receivers_.overflow() + merged_overflow_; }
   [[nodiscard]] tracking::Level level() const { return {receivers_.rows().size(), receivers_.capacity()}; }
   [[nodiscard]] std::int64_t window() const { return window_; }
 
  private:
   friend struct Archived;
-  static constexpr std::size_t most_senders = 64;  ///< maximum of `senders`
+  static constexpr std::size_t most_senders = 64;  ///< maximum value of `senders`
   static constexpr std::size_t most_rows = 50;
   struct Receiver {
     std::int64_t window = INT64_MIN;
     std::uint64_t bytes = 0;
     std::uint32_t senders = 0;
-    std::array<std::uint64_t, most_senders> seen;  // hashes, initialized only below `senders`
+    std::array<std::uint64_t, most_senders> seen;  // hashes of the senders. Only the first `senders` are initialized
     void merge(const Receiver& other) { static_cast<void>(other); }
   };
   struct Address {
@@ -231,27 +238,27 @@ class Incast {
 struct PacketFacts {
   std::uint64_t number = 0;
   std::int64_t time = 0;
-  std::optional<FlowKey> flow;     ///< the addresses, if it has any
-  std::uint64_t payload = 0;       ///< bytes of RDMA payload on the wire
-  std::uint32_t wire_length = 0;   ///< bytes
+  std::optional<FlowKey> flow;     ///< addresses of the packet, if it has any
+  std::uint64_t payload = 0;       ///< number of RDMA payload bytes on the wire
+  std::uint32_t wire_length = 0;   ///< length on the wire in bytes
   std::uint32_t qp = UINT32_MAX;   ///< destination QP (UINT32_MAX: no BTH)
   std::uint16_t source_port = 0;   ///< UDP source port (only for RoCEv2 with BTH)
-  std::uint8_t traffic_class = 0;  ///< DSCP and ECN, if has_traffic_class
+  std::uint8_t traffic_class = 0;  ///< DSCP and ECN, valid if has_traffic_class
   Wire wire = Wire::none;
   PacketClass packet_class = PacketClass::other;
   bool has_traffic_class = false, truncated = false, crc_checked = false, crc_bad = false;
-  bool pause = false;  ///< may be a pause frame
+  bool pause = false;  ///< the packet may be a pause frame
 
   static PacketFacts of(const tracking::Packet& packet);
-  /// The facts of a RoCE packet, from its fields. `payload`: as above.
+  /// Returns the facts of a RoCE packet from its fields. `payload` is the number of RDMA payload bytes on the wire.
   static PacketFacts of(const tracking::TransportPacket& packet, std::uint64_t payload);
 };
-/// RDMA payload bytes of a packet on the wire, estimated for truncated packets.
+/// Returns the number of RDMA payload bytes of a packet on the wire, which is an estimate for truncated packets.
 std::uint64_t payload_of(const tracking::Packet& packet);
 
-/// Collects statistics from dissected packets and from the tracker. Analyses of disjoint sets of endpoint pairs merge
-/// to the analysis of all pairs, unless a table overflowed. The options bound the memory. Every part must number frames
-/// as in the complete capture.
+/// Collects statistics from dissected packets and from the tracker. Analyses of disjoint sets of endpoint pairs can be
+/// merged. The result equals the analysis of all pairs, unless a table overflowed. The options limit the memory. Every
+/// part must use the frame numbers of the complete capture.
 class Analysis final : public tracking::Sink {
  public:
   explicit Analysis(const AnalysisOptions& options = {});
@@ -264,14 +271,15 @@ class Analysis final : public tracking::Sink {
     add(facts);
     if (facts.pause) add_pause(packet);
   }
-  /// The same in two steps. add_pause() is only for packets with PacketFacts::pause.
+  /// Counts a packet in two steps. add_pause() is only needed if PacketFacts::pause is true.
   void add(const PacketFacts& packet);
   void add_pause(const tracking::Packet& packet);
-  /// Identifies a destination queue pair for fetch_slot() and fetch_row(), which prefetch the memory that add() uses.
+  /// Returns a number for a destination queue pair, for fetch_slot() and fetch_row(). These prefetch the memory that
+  /// add() uses.
   static std::uint64_t queue_pair_id(const FlowKey& ports, std::uint32_t qp) {
     return ports.with(std::uint64_t{1} << 32 | qp).hash();
   }
-  /// Returns whether prefetching is useful: false if the queue pairs fit into the cache.
+  /// Returns whether prefetching is useful. It is not if the queue pairs fit into the cache.
   [[nodiscard]] bool worth_fetching() const { return flow_queue_pairs_.rows().size() >= 256; }
   void fetch_slot(std::uint64_t queue_pair_id) const { flow_queue_pairs_.fetch_slot({queue_pair_id}); }
   void fetch_row(std::uint64_t queue_pair_id) const { flow_queue_pairs_.fetch_row({queue_pair_id}); }
@@ -282,13 +290,14 @@ class Analysis final : public tracking::Sink {
   void mrc_flow(const tracking::MrcFlow& flow, tracking::CloseReason close_reason) override;
   void merge(const Analysis& other);
 
-  // Results. The order of lists depends on the order of the packets. report.cpp sorts them by their contents.
+  // Results. The order of lists depends on the order of packets. report.cpp sorts them by their contents.
   std::uint64_t packets = 0, bytes = 0;
   std::int64_t first_time = INT64_MAX, last_time = INT64_MIN;
-  std::array<std::uint64_t, 5> wires{};                                                ///< packets by Wire
-  std::array<std::array<std::array<std::uint64_t, packet_classes>, 4>, 64> classes{};  ///< by DSCP, ECN, class
-  std::uint64_t crcs_checked = 0, crcs_bad = 0;  ///< packets with a verified CRC, and with a bad CRC
-  std::uint64_t truncated_packets = 0;           ///< packets truncated by the capture
+  std::array<std::uint64_t, 5> wires{};  ///< number of packets by Wire
+  std::array<std::array<std::array<std::uint64_t, packet_classes>, 4>, 64>
+      classes{};                                 ///< number of packets by DSCP, ECN and class
+  std::uint64_t crcs_checked = 0, crcs_bad = 0;  ///< number of packets with a verified CRC, and with a bad CRC
+  std::uint64_t truncated_packets = 0;           ///< number of packets that the capture truncated
   Series series;
   std::map<PauseKey, PauseRow> pauses;
   ManagementRecords management;
@@ -297,7 +306,7 @@ class Analysis final : public tracking::Sink {
   std::uint64_t messages = 0, message_bytes = 0;
   std::array<OperationRow, tracking::message_kinds> operations{};
   std::uint64_t partial_messages = 0;
-  std::uint64_t first_partial = UINT64_MAX;  ///< frame
+  std::uint64_t first_partial = UINT64_MAX;  ///< frame number of the first one
   std::uint64_t unacknowledged = 0;
 
   std::array<std::uint64_t, tracking::event_kinds> events{};  ///< number of events by kind
@@ -314,12 +323,14 @@ class Analysis final : public tracking::Sink {
 
   std::uint64_t connections = 0, evicted_connections = 0;
   ConnectionCount opened_before;  ///< reliable connections that were established before the capture started
-  ConnectionCount one_way;      ///< reliable connections with packets of only one endpoint, if they have at least three
-                                ///< packets and are not merely truncated by the capture
-  ConnectionCount two_way;      ///< reliable connections with both directions captured
+  ConnectionCount one_way;  ///< reliable connections with packets of only one endpoint, if there are at least three
+                            ///< packets and the capture covers more than the start or end of the connection packets and
+                            ///< are not merely truncated by the capture start or end of the capture is not the reason
+                            ///< packets and are not merely truncated by the capture
+  ConnectionCount two_way;      ///< reliable connections of which both directions were captured
   ConnectionCount other_class;  ///< reliable connections whose responses have a different DSCP than the requests
-  std::uint64_t duplicable = 0, duplicates = 0;  ///< packets whose duplicates can be detected (requests, TCP segments),
-                                                 ///< and their duplicates
+  std::uint64_t duplicable = 0, duplicates = 0;  ///< number of packets whose duplicates can be detected (requests, TCP
+                                                 ///< segments), and number of their duplicates and their duplicates
   ConnectionCount low_confidence;  ///< reliable connections whose directions were paired with low confidence
 
   std::uint64_t mrc_flows = 0, evicted_mrc_flows = 0;
@@ -335,17 +346,17 @@ class Analysis final : public tracking::Sink {
   [[nodiscard]] std::vector<Event> first_events(EventKind kind) const;
   [[nodiscard]] const Histogram* latency(MessageKind kind, std::size_t size_class, Phase phase) const;
   [[nodiscard]] const std::vector<std::pair<FlowKey, TalkerRow>>& talkers() const { return talkers_.rows(); }
-  /// FlowKey::number is the memory key, and FlowKey::from is the responder.
+  /// Rows by FlowKey: its number is the memory key, and `from` is the responder.
   [[nodiscard]] const std::vector<std::pair<FlowKey, RegionRow>>& regions() const { return regions_.rows(); }
-  /// Distinct queue pairs of each address, from closed connections.
+  /// Number of distinct queue pairs of each address, from closed connections.
   [[nodiscard]] std::map<PortAddress, std::uint64_t> queue_pairs_by_address() const;
-  /// Most frequent cause of bad CRCs from one address to another (nullopt: unknown).
+  /// Returns the most frequent cause of bad CRCs from one address to another (nullopt: unknown).
   [[nodiscard]] std::optional<Cause> crc_cause(const PortAddress& from, const PortAddress& to) const;
   [[nodiscard]] const std::unordered_map<std::uint64_t, ConnectionEvents>& affected() const { return affected_; }
-  /// Number of items dropped because a table was full.
+  /// Number of items that were dropped because a table was full.
   [[nodiscard]] std::uint64_t overflow() const;
-  /// The levels of the tables that shrink or are not merged, always in the same order: receivers, connections with
-  /// events and event groups. overflow() shows after a merge whether another table was full.
+  /// Appends the levels of the tables that shrink or are not merged, always in the same order: receivers, connections
+  /// with events, event groups. After a merge, overflow() shows whether another table was full.
   void append_levels(std::vector<tracking::Level>& levels) const;
   [[nodiscard]] const AnalysisOptions& options() const { return options_; }
 
@@ -369,7 +380,7 @@ class Analysis final : public tracking::Sink {
   void add_latency(MessageKind kind, std::size_t size_class, Phase phase, std::int64_t ns);
   void add_queue_pair(const tracking::ConnectionEnd& end);
   ConnectionEvents& events_of_connection(const Connection* connection);
-  /// Returns the group of the event's kind, or nullptr if there are too many.
+  /// Returns the group for an event, or nullptr if there are too many groups.
   Group* group_of(ConnectionEvents& affected, EventKind kind, Cause cause, Side end);
 
   AnalysisOptions options_;
@@ -378,7 +389,7 @@ class Analysis final : public tracking::Sink {
   BoundedTable<MixedNumber, LastPort> flow_queue_pairs_;
   BoundedSet flow_ports_;
   BoundedTable<FlowKey, RegionRow> regions_;
-  BoundedTable<FlowKey, Count> queue_pairs_;  ///< address and queue pair
+  BoundedTable<FlowKey, Count> queue_pairs_;  ///< key: address and queue pair
   BoundedTable<FlowKey, Count> crc_causes_;
   std::vector<std::unique_ptr<Histogram>> latencies_;
   TopN<Connection, LargerConnection> connection_rows_;

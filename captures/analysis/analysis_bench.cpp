@@ -1,4 +1,4 @@
-/// Benchmarks the analysis without dissection: a packet, a message, an event, and the peek at a frame.
+/// Measures the analysis without dissection: a packet, a message, an event, and the peek at a frame.
 
 #include <benchmark/benchmark.h>
 

@@ -1,4 +1,4 @@
-// Tests the statistics, their merging and the report, with constructed events, constructed packets and real captures.
+// Tests the statistics, their merging and the report with constructed events, constructed packets and real captures.
 
 #include "captures/analysis/analysis.hpp"
 
@@ -167,7 +167,7 @@ TEST(BoundedTable, CountsDroppedItems) {
   EXPECT_FALSE(set.insert(0));
 }
 
-// Merging: every partition by endpoint pairs has the same report, in any order
+// ---- Merging: the report is the same for every division by endpoint pairs, in any order
 
 struct Happening {
   std::uint64_t pair = 0;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view magic = "rdmawire analysis " RDMAWIRE_VERSION " ";
 
-/// Header that identifies the build: version and sizes of the serialized structures.
+/// Returns a header that identifies the build: its version and the sizes of the serialized structures.
 std::string layout() {
   std::string text(magic);
   for (const std::size_t size : {sizeof(Analysis), sizeof(Connection), sizeof(Event), sizeof(ConnectionEvents),
@@ -19,12 +19,12 @@ std::string layout() {
   return text += "\n";
 }
 
-/// Numbers, arrays and structures without pointers. They are copied as bytes.
+/// Numbers, arrays and structures without pointers are copied as bytes.
 template <class T>
 concept Plain = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> && !std::is_same_v<T, Connection> &&
                 !std::is_same_v<T, std::string_view>;
 
-/// Both archive classes provide `raw` (copies bytes), `count` (copies a number of items) and `sentence`.
+/// Both archive classes have the functions `raw` (copies bytes), `count` (copies a number of items) and `sentence`.
 class Saver {
  public:
   static constexpr bool loads = false;
@@ -41,7 +41,7 @@ class Saver {
   std::string out_;
 };
 
-/// Ends loading. load() catches it.
+/// Thrown to end loading. load() catches it.
 struct Unreadable : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -55,7 +55,7 @@ class Loader {
     std::memcpy(to, left_.data(), bytes);
     left_ = left_.subspan(bytes);
   }
-  /// Limits the number of items to the remaining bytes, which bounds allocations.
+  /// Limits the number of items according to the remaining bytes, so that damaged data cannot cause large allocations.
   std::size_t count(std::size_t /*here*/, std::size_t min_bytes) {
     std::uint64_t number = 0;
     raw(&number, sizeof number);
@@ -77,13 +77,13 @@ class Loader {
 
 }  // namespace
 
-/// Visits all members of an analysis, in the same order for saving and loading.
+/// Visits all members of an analysis. The order is the same for saving and loading.
 struct Archived {
   template <class A, Plain T>
   static void each(A& archive, T& value) {
     archive.raw(&value, sizeof value);
   }
-  // The reason of the detected protocol is a constant string. Its address is valid only in the saving process.
+  // The reason for the detected protocol is a string literal. Its address is valid only in the process that saves it.
   template <class A>
   static void each(A& archive, Connection& connection) {
     static_assert(std::is_trivially_copyable_v<Connection>);
@@ -113,7 +113,7 @@ struct Archived {
   static void each(A& archive, Series& series) {
     all(archive, series.step_, series.first_, series.steps_);
     if constexpr (A::loads) {
-      // Both limits bound the time of merging.
+      // Both limits bound the time of a merge.
       if (series.step_ < Series::finest || series.steps_.size() > static_cast<std::size_t>(Series::max_steps))
         throw Unreadable("the series has an invalid step or length");
       series.current_ = SIZE_MAX;
@@ -236,7 +236,7 @@ struct Archived {
 std::string save(const Analysis& analysis) {
   Saver saver;
   saver.out_ = layout();
-  // Loading uses the same function, so the function requires a mutable analysis. Saving does not modify it.
+  // Loading uses the same function, so it requires a mutable analysis. Saving does not change the analysis.
   Archived::each(saver, const_cast<Analysis&>(analysis));
   return std::move(saver.out_);
 }

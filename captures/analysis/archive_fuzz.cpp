@@ -1,4 +1,4 @@
-/// Fuzzes the data that processes exchange: batches of frames (first byte 0) and saved analyses.
+/// Fuzzes data that processes exchange: batches of frames (first byte 0) and saved analyses.
 
 #include "captures/analysis/archive.hpp"
 #include "captures/analysis/partition.hpp"
@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string saved = save(Analysis());
     return saved.substr(0, saved.find('\n') + 1);
   }();
-  // Prepend the valid header of this build, so that the fuzzer reaches the contents.
+  // Prepend a valid header of this build, so that the fuzzer reaches the contents.
   std::string saved = beginning;
   saved.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (const auto loaded = load({reinterpret_cast<const std::uint8_t*>(saved.data()), saved.size()})) {

@@ -1,5 +1,5 @@
 #pragma once
-/// Tables of bounded size that count the items they drop.
+/// Tables of limited size that count the items they drop.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,15 +14,15 @@ namespace rdmawire::captures::analysis {
 /// Gives archive.cpp access to private members.
 struct Archived;
 
-/// Table of rows by key. Rows are never removed. `Key` needs == and `hash()`, which returns 64 bits with well mixed low
-/// bits.
+/// Table of rows by key. Rows are never removed. `Key` must have == and `hash()`, which returns 64 bits. The low bits
+/// must be well mixed.
 template <class Key, class Row>
 class BoundedTable {
  public:
   explicit BoundedTable(std::uint32_t capacity) : capacity_(capacity) {}
 
-  /// Returns the row of `key`, creating it if necessary. If the table is full, counts the drop and returns nullptr. The
-  /// pointer is valid until the next call.
+  /// Returns the row of `key`. Creates it if necessary. If the table is full, counts the failure and returns nullptr.
+  /// The pointer is valid until the next call.
   Row* at(const Key& key) {
     if (rows_.size() * 2 >= slots_.size()) grow();
     for (std::size_t i = key.hash() & (slots_.size() - 1);; i = (i + 1) & (slots_.size() - 1)) {
@@ -31,7 +31,7 @@ class BoundedTable {
           ++overflow_;
           return nullptr;
         }
-        rows_.emplace_back(key, Row{});  // before the slot: it can throw
+        rows_.emplace_back(key, Row{});  // before the slot is set, because it can throw
         slots_[i] = static_cast<std::uint32_t>(rows_.size() - 1);
         return &rows_.back().second;
       }
@@ -42,14 +42,14 @@ class BoundedTable {
     const auto row = find_index(key);
     return row ? &rows_[*row].second : nullptr;
   }
-  /// Index of `key` in rows() (nullopt if absent). Indices never change.
+  /// Returns the index of `key` in rows(), or nullopt if there is none. Indices never change.
   [[nodiscard]] std::optional<std::uint32_t> find_index(const Key& key) const {
     if (slots_.empty()) return std::nullopt;
     for (std::size_t i = key.hash() & (slots_.size() - 1); slots_[i] != none; i = (i + 1) & (slots_.size() - 1))
       if (rows_[slots_[i]].first == key) return slots_[i];
     return std::nullopt;
   }
-  /// Prefetches the memory that at() needs: call fetch_slot() first, and fetch_row() some packets later.
+  /// Prefetch the memory that at() needs: call fetch_slot() first, and fetch_row() some packets later.
   void fetch_slot(const Key& key) const {
     if (!slots_.empty()) tracking::fetch(&slots_[key.hash() & (slots_.size() - 1)]);
   }
@@ -58,15 +58,15 @@ class BoundedTable {
     const std::uint32_t row = slots_[key.hash() & (slots_.size() - 1)];
     if (row != none) tracking::fetch(&rows_[row]);
   }
-  /// Rows in order of insertion.
+  /// Rows in the order of insertion.
   [[nodiscard]] const std::vector<std::pair<Key, Row>>& rows() const { return rows_; }
-  /// Memory of one row, in bytes, with the table's average unused part.
+  /// Average memory of one row in bytes, including unused parts of the table.
   static constexpr std::size_t row_bytes() { return sizeof(std::pair<Key, Row>) * 3 / 2 + 3 * sizeof(std::uint32_t); }
   [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
   /// Number of at() calls that failed because the table was full.
   [[nodiscard]] std::uint64_t overflow() const { return overflow_; }
 
-  /// Row needs `merge(const Row&)`.
+  /// Requires that Row has `merge(const Row&)`.
   void merge(const BoundedTable& other) {
     for (const auto& [key, row] : other.rows_)
       if (Row* mine = at(key)) mine->merge(row);
@@ -91,7 +91,7 @@ class BoundedTable {
   std::vector<std::pair<Key, Row>> rows_;
 };
 
-/// A number as a key, with a mixing hash.
+/// A number as a key, with a hash that mixes the bits.
 struct MixedNumber {
   std::uint64_t value = 0;
   friend bool operator==(const MixedNumber&, const MixedNumber&) = default;
@@ -102,11 +102,11 @@ struct MixedNumber {
   }
 };
 
-/// Set of numbers of bounded size.
+/// A set of numbers of limited size.
 class BoundedSet {
  public:
   explicit BoundedSet(std::uint32_t capacity) : table_(capacity) {}
-  /// Returns whether `value` was added. Returns false and counts the drop if the set is full.
+  /// Returns whether `value` was added. If the set is full, counts the failure and returns false.
   bool insert(std::uint64_t value) {
     const std::size_t before = table_.rows().size();
     static_cast<void>(table_.at({value}));
@@ -128,8 +128,8 @@ class BoundedSet {
   BoundedTable<MixedNumber, Nothing> table_;
 };
 
-/// The first `capacity` items in the order `Less`, regardless of the order of insertion. Two instances merge exactly.
-/// No two items may be equal in that order.
+/// Keeps the first `capacity` items in the order `Less`, regardless of the order of insertion. Two instances merge
+/// exactly. Items must differ in that order.
 template <class Item, class Less>
 class TopN {
  public:
@@ -148,18 +148,18 @@ class TopN {
     if (items.size() > capacity_) items.resize(capacity_);
     return items;
   }
-  /// Applies `how` to each kept item. `how` must not change the order of the items.
+  /// Applies `how` to each kept item. `how` must not change their order.
   template <class How>
   void change(How how) {
     for (Item& item : items_) how(item);
   }
-  /// Number of items added, kept or not.
+  /// Number of items that were added, whether they were kept or not.
   [[nodiscard]] std::uint64_t seen() const { return seen_; }
   [[nodiscard]] bool empty() const { return seen_ == 0; }
 
  private:
   friend struct Archived;
-  // Collects up to twice the capacity and then removes the worse half, for a constant amortized cost.
+  // Collects up to twice the capacity, and then removes the worse half, so that the amortized cost is constant.
   void keep(const Item& item) {
     if (bounded_ && !Less{}(item, worst_)) return;
     items_.push_back(item);
@@ -174,7 +174,7 @@ class TopN {
   std::size_t capacity_;
   std::uint64_t seen_ = 0;
   std::vector<Item> items_;
-  Item worst_{};  ///< valid if bounded_: items that are not before this one are dropped
+  Item worst_{};  ///< valid if bounded_: only items before this one are kept
   bool bounded_ = false;
 };
 

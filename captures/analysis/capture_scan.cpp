@@ -26,7 +26,7 @@ bool read_number(std::string_view text, std::int64_t& value) {
   return error == std::errc() && end == text.data() + text.size() && !text.empty();
 }
 
-/// Converts "12.5" to nanoseconds.
+/// Converts a text such as "12.5" to nanoseconds.
 std::optional<std::int64_t> read_seconds(std::string_view text) {
   const std::size_t dot = text.find('.');
   std::int64_t whole = 0, fraction = 0;
@@ -51,7 +51,7 @@ bool Window::has(std::int64_t time, std::uint64_t frame) const {
 }
 
 bool Overlaps::end_of_file() {
-  if (first_ > last_) return false;  // no packets
+  if (first_ > last_) return false;  // the file has no packets
   bool overlaps = false;
   if (latest_first_ <= latest_last_) {
     const std::int64_t shared = difference(std::min(latest_last_, last_), std::max(latest_first_, first_));
@@ -88,7 +88,7 @@ std::optional<Boundary> Boundary::parse(std::string_view text) {
     return boundary;
   }
   if (text.size() > 10 && text[4] == '-' && text[7] == '-') {
-    // 2026-11-21T07:53:37.1, with a T or a blank as separator
+    // Parses 2026-11-21T07:53:37.1, with a T or a blank as separator.
     std::int64_t year = 0, month = 0, day = 0, hour = 0, minute = 0;
     if (text.back() == 'Z') text.remove_suffix(1);
     if (text.size() < 19 || text[13] != ':' || text[16] != ':' || (text[10] != 'T' && text[10] != ' ')) return {};

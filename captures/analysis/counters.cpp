@@ -47,7 +47,7 @@ void take_json(const nlohmann::json& value, Counters& counters) {
   }
 }
 
-/// Maps a counter to the corresponding value of the analysis.
+/// A counter, and the value of the analysis that corresponds to it.
 struct Shown {
   std::string_view counter;
   std::uint64_t (*in_capture)(const Analysis&);
@@ -60,7 +60,8 @@ constexpr auto recoveries = [](const Analysis& a, Cause c) {
 constexpr auto sequence_naks = [](const Analysis& a) {
   return a.naks[static_cast<std::size_t>(Cause::psn_sequence_error)];
 };
-// Retransmissions after a NAK or a loss are not duplicates, because the responder did not accept the original packets.
+// Number of retransmissions that the responder receives as duplicates. Those after a NAK or a loss do not count,
+// because the responder did not accept the original packets.
 constexpr auto needless = [](const Analysis& a) {
   return a.retransmissions[static_cast<std::size_t>(Cause::spurious)].packets;
 };
@@ -111,7 +112,7 @@ constexpr Shown shown[] = {
     {"rcvd_seq_err", +[](const Analysis& a) { return sequence_naks(a); }, "sequence-error NAKs"},
     {"ack_deferred", +[](const Analysis& a) { return kind(a, EventKind::ghost_acknowledgement); },
      "repeated acknowledgements"},
-    // ethtool -S
+    // Counters of ethtool -S
     {"rx_pause_ctrl_phy", +[](const Analysis& a) { return stops(a); }, "pause frames"},
     {"tx_pause_ctrl_phy", +[](const Analysis& a) { return stops(a); }, "pause frames"},
 };

@@ -1,5 +1,5 @@
 #pragma once
-/// Host counters before and after a capture, compared with the capture.
+/// Compares the host's counters before and after a capture with the capture.
 
 #include <cstdint>
 #include <map>
@@ -13,7 +13,7 @@ namespace rdmawire::captures::analysis {
 
 class Analysis;
 
-/// Values by counter name. Counters of several links or ports are summed.
+/// Values by counter name. The counters of several links or ports are added.
 using Counters = std::map<std::string, std::uint64_t, std::less<>>;
 
 /// Parses the output of `rdma statistic show`, `rdma -j statistic` or `ethtool -S`, or lines of a name and a value (as
@@ -24,11 +24,11 @@ struct CounterDifference {
   std::string name;
   std::uint64_t before = 0, after = 0;
   std::int64_t difference = 0;
-  std::optional<std::uint64_t> in_capture;  ///< corresponding number in the capture (nullopt: not visible in captures)
-  std::string says;                         ///< a sentence about the comparison (empty: not comparable)
+  std::optional<std::uint64_t> in_capture;  ///< corresponding number in the capture (nullopt: captures do not show it)
+  std::string says;                         ///< a sentence about the comparison (empty: the values cannot be compared)
 };
-/// Returns the counters that changed, or that have a value in the capture. For a single set of counters, pass an empty
-/// `before`.
+/// Returns the counters that changed, or that correspond to a number in the capture. If there is only one set of
+/// counters, `before` must be empty.
 std::vector<CounterDifference> differences_of(const Counters& before, const Counters& after, const Analysis& analysis);
 
 }  // namespace rdmawire::captures::analysis

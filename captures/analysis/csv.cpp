@@ -41,7 +41,7 @@ void append_value(std::string& line, const Json& value) {
     line += value.dump();
 }
 
-/// Visits the columns of a row. Objects keyed by kind yield a column for every kind.
+/// Visits the columns of a row. An object whose keys are kinds becomes one column per kind.
 void each_cell(const Json& row, const std::string& prefix,
                const std::function<void(const std::string&, const Json&)>& take) {
   for (const auto& [key, value] : row.items()) {
@@ -63,7 +63,7 @@ void each_cell(const Json& row, const std::string& prefix,
   }
 }
 
-/// Replaces the list of NACKs by their total number, and by a text with the number for each reason.
+/// Replaces the list of NACKs by two columns: their total number, and a text with the number for each reason.
 Json mrc_connection_row(const tracking::MrcFlow& flow) {
   Json row = mrc_connection_json(flow);
   std::uint64_t count = 0;
@@ -115,7 +115,7 @@ struct CsvTables::State {
    private:
     bool first_ = true;
   };
-  /// Columns of packets.csv that PacketNote does not contain.
+  /// Columns of packets.csv that are not in PacketNote.
   struct Seen {
     std::uint64_t frame = 0;
     std::int64_t time = 0;
@@ -126,11 +126,11 @@ struct CsvTables::State {
 
   std::mutex mutex;
   Table connections, flows, messages, events, mrc_connections, mrc_paths, packets;
-  /// Identifier of a connection → identifier of the direction that was merged into it.
+  /// Connection::id of a connection → that of the direction that was merged into it.
   std::unordered_map<std::uint64_t, std::uint64_t> merged_from;
   bool with_packets = false;
   std::string directory;
-  std::vector<Seen> seen;  ///< ring, indexed by frame number
+  std::vector<Seen> seen;  ///< a ring, indexed by frame number
   std::string error;
 };
 
@@ -162,7 +162,7 @@ tl::expected<std::unique_ptr<CsvTables>, std::string> CsvTables::create(const st
   open(state->mrc_paths, "mrc_paths.csv");
   if (packets) open(state->packets, "packets.csv");
   if (!state->error.empty()) return tl::unexpected(state->error);
-  // Write the header now, from an empty row, so that empty tables have one.
+  // Write the header now, with the columns of an empty row, so that tables without rows have one.
   const auto header = [](State::Table& table, const Json& row) {
     std::string names;
     each_cell(row, "", [&](const std::string& name, const Json&) { names += (names.empty() ? "" : ",") + name; });

@@ -10,16 +10,16 @@
 
 namespace rdmawire::captures::analysis {
 
-/// Writes rows as they become known. Thread-safe. Quotes cells as RFC 4180, ends lines with LF, and leaves unknown
-/// values empty.
+/// Writes rows as soon as they are known. Thread-safe. Cells are quoted as in RFC 4180, lines end with LF, and unknown
+/// values are empty.
 class CsvTables final : public tracking::Sink {
  public:
-  /// Creates the directory if necessary, and the files. The files get their names in finish(). The error contains the
-  /// path and the reason.
+  /// Creates the directory if necessary, and the files, which get their names in finish(). An error contains the path
+  /// and the reason.
   static tl::expected<std::unique_ptr<CsvTables>, std::string> create(const std::string& directory, bool packets);
   ~CsvTables();
 
-  /// Stores the columns of a dissected packet until packet() reports its connection.
+  /// Stores the columns of a dissected packet, until packet() is called with its connection.
   void add(const tracking::Packet& packet);
   void message(const tracking::Connection& connection, const tracking::Message& message) override;
   void event(const tracking::Connection* connection, const tracking::Event& event) override;
@@ -27,10 +27,10 @@ class CsvTables final : public tracking::Sink {
   void merged(const tracking::Connection& connection, std::uint64_t id) override;
   void mrc_flow(const tracking::MrcFlow& flow, tracking::CloseReason close_reason) override;
   void packet(const tracking::Connection& connection, std::uint64_t frame, const tracking::PacketNote& note) override;
-  /// Discards all rows, because the captures are read again from the start.
+  /// Discards all rows. Must be called if the captures are read again from the start.
   void restart();
-  /// Writes buffered rows and replaces the files of an earlier run. If any write failed, replaces no file and returns
-  /// an error. Without finish(), the files are discarded.
+  /// Writes buffered rows, and replaces the files of an earlier run. If any write failed, replaces no file and returns
+  /// an error. If finish() is not called, the files are discarded.
   tl::expected<void, std::string> finish();
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-/// Sample captures and damaged copies of them, for tests.
+/// For tests: sample captures, and damaged copies of them.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -26,7 +26,8 @@ inline std::vector<std::string> samples() {
   return files;
 }
 
-/// The first line that differs ("" if there is none). A complete comparison of large texts takes much memory.
+/// Returns the first line that differs, or "" if there is none. A complete comparison of large texts would need much
+/// memory.
 inline std::string difference_of(const std::string& a, const std::string& b) {
   std::istringstream x(a), y(b);
   std::string line, other;
@@ -37,7 +38,7 @@ inline std::string difference_of(const std::string& a, const std::string& b) {
   }
 }
 
-/// A directory that is removed at the end.
+/// A directory that the destructor removes.
 class Scratch {
  public:
   Scratch() : path_(std::filesystem::temp_directory_path() / ("rdmawire-parallel-" + std::to_string(::getpid()))) {
@@ -52,7 +53,7 @@ class Scratch {
   std::filesystem::path path_;
 };
 
-/// A copy of all samples in one capture, with damaged, truncated and repeated packets.
+/// Writes a copy of all samples to one capture, with damaged, truncated, repeated and missing packets.
 inline std::string damaged(const std::string& path, std::uint32_t seed) {
   std::mt19937 random(seed);
   auto writer = Writer::create(path);
@@ -67,7 +68,7 @@ inline std::string damaged(const std::string& path, std::uint32_t seed) {
     while (reader->next(record) == Next::record) {
       bytes.assign(record.bytes.begin(), record.bytes.end());
       const std::uint32_t dice = random() % 40;
-      if (dice == 0) continue;  // lost
+      if (dice == 0) continue;  // the packet is missing
       if (dice < 4 && !bytes.empty()) bytes[random() % bytes.size()] ^= static_cast<std::uint8_t>(1 << random() % 8);
       if (dice == 4) bytes.resize(bytes.size() - random() % (bytes.size() + 1));
       const auto link = std::find(links.begin(), links.end(), record.link);

@@ -23,23 +23,23 @@ namespace {
 std::size_t index(Side end) { return static_cast<std::size_t>(end); }
 std::string_view name(Side end) { return end == Side::a ? "a" : "b"; }
 
-/// Kind of a point, in the order of point_kinds in page/connection.js.
+/// Kind of a point. The order is that of point_kinds in page/connection.js.
 enum class PointKind : std::uint8_t { request, retransmission, acknowledgement, response, nak, rnr_nak, cnp, marked };
 
-/// Properties of a packet that PacketNote does not contain.
+/// Properties of a packet that are not in PacketNote.
 struct Seen {
   std::uint64_t frame = 0;
   std::int64_t time = 0;
   const Opcode* op = nullptr;  ///< nullptr: no BTH
-  std::uint32_t bytes = 0;     ///< on the wire
-  std::uint32_t payload = 0;   ///< RDMA payload (of a TCP segment: of the FPDUs that end in it)
+  std::uint32_t bytes = 0;     ///< length on the wire in bytes
+  std::uint32_t payload = 0;   ///< RDMA payload in bytes (TCP segment: payload of the FPDUs that end in it)
   Syndrome syndrome{0};
-  bool marked = false;  ///< ECN: congestion experienced
-  // iWARP
+  bool marked = false;  ///< ECN-marked: Congestion Experienced
+  // iWARP:
   bool segment = false, sender_known = false, has_acknowledged = false, fin = false, reset = false;
-  std::uint8_t pdus = 0, first_pdu = 0;  ///< number of FPDUs that end in the segment (255: 255 or more), and the RDMAP
-                                         ///< opcode of the first one
-  bool first_is_ddp = false;             ///< whether first_pdu is valid
+  std::uint8_t pdus = 0, first_pdu = 0;  ///< number of FPDUs that end in the segment (255: 255 or more), and RDMAP
+                                         ///< opcode of the first one opcode of the first one
+  bool first_is_ddp = false;             ///< first_pdu is valid
   std::uint32_t length = 0;
   std::uint64_t offset = 0, acknowledged = 0;
 
@@ -78,7 +78,7 @@ Seen seen_of(const tracking::Packet& packet) {
 }
 
 struct Point {
-  std::int64_t time = 0;  ///< nanoseconds since the capture's first packet
+  std::int64_t time = 0;  ///< nanoseconds since the first packet of the capture
   std::int64_t sequence = 0;
   std::uint64_t frame = 0;
   std::uint32_t bytes = 0;
@@ -86,7 +86,7 @@ struct Point {
   Side end = Side::a;
 };
 
-/// Evenly spaced points, up to a limit. If the sample is full, drops every other point and doubles the sampling
+/// Keeps evenly spaced points, up to a limit. When the limit is reached, drops every other point and doubles the
 /// interval.
 class Sample {
  public:
@@ -115,12 +115,12 @@ struct SequenceEntry {
   Seen seen;
   std::uint64_t ordinal = 0;  ///< number of the packet within its connection
   Side end = Side::a;
-  std::optional<std::int64_t> sequence;  ///< relative PSN, or stream offset of the first byte
+  std::optional<std::int64_t> sequence;  ///< relative PSN, or offset of the first byte in the stream
   std::optional<std::int64_t> acknowledged;
   bool retransmission = false;
 };
 
-/// "SEND Middle psn +12, 1024 bytes"
+/// Returns the text of an entry, such as "SEND Middle psn +12, 1024 bytes".
 std::string text_of(const SequenceEntry& entry) {
   const Seen& seen = entry.seen;
   std::string text;
@@ -151,7 +151,7 @@ std::string text_of(const SequenceEntry& entry) {
     else
       fmt::format_to(out, "NAK code {}", code);
   } else if (seen.op->known) {
-    // Omit the transport, which the connection determines.
+    // Omit the transport, which is that of the connection.
     text = seen.op->name.substr(seen.op->name.find(' ') + 1);
   } else {
     fmt::format_to(out, "opcode {:#04x}", seen.op->value);
@@ -166,7 +166,7 @@ struct SequenceDiagram {
   static constexpr std::size_t most = 40;
   struct Anchor {
     std::uint64_t frame = 0;
-    std::size_t before = 0, after = 0;  ///< number of entries before and after the frame to include
+    std::size_t before = 0, after = 0;  ///< number of entries to include before and after the frame
   };
   std::uint64_t rank = 0, connection = 0;
   std::string kind, cause;
@@ -193,7 +193,7 @@ class Collector final : public tracking::Sink {
     Kept& kept = found->second;
     const Seen& seen = ring_[frame & (ring_.size() - 1)];
     ++kept.packets;
-    if (seen.frame != frame) return;  // the ring has already overwritten the packet
+    if (seen.frame != frame) return;  // the packet was already overwritten in the ring
     SequenceEntry entry;
     entry.seen = seen;
     entry.ordinal = kept.packets;
@@ -241,11 +241,13 @@ class Collector final : public tracking::Sink {
  private:
   struct Plot {
     Sample plenty, rare;
-    std::int64_t start = 0, step = 1;  ///< start in nanoseconds since 1970, step in nanoseconds
+    std::int64_t start = 0,
+                 step = 1;  ///< start of the first step in nanoseconds since 1970, and length of a step in nanoseconds
     std::array<std::vector<std::uint64_t>, 2> bytes, messages;
 
     Plot(const Connection& connection, std::size_t capacity, std::int64_t steps)
-        // Reserve a quarter for retransmissions, NAKs, CNPs and ECN marks, so that sampling keeps them.
+        // A quarter of the points is reserved for retransmissions, NAKs, CNPs and ECN marks, so that they are not lost
+        // in the sampling.
         : plenty(capacity - capacity / 4), rare(capacity / 4), start(connection.first_time) {
       const std::int64_t length = std::max<std::int64_t>(difference(connection.last_time, connection.first_time), 0);
       constexpr std::int64_t finest = 1000;
@@ -261,11 +263,11 @@ class Collector final : public tracking::Sink {
   };
   struct Kept {
     std::optional<Plot> plotted;
-    std::vector<std::size_t> diagrams;  ///< indices
-    std::deque<SequenceEntry> before;   ///< latest entries
+    std::vector<std::size_t> diagrams;  ///< indices of the sequence diagrams
+    std::deque<SequenceEntry> before;   ///< latest entries, which may precede a diagram's frame
     std::uint64_t packets = 0;
-    // State of each endpoint: the latest unwrapped sequence number, for iWARP the stream offset of sequence number 0,
-    // and the latest acknowledgement.
+    // State of each endpoint: the latest unwrapped sequence number (iWARP: the stream offset of sequence number 0), and
+    // the latest acknowledgement.
     std::array<std::int64_t, 2> last{};
     std::array<std::optional<std::int64_t>, 2> base;
     std::array<std::int64_t, 2> acknowledged{INT64_MIN, INT64_MIN};
@@ -276,9 +278,9 @@ class Collector final : public tracking::Sink {
     return value != object.end() && value->is_number_unsigned() ? value->get<std::uint64_t>() : 0;
   }
 
-  /// Selects the worst findings, and the frames that each sequence diagram must show.
+  /// Selects the worst findings, and the frames that their sequence diagrams must show.
   void choose_diagrams(const Analysis& analysis, const Json& report) {
-    // A finding about many connections does not name a connection, so look up the connection of its first frame.
+    // A finding about many connections does not name one, so look up the connection of its first frame.
     std::map<std::pair<std::uint64_t, EventKind>, std::uint64_t> owners;
     for (const auto& [connection, affected] : analysis.affected())
       for (const Group& group : affected.groups) owners.emplace(std::pair(group.first_frame, group.kind), connection);
@@ -335,7 +337,7 @@ class Collector final : public tracking::Sink {
     }
   }
 
-  /// Assigns the connection to sequence diagrams that start at the frame and whose connection was unknown.
+  /// Sets the connection of sequence diagrams that start at the frame, if it was unknown.
   void find_unplaced(std::uint64_t frame, std::uint64_t connection) {
     if (unplaced_.empty()) return;
     const auto [first, last] = unplaced_.equal_range(frame);
@@ -346,7 +348,7 @@ class Collector final : public tracking::Sink {
     unplaced_.erase(first, last);
   }
 
-  /// Sets the position of a packet within the sequence of its requester, or within its stream.
+  /// Sets the position of a packet in the sequence of its requester, or in its stream.
   static void place(Kept& kept, const tracking::PacketNote& note, SequenceEntry& entry) {
     const Seen& seen = entry.seen;
     if (seen.segment) {
@@ -362,7 +364,7 @@ class Collector final : public tracking::Sink {
     }
     if (!seen.op || seen.op->operation == Operation::congestion_notification) return;
     std::int64_t& last = kept.last[index(note.requester)];
-    // Unwrap 24 bits relative to the preceding value, because a connection may exceed 2^24 packets.
+    // Unwrap the 24 bits relative to the preceding value, because a connection may have more than 2^24 packets.
     const std::uint32_t difference = (note.relative_psn - static_cast<std::uint32_t>(last)) << 8;
     last += static_cast<std::int32_t>(difference) >> 8;
     entry.sequence = last;
@@ -376,7 +378,7 @@ class Collector final : public tracking::Sink {
     if (seen.segment) {
       if (seen.length && entry.sequence) {
         point.kind = entry.retransmission ? PointKind::retransmission : PointKind::request;
-        // The end of the segment, which is the acknowledgement number that acknowledges it.
+        // The end of the segment, which is the number with which it is acknowledged.
         point.sequence = *entry.sequence + seen.length;
         (entry.retransmission ? plot.rare : plot.plenty).add(point);
       }
@@ -448,7 +450,7 @@ class Collector final : public tracking::Sink {
     return {{"finding", diagram.rank}, {"connection", diagram.connection}, {"frames", frames}};
   }
 
-  // Formats the points directly, without Json objects, because there are many.
+  // Formats the points directly and not as Json objects, because there are many.
   static void append(std::string& out, std::uint64_t id, const Plot& plot) {
     std::vector<Point> points = plot.plenty.points();
     points.insert(points.end(), plot.rare.points().begin(), plot.rare.points().end());
@@ -474,11 +476,11 @@ class Collector final : public tracking::Sink {
 
   DetailsOptions options_;
   std::int64_t origin_;
-  std::vector<Seen> ring_;  ///< packets by frame number, until packet() reports their connection
+  std::vector<Seen> ring_;  ///< packets by frame number. They wait until packet() is called with their connection
   std::vector<SequenceDiagram> diagrams_;
-  std::multimap<std::uint64_t, std::size_t> unplaced_;  ///< diagrams without a known connection, by frame
+  std::multimap<std::uint64_t, std::size_t> unplaced_;  ///< diagrams whose connection is unknown, by frame
   std::unordered_map<std::uint64_t, Kept> kept_;
-  std::vector<std::uint64_t> order_;  ///< plotted connections
+  std::vector<std::uint64_t> order_;  ///< connections with plots
 };
 
 }  // namespace

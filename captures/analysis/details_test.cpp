@@ -1,4 +1,4 @@
-// Tests the limits of the page's details. tests/page compares the contents with other tables.
+// Tests the limits of the details in the page. tests/page compares their contents with other tables.
 
 #include "captures/analysis/details.hpp"
 
@@ -42,11 +42,11 @@ TEST(Details, SamplingIsEvenAndKeepsRetransmissions) {
   EXPECT_TRUE(few.details["connections"][0]["sampled"].get<bool>());
   EXPECT_LE(points.size(), 480U);
   EXPECT_GE(points.size(), 240U);
-  // 90 retransmissions and 14 NAKs fit into a quarter of 480.
+  // 90 retransmissions and 14 NAKs are less than the reserved quarter of 480 points.
   EXPECT_EQ(count(points, 1), count(all, 1));
   EXPECT_EQ(count(points, 4), count(all, 4));
   EXPECT_EQ(count(points, 1), 90U);
-  // Each tenth of the capture contributes points.
+  // Each tenth of the capture has points.
   const std::size_t plenty = points.size() - count(points, 1) - count(points, 4);
   for (std::size_t tenth = 0; tenth < 10; ++tenth) {
     const std::uint64_t from = all[all.size() * tenth / 10][4].get<std::uint64_t>();
@@ -75,7 +75,7 @@ TEST(Details, DiagramMarksSkippedFrames) {
     before = frame["frame"].get<std::uint64_t>();
     skips |= frame.contains("skipped");
   }
-  EXPECT_TRUE(skips);  // between the lost segment and its retransmission
+  EXPECT_TRUE(skips);  // the plot has a gap between the lost segment and its retransmission
 }
 
 TEST(Details, CaptureWithoutRdmaHasNone) {

@@ -13,12 +13,12 @@ namespace {
 
 using enum EventKind;
 
-/// Texts of a finding, by kind and cause. A row with Cause::none applies to all causes of the kind without a row of
+/// Texts of a finding, by kind and cause. A row with Cause::none applies to all causes of the kind that have no row of
 /// their own.
 struct Advice {
   EventKind kind;
   Cause cause;
-  std::string_view one, many;  ///< name of the counted events, singular and plural
+  std::string_view one, many;  ///< name of the counted events in singular and plural
   std::string_view meaning;
   std::string_view next;
 };
@@ -255,7 +255,7 @@ constexpr Advice advices[] = {
      "rdmawire dissect -V --frame N shows layer, type, code and the quoted header."},
 };
 
-/// Texts for iWARP that differ from those in `advices`.
+/// Texts for iWARP that replace those in `advices`.
 constexpr Advice iwarp_advices[] = {
     {unsolicited_response, Cause::none, "response without request", "responses without request",
      "Read Responses have no Read Request in the capture, or specify a different data sink.",
@@ -306,12 +306,12 @@ const Advice* advice_of(EventKind kind, Cause cause, bool iwarp) {
 }
 
 Severity severity_of(EventKind kind, Cause cause) {
-  // A rejected request fails permanently, but missing packets are retransmitted.
+  // A rejected request fails, but missing packets are retransmitted.
   if (kind == nak && cause != Cause::psn_sequence_error) return Severity::error;
   return tracking::event_rows[static_cast<std::size_t>(kind)].severity;
 }
 
-/// Events of one connection with one kind and cause, and the related events.
+/// Events of one connection that have the same kind and cause, with related events.
 struct Case {
   std::uint64_t connection = 0;
   const ConnectionEvents* affected = nullptr;
@@ -319,7 +319,8 @@ struct Case {
   std::vector<Evidence> evidence;
 };
 
-/// Causes of the retransmissions whose findings include events of this kind. Empty: the events form their own finding.
+/// Returns causes of retransmissions. If a connection has such a retransmission, its finding includes the events of
+/// this kind. If there are none, the events form their own finding.
 std::vector<Cause> explained_by(EventKind kind, Cause cause) {
   switch (kind) {
     case nak:
@@ -379,7 +380,7 @@ std::vector<Case> cases_of(std::uint64_t connection, const ConnectionEvents& aff
 }
 
 std::string title_of(const Finding& finding, const Advice& advice) {
-  const bool copies = finding.kind == to_string(duplicate);  // one event covers several packets
+  const bool copies = finding.kind == to_string(duplicate);  // one event of this kind covers several packets
   std::string title = counted(copies ? finding.packets : finding.count, advice.one, advice.many);
   if (copies) return title;
   if (finding.kind == to_string(retransmission)) {
@@ -415,7 +416,7 @@ void take_group(Finding& finding, const Group& group) {
   });
 }
 
-/// Adds remarks that depend on the totals of the capture.
+/// Adds remarks about totals of the capture.
 void remark(Finding& finding, const Analysis& analysis) {
   if (finding.kind == to_string(crc_bad) && analysis.crcs_bad == analysis.crcs_checked && finding.count > 1)
     finding.meaning +=
@@ -423,8 +424,8 @@ void remark(Finding& finding, const Analysis& analysis) {
         "than the network.";
 }
 
-/// Returns the number of packets of the endpoint whose packets were lost: for an implied NAK the responder, else the
-/// requester.
+/// Returns the number of packets that the sender of the lost packets sent. The sender is the responder for an implied
+/// NAK, otherwise the requester.
 std::uint64_t sent_by_sender(const Case& of) {
   const Side sender = of.group.cause == Cause::implied_nak ? tracking::other(of.group.end) : of.group.end;
   return of.affected->packets[static_cast<std::size_t>(sender)];
@@ -531,7 +532,7 @@ bool captured_twice(const Analysis& analysis) {
          analysis.duplicates >= (analysis.duplicable - std::min(analysis.duplicates, analysis.duplicable)) / 4 * 3;
 }
 
-/// Returns one finding for the whole capture. It replaces the findings about duplicates of single connections.
+/// Returns one finding for the whole capture, which replaces the findings about duplicates of single connections.
 Finding captured_twice_finding(const Analysis& analysis, std::vector<Case>& copies) {
   Group all;
   for (const Case& one : copies) all.merge(one.group);
@@ -615,7 +616,7 @@ struct MrcCase {
   tracking::MrcFinding finding;
 };
 
-/// One finding for one connection, or for all connections of a kind. `cases`: at least one.
+/// Returns one finding for one connection, or for all connections of a kind. `cases` must contain at least one.
 Finding mrc_finding(std::vector<MrcCase>& cases, const tracking::MrcFindingRow& row) {
   Finding finding;
   finding.severity = row.severity;
@@ -655,7 +656,8 @@ Finding mrc_finding(std::vector<MrcCase>& cases, const tracking::MrcFindingRow& 
     std::string fields;
     for (const std::string_view field : finding.unverified) fields += (fields.empty() ? "" : ", ") + std::string(field);
     finding.meaning +=
-        " This depends on fields that one source describes, or that the sources describe differently: " + fields + ".";
+        " This depends on fields that only one source describes, or that the sources describe differently: " + fields +
+        ".";
   }
   return finding;
 }

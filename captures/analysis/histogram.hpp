@@ -15,7 +15,7 @@ struct Archived;
 
 class Histogram {
  public:
-  /// A negative value counts as 0.
+  /// Adds a value. Negative values count as 0.
   void add(std::int64_t value) {
     const auto v = static_cast<std::uint64_t>(std::max<std::int64_t>(value, 0));
     const std::size_t at = index(v);
@@ -34,11 +34,11 @@ class Histogram {
   }
 
   [[nodiscard]] std::uint64_t count() const { return count_; }
-  /// The exact minimum (0 if empty).
+  /// The exact minimum (0 if there are no values).
   [[nodiscard]] std::uint64_t min() const { return count_ ? min_ : 0; }
   [[nodiscard]] std::uint64_t max() const { return max_; }
-  /// Returns the value that `permille` thousandths of all values do not exceed. It is at most 0.8 % too large (0 if
-  /// empty).
+  /// Returns the value that `permille` thousandths of all values do not exceed (0 if it is empty). The result is at
+  /// most 0.8 % too large.
   [[nodiscard]] std::uint64_t quantile(std::uint64_t permille) const {
     const std::uint64_t rank = std::max<std::uint64_t>((count_ * permille + 999) / 1000, 1);
     std::uint64_t below = 0;
@@ -46,7 +46,7 @@ class Histogram {
       if ((below += counts_[i]) >= rank) return std::clamp(highest(i), min(), max_);
     return max_;
   }
-  /// Calls `take(lowest, highest, count)` for each bucket that is not empty, in ascending order.
+  /// Calls `take(lowest, highest, count)` for each bucket with values, in ascending order.
   template <class Take>
   void buckets(Take take) const {
     for (std::size_t i = 0; i < counts_.size(); ++i)
@@ -57,7 +57,7 @@ class Histogram {
   friend struct Archived;
   static constexpr unsigned bits = 7;
   static constexpr std::uint64_t half = 1U << bits;
-  // Each value below 2 * half has its own bucket. Each larger power of two has `half` buckets.
+  // Each value below 2 * half has its own bucket. Each larger power of two is divided into `half` buckets.
   static std::size_t index(std::uint64_t v) {
     if (v < 2 * half) return v;
     const auto shift = static_cast<unsigned>(std::bit_width(v)) - bits - 1;

@@ -1,4 +1,4 @@
-/// JSON output of the report.
+/// Creates the JSON report.
 
 #include <fmt/format.h>
 
@@ -343,7 +343,7 @@ Json query_json(const tracking::SubnetQuestion& query) {
           {"status", answered ? Json(query.status) : Json()}};
 }
 
-// Subnet management, which exists only in native InfiniBand.
+// Subnet management, which only native InfiniBand has.
 Json management_json(const ManagementRecords& records) {
   Json multicast = Json::array(), paths = Json::array(), counters = Json::array();
   for (const auto& r : records.memberships) {
@@ -630,7 +630,8 @@ Json event_json(const Event& event) {
 
 namespace {
 
-/// The connections and their paths. `reverse`: the connection of the opposite direction, if both QPs are known.
+/// Returns the connections and their paths. `reverse` is the connection of the opposite direction, if both QPs are
+/// known.
 Json mrc_json(const Analysis& analysis) {
   const std::vector<tracking::MrcFlow> flows = analysis.mrc.sorted();
   std::map<std::tuple<PortAddress, PortAddress, std::uint32_t, std::uint32_t>, std::uint64_t> by_qps;
@@ -658,7 +659,8 @@ Json report_of(const Analysis& analysis, const Input& input, const std::vector<C
   for (const Input::File& file : input.files) facts.lost_by_capture += file.lost_by_capture.value_or(0);
   const std::vector<Finding> findings = findings_of(analysis, facts);
   Json report{{"schema", "rdmawire.analysis/2"}, {"program", "rdmawire " RDMAWIRE_VERSION}};
-  // ordered_json copies all members when their list grows, because their keys are constant.
+  // An ordered_json object copies all its members when it grows, because their keys are constant. Reserving avoids
+  // this.
   report.get_ref<Json::object_t&>().reserve(32);
   report["input"] = input_json(analysis, input);
   report["summary"] = summary_json(analysis, findings);

@@ -46,7 +46,7 @@ bool LiveAnalysis::take_of_device(Clock::time_point until, const std::atomic<boo
     const Next next = live_->next(record);
     if (next == Next::record) {
       take(record);
-      if (looked % 256 != 0) continue;  // read the clock only once per 256 packets
+      if (looked % 256 != 0) continue;  // the clock is read only once per 256 packets
     } else if (next != Next::timeout) {
       if (next == Next::error) errors_.push_back(to_string(live_->error()));
       return false;
@@ -56,7 +56,7 @@ bool LiveAnalysis::take_of_device(Clock::time_point until, const std::atomic<boo
   return true;
 }
 
-// Whenever the file has grown, reopens it and skips the records already read (a few nanoseconds each).
+// When the file has grown, opens it again and skips the records that were already read (a few nanoseconds each).
 bool LiveAnalysis::take_of_file(Clock::time_point until, const std::atomic<bool>& stop) {
   while (!stop) {
     struct stat status {};
@@ -67,7 +67,7 @@ bool LiveAnalysis::take_of_file(Clock::time_point until, const std::atomic<bool>
     if (!reader_ && status.st_size != size_ && status.st_size != 0) {
       size_ = status.st_size;
       auto opened = Reader::open(facts_.name);
-      // If the header is truncated, wait until the rest is written.
+      // If the file header is incomplete, wait until the rest is written.
       if (!opened && opened.error().kind != CaptureError::Kind::truncated) {
         errors_.push_back(to_string(opened.error()));
         return false;

@@ -1,5 +1,5 @@
 #pragma once
-/// Analysis of a growing capture: a file that another process writes, or a network device.
+/// Analyzes a growing capture: a file that another process writes, or packets of a network device.
 
 #include <sys/types.h>
 
@@ -20,24 +20,25 @@ namespace rdmawire::captures::analysis {
 class LiveAnalysis {
  public:
   using Clock = std::chrono::steady_clock;
-  /// Follows a pcap or pcapng file, which must exist. Waits for incomplete records. Ignores files, boundaries and
-  /// threads of `options`, which must not select a connection. Objects that it points to must outlive this object.
+  /// Follows a pcap or pcapng file, which must exist. Waits for the rest of incomplete records. Ignores files,
+  /// boundaries and threads of `options`, which must not select a connection. Objects to which `options` points must
+  /// outlive this object.
   static tl::expected<std::unique_ptr<LiveAnalysis>, std::string> file(const std::string& name,
                                                                        const RunOptions& options);
-  /// Captures from a libpcap device.
+  /// Captures packets from a libpcap device.
   static tl::expected<std::unique_ptr<LiveAnalysis>, std::string> device(const std::string& name,
                                                                          const LiveCapture::Options& live,
                                                                          const RunOptions& options);
   LiveAnalysis(const LiveAnalysis&) = delete;
   LiveAnalysis& operator=(const LiveAnalysis&) = delete;
 
-  /// Reads packets until the given time or until `stop`. Returns false at the end of input or on an error.
+  /// Reads packets until the given time, or until `stop` is true. Returns false at the end of input or on an error.
   bool take(Clock::time_point until, const std::atomic<bool>& stop);
   [[nodiscard]] std::uint64_t packets() const { return facts_.packets; }
-  /// Intermediate report, which includes open connections.
+  /// Returns a report of the packets so far, which includes open connections.
   [[nodiscard]] Json report(std::size_t rows = SIZE_MAX);
   [[nodiscard]] const std::vector<std::string>& errors() const { return errors_; }
-  /// Ends the analysis. Call once, after the last packet.
+  /// Ends the analysis. Must be called once, after the last packet.
   RunResult finish();
 
  private:
@@ -51,7 +52,7 @@ class LiveAnalysis {
   Input::File facts_;
   std::vector<std::string> errors_;
   std::optional<LiveCapture> live_;
-  std::optional<Reader> reader_;  ///< set while the file has unread records
+  std::optional<Reader> reader_;  ///< set while the file has records that were not read yet
   off_t size_ = -1;               ///< size of the file when it was last opened
 };
 

@@ -1,4 +1,4 @@
-/// Following a growing file must have the same result as reading the complete file.
+/// The result of following a growing file must equal the result of reading the complete file.
 
 #include "captures/analysis/live_analysis.hpp"
 
@@ -47,7 +47,7 @@ TEST_F(Follow, PiecewiseReadingEqualsCompleteReading) {
   ASSERT_TRUE(made) << made.error();
   LiveAnalysis& following = **made;
   std::uint64_t before = 0;
-  EXPECT_TRUE(take(following));  // empty, then a partial header
+  EXPECT_TRUE(take(following));  // the file is empty, then has a part of the header
   std::size_t at = 0;
   for (const std::size_t to : {std::size_t{10}, bytes_.size() / 3, bytes_.size() / 2 + 7, bytes_.size()}) {
     write(at, to);

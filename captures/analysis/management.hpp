@@ -1,5 +1,5 @@
 #pragma once
-/// Records of InfiniBand subnet management seen in the capture.
+/// Records of InfiniBand subnet management in a capture.
 
 #include <cstdint>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace rdmawire::captures::analysis {
 
-/// Keeps the first records of each kind, in order of the capture, and counts the others.
+/// Keeps the first records of each kind in capture order, and counts the others.
 class ManagementRecords final : public tracking::ManagementSink {
  public:
   static constexpr std::size_t most = 1000;
@@ -22,7 +22,7 @@ class ManagementRecords final : public tracking::ManagementSink {
   void path(const tracking::PathGiven& record) override { keep(paths, record); }
   void port_counters(const tracking::PortCounterReading& record) override { keep(counters, record); }
 
-  /// Adds the records of another shard. Only one shard can have native InfiniBand.
+  /// Adds the records of another shard. Only one shard can contain native InfiniBand.
   void merge(const ManagementRecords& other) {
     for (const auto& record : other.memberships) keep(memberships, record);
     for (const auto& record : other.paths) keep(paths, record);

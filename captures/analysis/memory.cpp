@@ -59,8 +59,8 @@ std::string retry_text(std::uint64_t limit) {
   return out_of_memory_text(limit) + ": the captures are read again with a quarter of this limit";
 }
 
-// Measured with tests/memory/flood.py. The sum of all parts at their limits is about 80 % of `memory`: the rest is for
-// the program, for tables that grow (old and new exist at the same time), and for the allocator.
+// The values were measured with tests/memory/flood.py. All parts at their limits use about 80 % of `memory`. The rest
+// is for the program, for tables that grow (the old and the new one exist at the same time), and for the allocator.
 void limit_memory(std::uint64_t memory, tracking::TrackerOptions& tracker, tracking::DissectorOptions& dissector) {
   lower(tracker.memory, memory * 45 / 100);
   lower(tracker.conversations, memory >> 15);

@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t part_bytes = std::size_t{32} << 20;
 std::array<std::atomic<void*>, 2> parts{};
 
-// Maps memory outside of the heap, because free parts of the heap can be too small.
+// Maps memory outside of the heap, because the free parts of the heap can be too small.
 void* map_part() {
   void* part = ::mmap(nullptr, part_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (part == MAP_FAILED) throw std::bad_alloc();
@@ -51,7 +51,7 @@ void MemoryReserve::give_up() {
   throw std::bad_alloc();
 }
 
-// operator new calls it in any thread, and tries again if it returns.
+// operator new calls this function in any thread, and tries again after it returns.
 void MemoryReserve::release() {
   if (unmap_part(parts[0])) {
     used = true;

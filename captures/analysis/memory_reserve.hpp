@@ -1,5 +1,5 @@
 #pragma once
-/// Address space that is kept for failed allocations.
+/// Memory that is kept for failed allocations.
 
 #include <atomic>
 #include <cstddef>
@@ -7,21 +7,22 @@
 
 namespace rdmawire::captures::analysis {
 
-/// While an object exists, a failed allocation releases reserved memory and is repeated. The first part lets it
-/// succeed, because it can be in a destructor, where an exception would terminate the program: a JSON value allocates
-/// when it is destroyed. The second part is released for the destructors that run during the exception of check() or of
-/// the next failed allocation. Only one object may exist.
+/// While an object exists, a failed allocation releases reserved memory and is repeated. Only one object may exist.
+///
+/// The first part of the reserve makes the failed allocation succeed. It may be in a destructor, where an exception
+/// would terminate the program: a JSON value allocates memory when it is destroyed. The second part is for the
+/// destructors that run after check(), or the next failed allocation, has thrown an exception.
 class MemoryReserve {
  public:
-  /// Throws std::bad_alloc if there is no memory for the reserve.
+  /// Throws std::bad_alloc if there is not enough memory for the reserve.
   MemoryReserve();
   MemoryReserve(const MemoryReserve&) = delete;
   MemoryReserve& operator=(const MemoryReserve&) = delete;
   ~MemoryReserve();
-  /// Reserves used parts again, for the next step of the work. Throws std::bad_alloc like the constructor.
+  /// Fills the reserve again for the next step of the work. Throws std::bad_alloc like the constructor.
   static void renew();
-  /// Throws std::bad_alloc if the first part was released. Long loops call it for each element. Does nothing if no
-  /// object exists.
+  /// Throws std::bad_alloc if the first part was released. Long loops must call it for each element. It has no effect
+  /// without an object.
   static void check() {
     if (used) give_up();
   }

@@ -1,4 +1,4 @@
-// The bound on memory: its text form, its effect on results with several threads, and failed allocations.
+// Tests the limit on memory: its text form, its effect on results with several threads, and failed allocations.
 
 #include "captures/analysis/memory.hpp"
 
@@ -27,7 +27,7 @@
 
 namespace {
 
-/// The number of allocations until one fails (negative: none).
+/// Number of allocations before one fails (negative: none fails).
 std::atomic<std::int64_t> allocations_left{-1};
 
 void* allocate(std::size_t bytes) {
@@ -107,7 +107,7 @@ TEST(Memory, SizesArePrintedExactly) {
   EXPECT_EQ(memory_text(std::uint64_t{1} << 46), "64 TiB");
 }
 
-// The default lowers no limit of the analysis, and a smaller memory lowers limits, on every host.
+// On every host, the default leaves the limits of the analysis unchanged, and a smaller memory lowers them.
 TEST(Memory, DefaultKeepsTheLimitsOfTables) {
   AnalysisOptions limited;
   limit_memory(default_memory, limited);
@@ -166,13 +166,14 @@ RunOptions options_for(const std::string& path, unsigned threads) {
   options.threads = threads;
   options.parallel_from = 0;
   options.dissector.verify_crcs = false;
-  options.analysis.connections = 100;  // the JSON of thousands takes seconds
+  options.analysis.connections = 100;  // the JSON of thousands of connections takes seconds
   return options;
 }
 
 std::string report_text(const RunResult& result) { return report_of(result.analysis, result.input).dump(1); }
 
-/// The first line that differs ("" if there is none). A complete comparison of large texts takes much memory.
+/// Returns the first line that differs, or "" if there is none. A complete comparison of large texts would need much
+/// memory.
 std::string difference_of(const std::string& a, const std::string& b) {
   std::istringstream x(a), y(b);
   std::string line, other;
@@ -183,7 +184,8 @@ std::string difference_of(const std::string& a, const std::string& b) {
   }
 }
 
-/// Expects equal reports with 1, 2 and 7 threads. `limit` lowers one limit. `exceeds`: one thread drops entries.
+/// Expects equal reports with 1, 2 and 7 threads. `limit` lowers one limit. `exceeds` states that one thread drops
+/// entries.
 void expect_alike(const char* name, const std::string& path, const std::function<void(RunOptions&)>& limit,
                   bool exceeds = true) {
   SCOPED_TRACE(name);
@@ -199,7 +201,7 @@ void expect_alike(const char* name, const std::string& path, const std::function
   }
 }
 
-/// Many connections between many hosts, with every kind of event that single frames cause.
+/// Writes many connections between many hosts, with every kind of event that a single frame can cause.
 std::string varied(Capture& capture, std::uint32_t frames) {
   std::mt19937 random(7);
   const auto below = [&](std::uint32_t bound) { return static_cast<std::uint32_t>(random() % bound); };
@@ -289,7 +291,7 @@ TEST(Memory, TablesAreWrittenOnceIfTheFilesAreReadAgain) {
     ASSERT_TRUE((*tables)->finish());
     std::string text;
     for (const char* name : {"connections", "flows", "messages", "events"}) {
-      // Threads write rows in any order.
+      // The order of rows depends on the threads.
       std::ifstream file(directory + "/" + name + ".csv");
       std::vector<std::string> lines;
       for (std::string line; std::getline(file, line);) lines.push_back(line);
@@ -304,7 +306,7 @@ TEST(Memory, TablesAreWrittenOnceIfTheFilesAreReadAgain) {
   EXPECT_EQ(difference_of(texts[0], texts[2]), "");
 }
 
-// Each allocation fails once. The result is complete, or an error is reported.
+// Makes each allocation fail once. The result must be complete, or contain an error.
 TEST(Memory, FailedAllocationsAreErrors) {
   Capture capture("failing.pcap");
   const std::string path = varied(capture, 600);
@@ -338,7 +340,7 @@ TEST(Memory, FailedAllocationsAreErrors) {
   EXPECT_GT(failures, 300U);
 }
 
-// Failed allocations succeed after the first part is released. After check() has thrown, the second part is available.
+// Failed allocations succeed after the first part is released. The second part is available after check() has thrown.
 TEST(MemoryReserve, HasMemoryForDestructors) {
   if (sanitized) GTEST_SKIP() << "requires a build without sanitizers, which reserve address space themselves";
   EXPECT_EXIT(

@@ -1,4 +1,4 @@
-// MRC in the analysis: the report of the sample, results with several threads, and the limit of memory.
+// Tests MRC in the analysis: the report of the sample, results with several threads, and the limit on memory.
 
 #include "dissectors/protocol/mrc.hpp"
 
@@ -212,7 +212,7 @@ TEST(MrcAnalysis, SavedAnalysisHasTheSameReport) {
             "");
 }
 
-/// A capture with MRC flows between several pairs of addresses, and RoCE packets among them.
+/// A capture of MRC flows between several pairs of addresses, mixed with RoCE packets.
 class Generated {
  public:
   explicit Generated(const std::string& path, std::uint32_t seed, std::uint32_t packets, std::uint32_t queue_pairs)
@@ -339,7 +339,7 @@ TEST(MrcFlows, KeepsTheFlowsWithTheMostBytesInAnyOrder) {
   EXPECT_EQ(MrcFlows(500).dropped(), 0U);
 }
 
-// No flow after a dropped one is kept, even if it would fit.
+// If a flow is dropped, later flows are dropped too, even if they would fit.
 TEST(MrcFlows, FlowsBehindADroppedOneAreDroppedInAnyOrder) {
   std::vector<tracking::MrcFlow> flows{flow_of(1, 1000, 82), flow_of(2, 900, 52), flow_of(3, 800, 52),
                                        flow_of(4, 10, 1)};

@@ -13,7 +13,7 @@
 namespace rdmawire::captures::analysis {
 namespace {
 
-/// Stores a value that another thread reads next. The lines of `to` are in the cache of the thread that read the
+/// Stores a value that another thread reads next. The cache lines of `to` are in the cache of the thread that read the
 /// previous value. Stores that bypass the caches need not wait for these lines.
 template <class T>
 void store_for_others(T& to, const T& value) {
@@ -59,7 +59,7 @@ void ParallelScan::start() {
     for (unsigned thread = 1; thread < setup_.threads; ++thread)
       threads_.emplace_back([this, thread] { help(thread); });
   } catch (const std::system_error&) {
-    // Continue with the threads that were started. Each thread works on every lane that would wait otherwise.
+    // Continue with the threads that were started. Each thread also works on lanes of other threads.
   }
 }
 
@@ -74,14 +74,14 @@ void ParallelScan::add(const Record& record, std::uint64_t frame, bool stays) {
   if (stays) {
     append(record, frame, record.bytes);
   } else if (record.bytes.size() > FrameBatch::most_copied) {
-    // The record gets a batch of its own, and its bytes are not copied.
+    // The record is alone in its batch, so its bytes need not be copied.
     drain();
     append(record, frame, record.bytes);
     drain();
   } else {
     if (filling_ && filling_->copied.size() + record.bytes.size() > FrameBatch::most_copied) submit();
     if (!filling_) wait_for_slot();
-    // The capacity suffices, so that earlier bytes keep their addresses.
+    // The vector is not reallocated, so the bytes of earlier frames keep their addresses.
     std::vector<std::uint8_t>& copied = filling_->copied;
     copied.reserve(FrameBatch::most_copied);
     const std::size_t at = copied.size();
@@ -216,7 +216,8 @@ bool ParallelScan::work(unsigned thread, Lock& lock, tracking::Packet& packet) {
     changed();
     return true;
   }
-  // Tables of a lane are in the cache of its thread, so others work on it only if they have no other work.
+  // The tables of a lane are in the cache of its own thread, so other threads work on it only if they have nothing else
+  // to do.
   for (LaneState& lane : lanes_)
     if (ready(lane)) return work_on(lane, lock), true;
   return false;
@@ -253,7 +254,7 @@ void ParallelScan::decode(FrameBatch& batch, std::size_t slot, tracking::Packet&
     DecodedFrame decoded;
     tracking::TransportPacket& t = decoded.transport;
     decoded.has_transport = tracking::read_transport_packet(packet, t);
-    // `seen` can have the outer addresses of a tunnel and `t` the inner ones.
+    // If there is a tunnel, `seen` can contain the outer addresses, and `t` the inner ones.
     if (decoded.has_transport && seen.known && (t.from != seen.from || t.to != seen.to)) decoded.has_transport = false;
     if (decoded.has_transport) {
       if (setup_.payload_crcs) tracking::read_payload_crc(packet, t);

@@ -1,4 +1,4 @@
-// The result of an analysis does not depend on the number of threads, also if all packets belong to one connection.
+// The result of an analysis must not depend on the number of threads, even if all packets belong to one connection.
 
 #include "captures/analysis/parallel_scan.hpp"
 
@@ -68,7 +68,7 @@ TEST(ParallelScan, DamagedCapturesHaveTheSameReport) {
     SCOPED_TRACE(seed);
     const std::string path = damaged(scratch / "damaged.pcapng", seed);
     expect_equal(options_for({path}, 1));
-    // The last record is incomplete.
+    // Truncates the file, so that its last record is incomplete.
     std::filesystem::resize_file(path, std::filesystem::file_size(path) - 7);
     EXPECT_NE(expect_equal(options_for({path}, 1)).find("damaged.pcapng"), std::string::npos);
   }
@@ -112,7 +112,7 @@ TEST(ParallelScan, OptionsThatSelectPacketsHaveTheSameReport) {
   EXPECT_NE(expect_equal(one), all);
 }
 
-// The first part of a stream is processed by one thread.
+// One thread processes the first part of a stream.
 TEST(ParallelScan, StreamsHaveTheSameReportWhereverThreadsStart) {
   const Scratch scratch;
   std::ostringstream content;

@@ -14,12 +14,12 @@
 namespace rdmawire::captures::analysis {
 namespace {
 
-/// Items of a batch. A frame item is followed by its bytes.
+/// Kind of an item of a batch. The bytes of a frame follow its item.
 enum class Item : std::uint64_t {
-  frame,      ///< frame of this shard
-  text,       ///< frame of another shard that contains text for all shards
-  addresses,  ///< addresses of a frame of any shard, at their first occurrence in the portion
-  arrival,    ///< bytes of RDMA payload for a receiver of this shard
+  frame,      ///< a frame of this shard
+  text,       ///< a frame of another shard, with text that all shards need
+  addresses,  ///< the addresses of a frame of any shard, when they first occur in the portion
+  arrival,    ///< number of RDMA payload bytes that arrive at a receiver of this shard
 };
 struct FrameItem {
   Item item = Item::frame;
@@ -56,7 +56,7 @@ void append(std::string& batch, Item item, const Record& record, std::uint64_t n
   batch.append(reinterpret_cast<const char*>(record.bytes.data()), record.bytes.size());
 }
 
-/// An item of a batch, and for a frame its record.
+/// An item of a batch. If it is a frame, it contains the record.
 struct Taken {
   Item item = Item::frame;
   std::uint64_t number = 0;
@@ -91,7 +91,8 @@ tl::unexpected<std::string> broken(std::size_t place, std::size_t all) {
       "malformed batch of frames at byte {} of {}: use the same rdmawire build in all processes", place, all));
 }
 
-/// Frame number of the first item. Returns the lowest number for a malformed item, so that take() rejects it next.
+/// Returns the frame number of the first item. If the item is malformed, returns the lowest number, so that take() is
+/// called next and rejects it.
 std::uint64_t frame_of_next(Bytes batch) {
   struct {
     Item item;
@@ -129,11 +130,11 @@ tl::expected<ShardPlan, std::string> divide(const Portion& portion, unsigned sha
   if (!reader) return tl::unexpected(to_string(reader.error()));
   ShardPlan result{std::vector<std::string>(std::max(shards, 1U)), {}};
   std::vector<std::string>& batches = result.batches;
-  tracking::Packet packet;  // only the headers are used
+  tracking::Packet packet;  // only its headers are used
   DecodeOptions decoding;
   decoding.extra_roce_v2_port = extra_roce_port;
   const Window window(portion.begin, portion.end);
-  // Same limit as the tracker, which also keeps the first addresses.
+  // The limit is that of the tracker, which also keeps the first addresses.
   BoundedSet addresses(tracking::AddressBook::capacity);
   const auto fresh = [&](const PortAddress& address) { return addresses.insert(FlowKey{address, {}, 0}.hash()); };
   Record record;
@@ -144,7 +145,7 @@ tl::expected<ShardPlan, std::string> divide(const Portion& portion, unsigned sha
     if (!window.has(record.time, frame)) continue;
     const Peek seen = peek(record.bytes, record.link, record.wire_length, extra_roce_port);
     if (seen.known) {
-      // Call fresh() for both, without short-circuit evaluation.
+      // fresh() must be called for both, so there is no short-circuit evaluation.
       const bool from = fresh(seen.from), to = fresh(seen.to);
       if (from || to)
         for (std::string& batch : batches) append(batch, PairItem{Item::addresses, frame, seen.from, seen.to, 0, 0});

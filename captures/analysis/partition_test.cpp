@@ -1,4 +1,4 @@
-/// Distributed analysis has exactly the same result as a single run.
+/// The result of a distributed analysis must equal that of a single run.
 
 #include "captures/analysis/partition.hpp"
 
@@ -31,14 +31,14 @@ std::vector<std::string> samples() {
   return files;
 }
 
-/// Options of a distributed run in addition to its files.
+/// Options of a distributed run, without its files.
 struct Asked {
   std::string from{}, to{};
   const output::Filter* filter = nullptr;
   std::uint64_t connection = 0;
 };
 
-/// The batches of all files, by shard, in order.
+/// The batches of all files in order, by shard.
 using Batches = std::vector<std::vector<std::string>>;
 
 Batches filter_shards(const Batches& batches, const RunOptions& options, tracking::Moment& last) {
@@ -53,7 +53,7 @@ Batches filter_shards(const Batches& batches, const RunOptions& options, trackin
   return filtered;
 }
 
-/// Tracks a shard. Counts only packets between the endpoints of `narrow`, if given.
+/// Tracks a shard. If `narrow` is set, counts only packets between its endpoints.
 Analysis track(ShardTracker& tracker, const std::vector<std::string>& batches, const std::vector<std::string>& filtered,
                const tracking::Moment& last, const std::optional<Connection>& narrow) {
   const std::vector<Bytes> filtered_views = [&] {
@@ -70,8 +70,8 @@ Analysis track(ShardTracker& tracker, const std::vector<std::string>& batches, c
   return tracker.finish(last);
 }
 
-/// Report of a distributed run: divides files into portions of `portion_frames` frames and serializes all data that
-/// processes exchange.
+/// Returns the report of a distributed run. Files are divided into portions of `portion_frames` frames, and all data
+/// that processes exchange is serialized.
 Json divided(const std::vector<std::string>& names, unsigned shards, std::uint64_t portion_frames,
              const Asked& asked = {}) {
   std::vector<Survey> surveys;
@@ -185,7 +185,7 @@ TEST(Partition, FilteredShardsEqualSingleRun) {
   }
 }
 
-// The end of the capture determines how long a request was outstanding, and not the end of the shard.
+// How long a request was outstanding depends on the end of the capture, and not on the end of the shard.
 TEST(Partition, OutstandingTimeEndsWithTheCapture) {
   const std::string path = testing::TempDir() + "partition_test." + std::to_string(::getpid()) + ".pcap";
   {
@@ -268,7 +268,7 @@ TEST(Partition, ReportsInvalidInput) {
   EXPECT_FALSE(tracker.add(bytes_of("invalid data that is longer than an item")));
 }
 
-// Data from other processes may be damaged. Its times are limited to the tracker's range.
+// Data from other processes may be damaged. Its times are limited to the range of the tracker.
 TEST(Partition, InvalidTimesAreLimited) {
   for (const char* name : {"rping.pcap", "siw-write-loss.pcap.gz"}) {
     const std::string path = RDMAWIRE_SOURCE_DIR "/captures/samples/" + std::string(name);
@@ -300,7 +300,7 @@ TEST(Archive, RoundTripPreservesTheReport) {
                    RDMAWIRE_SOURCE_DIR "/captures/samples/siw-write-loss.pcap.gz"};
   RunResult result = run(options);
   const Json before = report_of(result.analysis, result.input);
-  ASSERT_THAT(before.dump(), HasSubstr("NVMe"));  // a constant string that the archive must contain
+  ASSERT_THAT(before.dump(), HasSubstr("NVMe"));  // a string literal, which the archive must contain
   std::optional<Analysis> loaded;
   {
     const std::string saved = save(result.analysis);

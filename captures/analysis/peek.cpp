@@ -14,9 +14,9 @@ namespace {
 
 using tracking::PortAddress;
 
-constexpr std::uint16_t raw_ip = 0;  ///< no EtherType: the version field of the IP header decides
+constexpr std::uint16_t raw_ip = 0;  ///< there is no EtherType: use the version in the IP header
 
-/// Reads opcode, QP and payload length. `bytes`: length from the BTH to the ICRC, inclusive.
+/// Reads opcode, QP and payload length. `bytes` is the length from the BTH to the ICRC, inclusive.
 void look_at_bth(Peek& peek, const std::uint8_t* bth, std::uint64_t bytes) {
   peek.bth = true;
   peek.opcode = bth[0];
@@ -27,7 +27,7 @@ void look_at_bth(Peek& peek, const std::uint8_t* bth, std::uint64_t bytes) {
   if (bytes > rest) peek.payload = bytes - rest;
 }
 
-/// Returns whether the data may be part of "0000:000011:a1b2c3…" (hexadecimal numbers with colons and a final zero), or
+/// Returns whether the data can be part of "0000:000011:a1b2c3…" (hexadecimal numbers with colons and a final zero), or
 /// a digit and a zero. True for all data that tracking::TextExchange evaluates, and for little other data.
 bool is_text(Bytes data) {
   constexpr std::size_t enough = 16;
@@ -153,7 +153,7 @@ unsigned Sharder::next(const Peek& seen, Bytes frame, LinkType link) {
   std::uint16_t& shard = shard_[*pair & (pairs - 1)];
   if (shard == none) {
     shard = static_cast<std::uint16_t>(std::min_element(loads_.begin(), loads_.end()) - loads_.begin());
-    // Each new pair adds load, so that pairs that start at the same time are distributed evenly.
+    // A new pair counts as load, so that pairs which start at the same time are distributed evenly.
     constexpr std::uint64_t a_pair = 1000;
     loads_[shard] += a_pair;
   }

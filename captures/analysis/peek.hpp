@@ -1,5 +1,6 @@
 #pragma once
-/// Addresses of a frame, read from its raw bytes in a few nanoseconds. They assign frames to shards before dissection.
+/// Reads the addresses of a frame from its raw bytes, in a few nanoseconds. They determine the frame's shard before the
+/// frame is dissected.
 
 #include <cstdint>
 #include <optional>
@@ -12,38 +13,39 @@
 namespace rdmawire::captures::analysis {
 
 struct Peek {
-  /// The link layer is followed directly by IPv4, IPv6 or a GRH, and then by TCP, UDP, ICMP, a fragment, an extension
-  /// header or the InfiniBand transport. Other frames (native InfiniBand, tunnels, rare link layers) must be decoded.
+  /// True if the link layer is directly followed by IPv4, IPv6 or a GRH, and then by TCP, UDP, ICMP, a fragment, an
+  /// extension header or the InfiniBand transport. Other frames (native InfiniBand, tunnels, rare link layers) must be
+  /// decoded.
   bool known = false;
-  /// The frame is TCP and may contain the QP parameters that perftest or ibv_*_pingpong exchange. These may refer to
-  /// queue pairs of other addresses, so every shard needs the frame.
+  /// True for a TCP frame that may contain QP parameters, as perftest or ibv_*_pingpong exchange them. These may be
+  /// parameters of queue pairs at other addresses, so every shard needs the frame.
   bool text = false;
   tracking::PortAddress from, to;
-  std::uint64_t payload = 0;  ///< bytes of RDMA payload (only for RoCE)
-  bool bth = false;           ///< opcode and dest_qp are valid (only for RoCE)
+  std::uint64_t payload = 0;  ///< number of RDMA payload bytes (only RoCE)
+  bool bth = false;           ///< opcode and dest_qp are valid (only RoCE)
   std::uint8_t opcode = 0;
   std::uint32_t dest_qp = 0;
 
-  /// Hash of both addresses, equal for both directions.
+  /// Returns a hash of both addresses, which is equal for both directions.
   [[nodiscard]] std::uint64_t pair_hash() const {
     return tracking::FlowKey{from < to ? from : to, from < to ? to : from, 0}.hash();
   }
   [[nodiscard]] std::uint64_t receiver_hash() const { return tracking::FlowKey{to, {}, 0}.hash(); }
 };
 
-/// Returns a hash that is equal for all frames between two addresses. Returns nullopt for frames without addresses and
-/// for native InfiniBand, whose subnet management concerns all shards.
+/// Returns a hash that is equal for all frames between two addresses. Returns nullopt for frames without addresses, and
+/// for native InfiniBand, because its subnet management concerns all shards.
 std::optional<std::uint64_t> endpoint_pair(const Peek& seen, Bytes frame, LinkType link);
 
-/// Assigns frames to shards: all frames between two addresses belong to the same shard. Frames without addresses and
-/// native InfiniBand belong to shard 0.
+/// Assigns frames to shards. All frames between two addresses belong to the same shard. Native InfiniBand and frames
+/// without addresses belong to shard 0.
 ///
 /// A new pair of addresses is assigned to the shard with the least load. Sharders that process the same frames in the
-/// same order make the same assignment.
+/// same order assign them to the same shards.
 class Sharder {
  public:
   explicit Sharder(unsigned shards) : loads_(shards), shard_(shards > 1 ? pairs : 0, none) {}
-  /// Returns the shard of the capture's next frame.
+  /// Returns the number of the shard for the next frame of the capture.
   unsigned next(const Peek& seen, Bytes frame, LinkType link);
 
  private:
@@ -53,7 +55,7 @@ class Sharder {
   std::vector<std::uint16_t> shard_;
 };
 
-/// `extra_roce_port`: see DecodeOptions.
+/// Reads a frame. For `extra_roce_port`, see DecodeOptions::extra_roce_v2_port.
 Peek peek(Bytes frame, LinkType link, std::uint32_t wire_length, std::uint16_t extra_roce_port = 0);
 
 }  // namespace rdmawire::captures::analysis

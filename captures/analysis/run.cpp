@@ -16,8 +16,8 @@
 namespace rdmawire::captures::analysis {
 namespace {
 
-// run() passes the addresses of all frames to every shard, so that the number of shards does not affect the result.
-// MRC shares the memory of the tracker, and can use half of it.
+// Returns the options for the tracker of one shard. run() passes the addresses of all frames to every shard, so that
+// the result does not depend on the number of shards. MRC uses the memory of the tracker, but at most half of it.
 tracking::TrackerOptions tracker_options(const RunOptions& options, const std::size_t& mrc_bytes) {
   tracking::TrackerOptions result = options.tracker;
   result.sink_bytes = &mrc_bytes;
@@ -25,7 +25,7 @@ tracking::TrackerOptions tracker_options(const RunOptions& options, const std::s
   return result;
 }
 
-/// Forwards tracker results to the analysis and to RunOptions::also.
+/// Passes the reports of the tracker to the analysis and to RunOptions::also.
 class Tee final : public tracking::Sink {
  public:
   Tee(Analysis& analysis, const RunOptions& options)
@@ -88,13 +88,13 @@ struct QueuedRecord {
   std::uint32_t wire_length = 0;
   LinkType link = LinkType::ethernet;
   bool mine = false;
-  bool arrives = false;  // only with a filter: counts as an arrival at its receiver
+  bool arrives = false;  // only with a filter: the frame counts as an arrival at its receiver
   Peek seen;
   bool fetches = false;  // the following two members are valid
   tracking::Tracker::Prefetcher ahead;
   std::uint64_t queue_pair_id = 0;
 };
-constexpr std::size_t queue_length = 24;  // three prefetch steps
+constexpr std::size_t queue_length = 24;  // enough for three prefetch steps
 
 }  // namespace
 
@@ -108,7 +108,7 @@ struct Pipeline::State {
    private:
     State& state_;
   };
-  /// Counts the tracked frames, concurrently with the tracking of later ones.
+  /// Counts the tracked frames, while later frames are tracked.
   class Counting final : public Lane {
    public:
     explicit Counting(State& state) : state_(state) {}
@@ -136,7 +136,7 @@ struct Pipeline::State {
   Tee tee;
   tracking::Dissector dissector;
   tracking::MrcTracker mrc;
-  std::unique_ptr<tracking::Tracker> tracker;  // released if an allocation fails
+  std::unique_ptr<tracking::Tracker> tracker;  // destroyed if an allocation fails
   Shares* shares = nullptr;
   std::uint64_t evicted = 0;
   tracking::Subnet subnet{analysis.management};
@@ -148,17 +148,17 @@ struct Pipeline::State {
   std::uint32_t batches = 0;
   Tracking tracking{*this};
   Counting counting{*this};
-  std::unique_ptr<Analysis> counted;  // of the counting lane, merged at the end
-  /// Properties of the frames of a batch, for the counting lane.
+  std::unique_ptr<Analysis> counted;  // analysis of the counting lane, which is merged at the end
+  /// Properties of the frames in a batch, for the counting lane.
   struct Tracked {
     enum class How : std::uint8_t { plain, by_facts, by_filter, not_at_all };
     std::array<How, FrameBatch::capacity> how{};
-    std::vector<PacketFacts> facts;  // by_facts
+    std::vector<PacketFacts> facts;  // indexed by by_facts
   };
   std::array<Tracked, ParallelScan::depth> tracked;
-  Tracked* tracks = nullptr;  // of the current batch
+  Tracked* tracks = nullptr;  // properties of the current batch
   std::array<std::uint64_t, 4> recently_counted{};
-  /// The analysis that counts packets.
+  /// Returns the analysis that counts packets.
   [[nodiscard]] Analysis& counts() { return counted ? *counted : analysis; }
 
   /// Processes the record, or queues it until its memory is prefetched.
@@ -185,7 +185,7 @@ void Pipeline::add(const Record& record, std::uint64_t frame, bool stays) {
   State& s = *state_;
   const Peek seen = peek(record.bytes, record.link, record.wire_length, s.options.dissector.decode.extra_roce_v2_port);
   const bool mine = s.division.next(seen, record.bytes, record.link) == s.shard;
-  // Incast detection counts all senders to a receiver, so it is partitioned by receiver.
+  // Incast detection must see all senders to a receiver, so its packets are divided by receiver.
   const bool counts =
       seen.payload && !s.options.filter && !s.only && (s.shards == 1 || seen.receiver_hash() % s.shards == s.shard);
   if (counts) s.counts().incast.add(seen.from, seen.to, record.time, seen.payload);
@@ -222,7 +222,7 @@ void Pipeline::State::enqueue(const QueuedRecord& record, bool stays) {
   if (seen.bth) {
     const FlowKey ports{seen.from, seen.to, 0};
     added.ahead = {ports.with(seen.dest_qp).hash(), opcode(seen.opcode).direction == Direction::response};
-    // Skip flows of recent packets, whose memory is still in the cache: most traffic is bursty.
+    // Flows of recent packets are skipped, because their memory is still in the cache. Most traffic is bursty.
     added.fetches = std::find(recent.begin(), recent.end(), added.ahead.hash) == recent.end();
     if (added.fetches) {
       recent[enqueued % recent.size()] = added.ahead.hash;
@@ -264,7 +264,7 @@ void Pipeline::State::take(const QueuedRecord& record) {
   if (record.mine) mrc.add(packet);
 }
 
-/// Whether the packet belongs to the selected endpoints, if any.
+/// Returns whether the packet is between the selected endpoints. True if none are selected.
 bool Pipeline::State::is_between_selected(const HeaderStack& stack) const {
   if (!only) return true;
   const auto ports = tracking::ports_of(stack);
@@ -276,7 +276,7 @@ void Pipeline::add_lanes(ParallelScan& scan, unsigned thread) {
   State& s = *state_;
   s.counted = std::make_unique<Analysis>(s.options.analysis);
   const std::size_t tracking = scan.add_lane(s.tracking, thread);
-  // Another thread counts if there is a single shard.
+  // If there is only one shard, another thread counts.
   scan.add_lane(s.counting, s.shards > 1 ? thread : thread + 1, tracking);
 }
 
@@ -336,7 +336,7 @@ void Pipeline::State::track(const BatchFrame& frame, const DecodedFrame& decoded
     packet.number = frame.number;
     packet.time_ns = frame.time;
     packet.link = frame.link;
-    packet.stack.reset({}, 0);  // the tracker needs only `t`
+    packet.stack.reset({}, 0);  // the tracker uses only `t`
     packet.icrc = decoded.icrc;
     packet.upper = {};
     tracker->add(packet, &t);
@@ -348,7 +348,8 @@ void Pipeline::State::track(const BatchFrame& frame, const DecodedFrame& decoded
   if (is_between_selected(packet.stack)) {
     how = How::by_facts;
     tracks->facts.push_back(PacketFacts::of(packet));
-    if (tracks->facts.back().pause) counts().add_pause(packet);  // members that the counting lane does not use
+    if (tracks->facts.back().pause)
+      counts().add_pause(packet);  // sets only members that the counting lane does not use
     if (packet.stack.wire == Wire::infiniband) subnet.add(packet);
     if (options.on_packet) options.on_packet(packet);
   } else {
@@ -364,7 +365,7 @@ void Pipeline::State::count(const FrameBatch& batch, std::size_t slot) {
   Analysis& counts = this->counts();
   const bool fetches = counts.worth_fetching();
   constexpr std::size_t step = queue_length / 3;
-  std::array<std::uint64_t, queue_length> ahead{};  // a ring of queue pairs, 0: none
+  std::array<std::uint64_t, queue_length> ahead{};  // a ring of queue pairs (0: none)
   std::size_t by_facts = 0;
   for (std::size_t i = 0; i < batch.count + 2 * step; ++i) {
     if (fetches && i < batch.count) {
@@ -387,7 +388,7 @@ void Pipeline::State::count(const FrameBatch& batch, std::size_t slot) {
     const tracking::TransportPacket& t = decoded.transport;
     const bool mine = batch.frames[at].shard == shard;
     const How how = mine ? results.how[at] : How::not_at_all;
-    // Incast detection counts all senders to a receiver, so it is partitioned by receiver.
+    // Incast detection must see all senders to a receiver, so its packets are divided by receiver.
     if (decoded.arriving && (options.filter ? how != How::not_at_all
                                             : !only && (shards == 1 || FlowKey{t.to, {}, 0}.hash() % shards == shard)))
       counts.incast.add(t.from, t.to, batch.frames[at].time, decoded.arriving);
@@ -406,7 +407,7 @@ tracking::Moment Pipeline::last() const { return state_->tracker ? state_->track
 void Pipeline::share(Shares* shares) { state_->shares = shares; }
 void Pipeline::append_levels(std::vector<tracking::Level>& levels) const { state_->append_levels(levels); }
 void Pipeline::State::append_levels(std::vector<tracking::Level>& levels) const {
-  // The first level is the sum of both trackers, because they share the memory.
+  // The two trackers share the memory, so their levels are added.
   if (tracker) {
     const std::size_t memory = levels.size();
     tracker->append_levels(levels);
@@ -426,7 +427,7 @@ bool Pipeline::State::gives_up() {
   append_levels(levels);
   return shares->publish(shard, levels, dropped());
 }
-// The tracker's state can be inconsistent, so its open connections are dropped. Its earlier reports are in the
+// The state of the tracker may be inconsistent, so its open connections are dropped. What it reported before is in the
 // analysis.
 void Pipeline::out_of_memory() {
   State& s = *state_;
@@ -493,7 +494,7 @@ class Attempt {
     }
     return !Shares::exceed(levels);
   }
-  /// Moves the analysis to `result`. Returns false if the result depends on the number of shards.
+  /// Moves the analysis to `result`. Returns false if the analysis depends on the number of shards.
   bool take(RunResult& result) {
     for (const auto& pipeline : pipelines_) {
       result.input.evicted_packets += pipeline->evicted_packets();
@@ -522,7 +523,7 @@ class Attempt {
       for (const auto& pipeline : pipelines_) pipeline->out_of_memory();
     };
     ParallelScan parallel(std::move(setup));
-    // The calling thread reads, so another one tracks a single shard.
+    // The calling thread reads. Therefore, if there is only one shard, another thread tracks it.
     for (unsigned shard = 0; shard < pipelines_.size(); ++shard) pipelines_[shard]->add_lanes(parallel, shard + 1);
     scan.through(parallel, true, input, errors);
   }

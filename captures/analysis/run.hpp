@@ -1,5 +1,5 @@
 #pragma once
-/// Reads, dissects, tracks and analyzes capture files, with one thread or several.
+/// Reads, dissects, tracks and analyzes capture files with one thread or several.
 
 #include <cstdint>
 #include <functional>
@@ -26,14 +26,15 @@ struct RunOptions : ScanOptions {
   tracking::DissectorOptions dissector;
   tracking::TrackerOptions tracker;
   AnalysisOptions analysis;
-  /// Bound on the memory of the process in bytes, without mapped files: lowers the limits of the three above.
+  /// Limit on the memory of the process in bytes. Memory-mapped files do not count. It lowers the limits of the three
+  /// members above.
   std::uint64_t memory = default_memory;
-  /// Receives the same calls as the analysis. Called concurrently from all threads.
+  /// Gets the same calls as the analysis, from all threads concurrently.
   tracking::Sink* also = nullptr;
-  /// Receives dissected packets before the sink is called. Called concurrently from all threads.
+  /// Gets each dissected packet before the sink does, from all threads concurrently.
   std::function<void(const tracking::Packet&)> on_packet;
-  /// Called if the files are read again from the start: `also` and `on_packet` must discard their data. Without it,
-  /// one thread is used if there is a sink or a callback.
+  /// Called if the files are read again from the start: `also` and `on_packet` must discard their data. If it is empty
+  /// and there is a sink or a callback, only one thread is used.
   std::function<void()> restart;
 };
 
@@ -41,7 +42,7 @@ struct RunResult {
   Analysis analysis;
   Input input;
   std::vector<std::string> errors;   ///< read errors, one sentence each
-  std::uint64_t tracker_memory = 0;  ///< bytes
+  std::uint64_t tracker_memory = 0;  ///< memory of the tracker in bytes
 };
 
 /// Analyzes the files as one capture with consecutive frame numbers. The result does not depend on the number of
@@ -49,7 +50,7 @@ struct RunResult {
 /// allocation fails, the analysis is repeated with less memory, and the result contains an error.
 RunResult run(const RunOptions& options);
 
-/// Returns the options with the limits of RunOptions::memory, for Pipeline.
+/// Returns options for Pipeline, with the limits that RunOptions::memory implies.
 RunOptions within_memory(const RunOptions& options);
 
 /// Analyzes one shard, packet by packet. Also used for live captures.
@@ -61,35 +62,36 @@ class Pipeline final : public FrameConsumer {
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
-  /// `stays`: the record's bytes remain valid until drain() or finish(). Such records may wait in a queue while their
-  /// memory is prefetched, which does not affect the results.
+  /// `stays` is true if the record's bytes remain valid until drain() or finish(). Such a record may wait in a queue
+  /// while its memory is prefetched, which does not affect the results.
   void add(const Record& record, std::uint64_t frame, bool stays) override;
   void add(const Record& record, std::uint64_t frame) { add(record, frame, false); }
-  /// Adds a frame that the caller assigned (partition.hpp). If not `mine`, the frame belongs to another shard, only its
-  /// text is used, and it must match the filter, if any. Its bytes must remain valid until drain().
+  /// Adds a frame that the caller has assigned to shards (partition.hpp). If `mine` is false, the frame belongs to
+  /// another shard: only its text is used, and it must match the filter, if there is one. Its bytes must remain valid
+  /// until drain().
   void take(const Record& record, std::uint64_t frame, bool mine);
-  /// Adds information of a frame that may belong to another shard: its addresses, and its arrival at the receiver.
+  /// Add information about a frame that may belong to another shard: its addresses, and its arrival at the receiver.
   void note_addresses(const PortAddress& from, const PortAddress& to);
   void note_arrival(const PortAddress& from, const PortAddress& to, std::int64_t time, std::uint64_t payload);
   /// Processes the queued records.
   void drain() override;
-  /// Adds this shard's lanes, which replace add(). Call before the first batch.
+  /// Adds the lanes of this shard, which replace add(). Must be called before the first batch.
   void add_lanes(ParallelScan& scan, unsigned thread);
   bool gives_up() override;
   void out_of_memory() override;
-  /// The shards that share the limits with this one (nullptr: none). Set it before the first frame.
+  /// Sets the object that shares limits among shards (nullptr: none). Must be called before the first frame.
   void share(Shares* shares);
-  /// Ends the analysis. Call once. `last`: the latest value of last() of all shards.
+  /// Ends the analysis. Must be called once. `last` is the latest value of last() of all shards.
   void finish(const tracking::Moment& last = {});
   [[nodiscard]] tracking::Moment last() const;
   [[nodiscard]] Analysis& analysis();
-  /// Packets dropped because the tracker was full.
+  /// Number of packets that were dropped because the tracker was full.
   [[nodiscard]] std::uint64_t evicted_packets() const;
   [[nodiscard]] std::uint64_t memory() const;
-  /// The levels of all tables, always in the same order, and whether one of them dropped an entry.
+  /// Append the levels of all tables, always in the same order, and return whether a table dropped an entry.
   void append_levels(std::vector<tracking::Level>& levels) const;
   [[nodiscard]] bool dropped() const;
-  /// The connection that RunOptions::connection selects, after it was closed.
+  /// Returns the connection that RunOptions::connection selects, after it was closed.
   [[nodiscard]] const std::optional<Connection>& wanted() const;
   /// Counts only packets between these two addresses.
   void narrow_to(const PortAddress& one, const PortAddress& other);

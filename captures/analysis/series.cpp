@@ -37,7 +37,7 @@ void Series::reach(std::int64_t time) {
 }
 
 Series::Step& Series::find(std::int64_t time) {
-  // Outside this range (years 1823 to 2116), the limits of a step may exceed 64 bits.
+  // The limits of a step outside of this range (years 1823 to 2116) may exceed 64 bits.
   constexpr std::int64_t limit = std::int64_t{1} << 62;
   time = std::clamp(time, -limit, limit);
   reach(time);
@@ -62,7 +62,7 @@ void Series::merge(const Series& other) {
   while (theirs.step_ < step_) theirs.coarsen();
   for (std::size_t i = 0; i < theirs.steps_.size(); ++i)
     steps_[static_cast<std::size_t>(theirs.first_ - first_) + i] += theirs.steps_[i];
-  current_ = steps_.size();  // invalidate, because the step may have moved
+  current_ = steps_.size();  // marks it as invalid, because the step may have moved
 }
 
 }  // namespace rdmawire::captures::analysis

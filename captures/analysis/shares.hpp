@@ -1,5 +1,5 @@
 #pragma once
-/// Decides whether the shards of a capture fit into the limits of a single tracker.
+/// Decides whether the shards of a capture together fit into the limits of a single tracker.
 
 #include <array>
 #include <atomic>
@@ -12,12 +12,13 @@
 
 namespace rdmawire::captures::analysis {
 
-/// Shared by threads that process one shard each. An eviction depends on the other entries of the table, so it must be
-/// decided for the complete capture.
+/// Shared by the threads, which process one shard each. Whether a table evicts an entry depends on its other entries,
+/// so the decision must cover the complete capture.
 class Shares {
  public:
-  /// Publishes the levels of a shard. The first one is memory, which is checked against the other shards at once.
-  /// `dropped`: the shard evicted entries or dropped items. Returns whether the limits are exceeded.
+  /// Publishes the levels of a shard. The first level is memory. It is immediately added to that of the other shards
+  /// and compared with the limit. `dropped` is true if the shard evicted entries or dropped items. Returns whether the
+  /// limits are exceeded.
   bool publish(unsigned shard, const std::vector<tracking::Level>& levels, bool dropped) {
     if (dropped) exceeded_.store(true, std::memory_order_relaxed);
     if (!levels.empty()) {
@@ -30,7 +31,8 @@ class Shares {
   }
   [[nodiscard]] bool exceeded() const { return exceeded_.load(std::memory_order_relaxed); }
   void set_exceeded() { exceeded_.store(true, std::memory_order_relaxed); }
-  /// Whether the sum of a table's levels exceeds its limit. All shards have the same tables.
+  /// Returns whether, for any table, the sum of the shards' levels exceeds the limit. All shards must have the same
+  /// tables.
   static bool exceed(std::span<const std::vector<tracking::Level>> shards) {
     for (std::size_t table = 0; !shards.empty() && table < shards[0].size(); ++table) {
       std::uint64_t all = 0;

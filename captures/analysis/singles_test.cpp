@@ -1,4 +1,4 @@
-// Connections that the tracker reduces to their single packet are reported like others, and cost little memory.
+// Connections that the tracker reduces to their single packet must be reported like others, and need little memory.
 
 #include <gtest/gtest.h>
 
@@ -17,12 +17,12 @@ namespace rdmawire::captures::analysis {
 namespace {
 
 using namespace tracking::testing;
-namespace rc = tracking::testing::rc;  // also a namespace of opcodes
+namespace rc = tracking::testing::rc;  // `rc` is also a namespace of opcodes
 using tracking::Tracker;
 using tracking::TrackerOptions;
 using tracking::TransportPacket;
 
-/// All reports as lines.
+/// Records everything that is reported as lines.
 struct Lines final : tracking::Sink {
   void message(const Connection&, const Message& m) override { lines.push_back("message " + message_json(m).dump()); }
   void event(const Connection* c, const Event& e) override {
@@ -67,7 +67,7 @@ struct Tracked {
   std::size_t most_singles = 0;
 };
 
-/// Passes the same packets to two trackers, one of which reduces connections as soon as another one starts.
+/// Passes the same packets to two trackers. One of them reduces a connection as soon as another one starts.
 struct Pair {
   explicit Pair(bool source_port = true) : whole(0, source_port), reduced(1, source_port) {}
   void add(const tracking::Packet& packet) {
@@ -118,7 +118,7 @@ TEST(Singles, SamplesAreReportedAlike) {
   EXPECT_EQ(most, 0U) << "a sample with such connections: compare more with it";
 }
 
-// Few QPs and PSNs, so that requests, responses, reused QPs and ambiguous candidates meet.
+// There are few QPs and PSNs, so that requests, responses, reused QPs and ambiguous candidates occur together.
 TEST(Singles, RandomTrafficIsReportedAlike) {
   const char* wish = std::getenv("RDMAWIRE_FULL");
   const std::uint32_t seeds = wish && std::string_view(wish) == "1" ? 2000 : 60;
@@ -195,7 +195,7 @@ TEST(Singles, ManyOneWayConnectionsCostAtMost400BytesEach) {
       EXPECT_EQ(tracker.connections(), count);
       EXPECT_GE(tracker.singles() + 1024, count) << "opcode " << int{opcode};
       EXPECT_EQ(tracker.evicted(), 0U);
-      // The first 1024 keep their state.
+      // The first 1024 connections are not reduced.
       const std::size_t whole = 1024 * 6000;
       const double each = static_cast<double>(tracker.memory() - std::min(tracker.memory(), whole)) / count;
       std::printf("opcode %02x, %s: %.0f bytes per connection\n", opcode, many_hosts ? "many hosts" : "two hosts",

@@ -1,4 +1,4 @@
-/// Text form of the report.
+/// Creates the text form of the report.
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 using output::TextStyle;
 
-/// Formats a message size. Multiples of 1 KiB and 1 MiB are shown as such, because applications often choose them.
+/// Formats a message size. Multiples of 1 KiB and 1 MiB have these units, because applications often use such sizes.
 std::string size_text(const Json& value) {
   if (!value.is_number()) return "–";
   const auto size = value.get<std::uint64_t>();
@@ -72,7 +72,7 @@ class Printer : TextPage {
   }
 
  private:
-  /// Converts the first rows of a list into table cells.
+  /// Converts the first rows of a list to table cells.
   std::vector<std::vector<std::string>> cells(const Json& list,
                                               const std::function<std::vector<std::string>(const Json&)>& make) const {
     std::vector<std::vector<std::string>> rows;
@@ -227,14 +227,14 @@ class Printer : TextPage {
     labeled("next", word(f.at("next")), 10);
   }
 
-  /// Returns whether the report covers any RDMA traffic.
+  /// Returns whether the report contains RDMA traffic.
   [[nodiscard]] bool rdma() const {
     for (const auto& [wire, count] : report_.at("summary").at("wires").items())
       if (wire != "other" && number(count)) return true;
     return false;
   }
 
-  /// Explains a report without packets: an empty capture, or options that exclude all packets.
+  /// Explains why a report has no packets: the capture is empty, or options exclude all packets.
   void no_packets() {
     const Json& input = report_.at("input");
     std::uint64_t packets = 0;
@@ -411,7 +411,7 @@ class Printer : TextPage {
           number(report_.at("summary").at("mrc_connections")));
   }
 
-  /// The paths that are not good come first.
+  /// Paths that are not good come first.
   void mrc_paths() {
     if (!report_.contains("mrc")) return;
     const Json& all = report_.at("mrc").at("paths");

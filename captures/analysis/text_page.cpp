@@ -107,7 +107,7 @@ void TextPage::table(std::string_view title, std::vector<Column> columns, std::v
     }
     return widths;
   };
-  // Omit empty columns.
+  // Omit columns that are empty.
   for (std::size_t c = columns.size(); c-- > 0;) {
     if (!std::all_of(rows.begin(), rows.end(), [c](const auto& row) { return row[c].empty(); })) continue;
     columns.erase(columns.begin() + static_cast<std::ptrdiff_t>(c));
@@ -128,7 +128,7 @@ void TextPage::table(std::string_view title, std::vector<Column> columns, std::v
     for (auto& row : rows) row.erase(row.begin() + at);
     widths = widths_of();
   }
-  // Still too wide: shorten the widest text column.
+  // If the table is still too wide, shorten the widest text column.
   while (total() > width_) {
     std::size_t widest = columns.size();
     for (std::size_t c = 0; c < columns.size(); ++c)

@@ -1,5 +1,4 @@
-// Tests the tracker with real captures: its counters must match the capture, and captures without problems must cause
-// no events.
+// Tests the tracker with real captures: its counters must match the capture, and clean captures must cause no events.
 
 #include "dissectors/tracking/tracker.hpp"
 

@@ -1,6 +1,6 @@
-// Plots by Chart.js in the colors of the page, and the plots of the capture's traffic over time.
+// Plots with Chart.js in the colors of the page, and the plots of the capture's traffic over time.
 
-const live = new Map();  // by canvas name: the chart, and the function that recreates it after a theme change
+const live = new Map();  // by canvas name: the chart, and a function that creates it again after a change of the theme
 
 function chart_defaults() {
   Chart.defaults.font.family = style("--font");
@@ -36,7 +36,7 @@ function draw(name, make, linked) {
   }
   canvas.parentElement.querySelectorAll(".selection").forEach(node => node.remove());
   const {configuration, zoom_bounds} = make();
-  const fresh = old ? canvas.cloneNode() : canvas;  // the clone has no listeners
+  const fresh = old ? canvas.cloneNode() : canvas;  // a clone has no event listeners
   if (old) canvas.replaceWith(fresh);
   const chart = new Chart(fresh, configuration);
   if (zoom_bounds) {
@@ -116,7 +116,7 @@ function show_traffic() {
   if (!count) return;
   place.hidden = false;
   const {start, step} = series_window(series);
-  const from = Math.max(0, start) / 1e9;  // the first step starts before the first packet
+  const from = Math.max(0, start) / 1e9;  // the first step can start before the first packet
   const to = (start + Math.max(1, count - 1) * step) / 1e9;
   const per_second = value => value * 1e9 / step;
   const linked = [];

@@ -1,4 +1,4 @@
-// One connection: its endpoints, counters, rate, and PSNs over time.
+// Shows one connection: its endpoints, counters, rate, and PSNs over time.
 
 const point_kinds = [
   {label: "request", color: "--accent", point: "circle", radius: 2},
@@ -10,7 +10,7 @@ const point_kinds = [
   {label: "CNP", color: "--cnp", point: "star", radius: 6},
   {label: "ECN-marked request", color: "--warning", point: "rectRot", radius: 3.5},
 ];
-// Labels for iWARP, whose plot shows offsets in the TCP stream.
+// Labels for iWARP, where the plot shows offsets in the TCP stream.
 const segment_labels = {0: "segment", 1: "retransmitted segment", 2: "TCP acknowledgement"};
 const requests = new Set([0, 1, 7]);
 const chosen = {connection: null, requester: 0};
@@ -33,7 +33,7 @@ function psn_plot(row, requester) {
   const sets = psn_sets(row, requester);
   const all = sets.flat();
   let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
-  // Unsolicited responses may have distant PSNs: exclude them from the initial range.
+  // Unsolicited responses may have distant PSNs, so they are excluded from the initial range.
   const requested = [...requests].flatMap(kind => sets[kind]);
   let [least, most] = [-Infinity, Infinity];
   if (requested.length) {
@@ -55,7 +55,7 @@ function psn_plot(row, requester) {
   const [a, b] = requester === 0 ? ["a", "b"] : ["b", "a"];
   const iwarp = is_iwarp(data.connections.get(row.connection));
   const label_of = kind => iwarp && segment_labels[kind] || point_kinds[kind].label;
-  // Draw rare kinds above frequent ones.
+  // Rare kinds are drawn over frequent ones.
   const order = [4, 5, 1, 6, 7, 3, 0, 2];
   const datasets = order.filter(kind => sets[kind].length).map(kind => {
     const {color, point, radius, line} = point_kinds[kind];

@@ -1,4 +1,4 @@
-// The two JSON objects in the page, and lookups in them.
+// The two JSON objects in the page, and functions that look up values in them.
 
 const data = {report: {}, details: {}, start: null, connections: new Map(), plotted: new Map(), sequences: new Map()};
 

@@ -1,4 +1,4 @@
-// Summary and findings, with the sequence diagram of each finding.
+// Shows the summary, and the findings with their sequence diagrams.
 
 const severities = {error: "Error", warning: "Warning", info: "Info"};
 const findings_at_once = 20;

@@ -1,4 +1,4 @@
-// Latency of operations: a histogram, and percentiles by operation and size.
+// Shows the latency of operations: a histogram, and percentiles by operation and size.
 
 const phases = {request_to_acknowledgement: "request to acknowledgement", request_to_first_response: "request to first response", request_to_last_response: "request to last response"};
 const phase_colors = ["--accent", "--second", "--cnp", "--warning"];

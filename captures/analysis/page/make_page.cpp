@@ -1,4 +1,4 @@
-// make_page REPORT.json DETAILS.json TITLE OUT.html: generates a page from two files, for tests/page.
+// make_page REPORT.json DETAILS.json TITLE OUT.html: generates a page from two files. Used by tests/page.
 
 #include <cstdio>
 #include <fstream>

@@ -36,7 +36,7 @@ async function begin() {
     return;
   }
   chart_defaults();
-  // An error in one part does not affect the others.
+  // If one part fails, the others are still shown.
   for (const part of [show_summary, show_traffic, show_latency, show_connections, show_findings, show_tables]) {
     try {
       part();

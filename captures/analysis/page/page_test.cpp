@@ -1,4 +1,4 @@
-// Tests the text of the page. tests/page tests it in a browser.
+// Tests the text of the page. tests/page tests the page in a browser.
 
 #include "captures/analysis/page/page.hpp"
 
@@ -24,7 +24,7 @@ std::string_view element(std::string_view page, std::string_view id) {
   return page.substr(at, page.find("</script>", at) - at);
 }
 
-/// Decodes the data of an element: base64, then gzip.
+/// Returns the data in an element, which is encoded with base64 and gzip.
 std::string carried(std::string_view page, std::string_view id) {
   constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string packed;
@@ -76,7 +76,7 @@ TEST(Page, TitleIsEscaped) {
 
 TEST(Page, LoadsNoExternalResources) {
   const std::string page(page_template());
-  // The page contains only links to its own sections.
+  // All links in the page refer to its own sections.
   EXPECT_FALSE(std::regex_search(page.substr(0, page.find("report-data")), std::regex(R"((src|href)="[^#])")));
   EXPECT_THAT(page, Not(HasSubstr("@import")));
   EXPECT_THAT(page, HasSubstr("default-src 'none'; script-src 'sha256-"));

@@ -1,4 +1,5 @@
-// Tables of the report with DataTables: sorting, filters, pages. All HTML passed to DataTables is escaped here.
+// Shows the tables of the report with DataTables, which provides sorting, filters and pages. All HTML for DataTables is
+// escaped here.
 
 /** Columns by table, in order. Other keys of the rows follow. "-": initially hidden. */
 const table_columns = {
@@ -49,7 +50,7 @@ const reach = path => {
 function columns_of(name, rows) {
   const columns = table_columns[name].split(" ").map(column => ({name: column.replace("-", ""), shown: !column.startsWith("-")}));
   const there = new Set(columns.map(column => column.name));
-  // Almost all rows have the same keys, so the keys of the first and last hundred rows suffice.
+  // Almost all rows have the same keys, so the first and the last hundred rows are sufficient.
   for (const row of rows.length > 200 ? rows.slice(0, 100).concat(rows.slice(-100)) : rows) {
     for (const key of Object.keys(flattened(object(row)))) {
       const whole_array = [...there].some(prefix => key.startsWith(`${prefix}.`));
@@ -195,7 +196,7 @@ function make_table(name, panel) {
     const visible = columns.filter((_, at) => api.column(at).visible());
     const quoted = value => {
       let text = known(value) ? typeof value === "object" ? JSON.stringify(value) : String(value) : "";
-      if (/^[=+\-@\t]/.test(text) && Number.isNaN(Number(text))) text = `'${text}`;  // prevents evaluation as a formula
+      if (/^[=+\-@\t]/.test(text) && Number.isNaN(Number(text))) text = `'${text}`;  // so that a spreadsheet does not evaluate it as a formula
       return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
     };
     const lines = [visible.map(column => quoted(column.name)), ...api.rows({search: "applied", order: "applied"}).data().toArray().map(row => visible.map(column => quoted(column.get(row))))];

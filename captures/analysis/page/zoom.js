@@ -1,7 +1,8 @@
-// Zooming of plots. Dragging selects a range, and dragging with Shift moves the plot. The wheel zooms at the pointer if Ctrl
-// is pressed or the plot has the focus. The keys + and − zoom, the arrow keys move, and 0 or a double click resets.
+// Zooms plots. Dragging selects a range, and dragging with Shift moves the plot. The wheel zooms at the pointer if Ctrl
+// is pressed or the plot has the focus. The keys + and − zoom, the arrow keys move, and 0 or a double click resets the
+// range.
 
-const bounds = new WeakMap();  // by chart: complete range of its axes
+const bounds = new WeakMap();  // by chart: the complete range of its axes
 
 function whole(chart, x, y) {
   bounds.set(chart, {x, y});
