@@ -21,7 +21,7 @@ void work_together(std::size_t count, const std::function<void()>& work) {
     }
   };
   {
-    std::vector<std::jthread> threads;  // joins on every exit
+    std::vector<std::jthread> threads;  // the destructor joins the threads on every exit
     count = std::min(count, most_workers);
     threads.reserve(count);
     try {

@@ -6,12 +6,12 @@
 
 namespace rdmawire::captures::analysis {
 
-/// Maximum number of threads. More threads cost memory and do not speed up the analysis.
+/// Maximum number of threads. More threads would need more memory without a faster analysis.
 inline constexpr std::size_t most_workers = 256;
 
-/// Calls `work` concurrently on this thread and on up to `count` - 1 others, and returns when all calls have returned.
-/// Uses fewer threads if the system refuses to start more. So `work` must fetch its tasks one by one until none is
-/// left. Rethrows the first exception of a call.
+/// Calls `work` concurrently on this thread and on up to `count` - 1 other threads. Returns when all calls have
+/// returned. If the system cannot start more threads, uses fewer, so `work` must fetch its tasks one by one until none
+/// is left. Rethrows the first exception of a call.
 void work_together(std::size_t count, const std::function<void()>& work);
 
 }  // namespace rdmawire::captures::analysis

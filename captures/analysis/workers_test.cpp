@@ -19,7 +19,7 @@ TEST(Workers, CallTheWorkOncePerThread) {
   work_together(4, [&] { ++calls; });
   EXPECT_EQ(calls, 4);
   work_together(0, [&] { ++calls; });
-  EXPECT_EQ(calls, 5);  // on this thread
+  EXPECT_EQ(calls, 5);  // all calls are on this thread
 }
 TEST(Workers, NumberOfThreadsIsLimited) {
   std::atomic<std::size_t> calls = 0;

@@ -22,7 +22,7 @@ void blank(MutableBytes packet, Range range) {
   std::fill_n(packet.begin() + range.offset, range.length, std::uint8_t{0});
 }
 
-// Bytes outside of all decoded layers: the rest of a truncated header, link padding and trailer.
+// Returns the bytes outside of all decoded layers: the rest of a truncated header, link padding and trailer.
 std::vector<Range> unclaimed(const HeaderStack& stack) {
   std::vector<Range> claimed;
   for (const Layer& layer : stack.layers()) claimed.push_back({layer.offset, layer.length});
@@ -47,13 +47,13 @@ bool ends_with_fcs(Bytes packet) {
          crc32(packet.first(packet.size() - size)) == load_le(packet.data() + packet.size() - size, size);
 }
 
-// True for datagrams to QP 0 and QP 1. The unparsed parts of management datagrams may contain addresses.
+// True for a datagram to QP 0 or QP 1. The parts of management datagrams that are not parsed may contain addresses.
 bool is_management(const HeaderStack& stack) {
   const auto bth = stack.get<Bth>();
   return bth && bth->get<"dest_qp">() <= 1;
 }
 
-// Offset of an FPDU within the packet, if the packet contains its bytes contiguously.
+// Returns the offset of an FPDU in the packet, if the packet contains its bytes contiguously.
 std::optional<std::uint32_t> offset_in(const HeaderStack& stack, const tracking::Pdu& pdu) {
   if (pdu.reassembled || pdu.stack.bytes.data() < stack.bytes.data()) return std::nullopt;
   const auto offset = static_cast<std::size_t>(pdu.stack.bytes.data() - stack.bytes.data());
@@ -116,7 +116,8 @@ void Anonymizer::replace_addresses(const HeaderInfo& header, Bytes original, Mut
   }
 }
 
-// IPv4 route options, IPv6 routing headers and neighbor discovery options contain addresses without field descriptions.
+// Replaces addresses in IPv4 route options, IPv6 routing headers and neighbor discovery options, which no field
+// describes.
 void Anonymizer::replace_option_addresses(const HeaderStack& stack, std::size_t index, MutableBytes copy) {
   const Layer& layer = stack.layers()[index];
   const Bytes original = stack.bytes_of(layer);
@@ -133,7 +134,7 @@ void Anonymizer::replace_option_addresses(const HeaderStack& stack, std::size_t 
         store_be(target.data() + at, 4, pseudonyms_.ipv4(static_cast<std::uint32_t>(load_be<4>(original.data() + at))));
     }
   } else if (layer.header == &info<NdOption>) {
-    // These options may contain prefixes, name servers, or the redirected packet.
+    // These options may contain prefixes, name servers, or the packet that is redirected.
     blank(target, {NdOption::size, layer.length - static_cast<std::uint32_t>(NdOption::size)});
   } else if (layer.header == &info<Ipv6Extension>) {
     const Layer* before = index ? &stack.layers()[index - 1] : nullptr;
@@ -147,7 +148,7 @@ void Anonymizer::replace_option_addresses(const HeaderStack& stack, std::size_t 
   }
 }
 
-// Whether the payload is part of an iWARP byte stream, even without a complete FPDU.
+// Returns whether the payload is part of an iWARP byte stream, even if it contains no complete FPDU.
 bool Anonymizer::is_stream(const tracking::Packet& packet) {
   const HeaderStack& stack = packet.stack;
   if (stack.wire == Wire::iwarp) return true;
@@ -155,7 +156,7 @@ bool Anonymizer::is_stream(const tracking::Packet& packet) {
   const Layer& tcp = stack.layers()[stack.transport];
   const Layer& ip = stack.layers()[stack.network];
   if (tcp.header != &info<Tcp>) return false;
-  // Sum the hashes of both endpoints, so that both directions have the same value.
+  // Add the hashes of both endpoints, so that the result is the same in both directions.
   const bool v4 = ip.header == &info<Ipv4>;
   const std::uint32_t length = v4 ? 4 : 16, at = ip.offset + (v4 ? 12U : 8U);
   std::uint64_t connection = 0;
@@ -193,7 +194,7 @@ void Anonymizer::anonymize(const tracking::Packet& packet, std::vector<std::uint
   }
   for (const Range& gap : unclaimed(stack)) blank(bytes, gap);
 
-  // The FPDUs of a byte stream have their own layers and payload within the packet's payload.
+  // FPDUs of a byte stream have their own layers and payload, inside the packet's payload.
   const bool stream = is_stream(packet);
   // The payload of IPoIB is application data, as on any other link.
   const bool rdma = stream || (stack.wire != Wire::none && !stack.find(info<Ipoib>));
@@ -210,7 +211,7 @@ void Anonymizer::anonymize(const tracking::Packet& packet, std::vector<std::uint
     blank(bytes, stack.payload);
     remarks.add("payload blanked: malformed packet");
   } else if (stack.payload.length && !options_.blank_payload) {
-    // Programs exchange their GIDs in the payload.
+    // Programs exchange their GIDs in payload.
     const Range at = stack.payload;
     if (pseudonyms_.replace_known(stack.bytes_of(at), MutableBytes(bytes).subspan(at.offset, at.length)) != 0) {
       remarks.add("addresses in the payload replaced");
@@ -221,7 +222,8 @@ void Anonymizer::anonymize(const tracking::Packet& packet, std::vector<std::uint
   }
 
   if (stream) {
-    // Complete FPDUs blank their own payload. The other bytes are parts of FPDUs that continue in other packets.
+    // The payload of complete FPDUs is blanked separately. The other bytes are parts of FPDUs that continue in other
+    // packets.
     std::vector<Range> units;
     for (const tracking::Pdu& pdu : packet.pdus) {
       const auto offset = offset_in(stack, pdu);
@@ -254,7 +256,7 @@ void Anonymizer::anonymize(const tracking::Packet& packet, std::vector<std::uint
   }
 
   // Recompute inner checksums first, because the outer ones cover them. The ICRC covers the checksums inside IPoIB, so
-  // these are recomputed before it.
+  // these are recomputed before the ICRC.
   const std::uint32_t transport_at = stack.icrc.length && stack.transport != HeaderStack::none
                                          ? stack.layers()[stack.transport].offset
                                          : static_cast<std::uint32_t>(bytes.size());

@@ -25,10 +25,10 @@ std::uint16_t folded(std::uint64_t sum) {
 
 /// Extent of the datagram after a network header.
 struct Datagram {
-  std::uint32_t end = 0;  ///< according to the length field
+  std::uint32_t end = 0;  ///< end according to the length field
   bool fragment = false;
   Range addresses;
-  std::uint8_t protocol = 0;  ///< after all extension headers
+  std::uint8_t protocol = 0;  ///< protocol after all extension headers
 };
 
 Datagram datagram_of(const HeaderStack& stack, std::size_t index) {
@@ -38,7 +38,7 @@ Datagram datagram_of(const HeaderStack& stack, std::size_t index) {
   Datagram datagram;
   if (ip.header == &info<Ipv4>) {
     const View<Ipv4> view(header);
-    // Segmentation offload sets the length to 0. The datagram then ends with the packet.
+    // Segmentation offload sets the length to 0. The datagram then ends where the packet ends.
     const std::uint32_t length = view.get<"total_length">();
     datagram.end = length ? ip.offset + length : std::max(captured, stack.wire_length);
     datagram.fragment = view.get<"mf">() || view.get<"fragment_offset">();
@@ -67,7 +67,7 @@ std::uint16_t computed(const Checksum& checksum, Bytes packet) {
   std::uint64_t sum = checksum.constant;
   sum += sum_of(packet.subspan(checksum.addresses.offset, checksum.addresses.length));
   sum += sum_of(packet.subspan(checksum.covered.offset, checksum.covered.length));
-  // The checksum field counts as zero. It is at an even offset of the covered bytes.
+  // The checksum field counts as zero. Its offset in the covered bytes is even.
   sum += 0xffff - load_be<2>(packet.data() + checksum.at);
   const auto value = static_cast<std::uint16_t>(~folded(sum));
   return checksum.zero_is_none && value == 0 ? 0xffff : value;

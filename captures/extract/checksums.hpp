@@ -1,6 +1,6 @@
 #pragma once
-/// Checksums of network and transport headers: verification as captured, and recomputation after changes that preserve
-/// all lengths.
+/// Checksums of network and transport headers. They are verified as captured, and recomputed after changes that
+/// preserve all lengths.
 
 #include <cstdint>
 #include <string_view>
@@ -13,21 +13,21 @@ namespace rdmawire::captures {
 
 /// An Internet checksum of IPv4, UDP, TCP, ICMP, ICMPv6 or GRE.
 struct Checksum {
-  std::string_view name;                               ///< "UDP checksum"
+  std::string_view name;                               ///< name, such as "UDP checksum"
   std::uint32_t at = 0;                                ///< offset of its two bytes
-  Range covered;                                       ///< covered bytes, including the checksum
+  Range covered;                                       ///< bytes that the checksum covers, including the checksum
   Range addresses;                                     ///< addresses of the pseudo header (length 0: none)
   std::uint32_t constant = 0;                          ///< sum of the rest of the pseudo header
   bool whole = false;                                  ///< all covered bytes are in this packet
   bool zero_is_none = false;                           ///< the value zero means that there is no checksum (UDP)
-  CrcCheck::Status status = CrcCheck::Status::absent;  ///< as captured
+  CrcCheck::Status status = CrcCheck::Status::absent;  ///< result of verification, as captured
 };
 
-/// Checksums of a packet in the order of recomputation: innermost first.
+/// Returns the checksums of a packet in the order in which they must be recomputed: innermost first.
 std::vector<Checksum> checksums_of(const HeaderStack& stack);
 
-/// Recomputes a checksum. If covered bytes are missing, updates the checksum for the difference between `before` and
-/// `packet` (of equal length), which preserves its validity. RFC 1624.
+/// Recomputes a checksum. If covered bytes are missing, updates the checksum according to the difference between
+/// `before` and `packet`, which must have the same length. A valid checksum then remains valid. RFC 1624.
 void recompute(const Checksum& checksum, Bytes before, MutableBytes packet);
 
 }  // namespace rdmawire::captures

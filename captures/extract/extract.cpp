@@ -11,7 +11,7 @@ namespace {
 
 using tracking::Packet;
 
-/// A packet that is written if a following packet is selected.
+/// A packet that is written only if one of the following packets is selected.
 struct PendingRecord {
   Record record;
   std::vector<std::uint8_t> bytes;
@@ -29,7 +29,7 @@ class Extraction {
   tl::expected<Extracted, CaptureError> run() {
     Record record;
     Next next = Next::record;
-    std::uint64_t remaining = 0;  // further packets to write after the last selected packet
+    std::uint64_t remaining = 0;  // number of packets to write after the last selected packet
     while ((record_is_needed(remaining)) && (next = reader_.next(record)) == Next::record) {
       ++result_.read;
       if (options_.progress) options_.progress(reader_);
@@ -63,7 +63,7 @@ class Extraction {
     return remaining != 0 || result_.read < options_.last;
   }
 
-  // Dissects every packet, because later packets depend on the state of earlier ones.
+  // Every packet is dissected, because later packets depend on the state of earlier ones.
   void dissect(const Record& record) {
     packet_.number = record.number;
     packet_.time_ns = record.time;
@@ -97,7 +97,8 @@ class Extraction {
     return {};
   }
 
-  // Interfaces are numbered in the order of their first written packets.
+  // Returns the number of an interface in the output. Interfaces are numbered in the order of their first written
+  // packets.
   tl::expected<std::uint32_t, CaptureError> interface_of(std::uint32_t index) {
     if (interfaces_.size() <= index) interfaces_.resize(index + 1);
     if (interfaces_[index]) return *interfaces_[index];

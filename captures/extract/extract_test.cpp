@@ -27,7 +27,7 @@ using ::testing::IsEmpty;
 const std::string samples = RDMAWIRE_SOURCE_DIR "/captures/samples/";
 constexpr SipKey key{1, 2};
 
-/// Captures in the repository and in the shared directory, if it exists.
+/// Returns the captures in the repository, and in the shared directory if it exists.
 std::vector<std::string> all_captures() {
   std::vector<std::string> found;
   auto collect = [&](const std::filesystem::path& directory) {
@@ -123,7 +123,7 @@ void each_packet(const std::string& file, Visit visit) {
   }
 }
 
-/// Returns whether the address is kept because it does not identify a host.
+/// Returns whether the anonymizer keeps the address, because it does not identify a host.
 bool is_kept(const Address& address) {
   const ByteVector& o = address.bytes;
   if (std::all_of(o.begin(), o.end(), [](std::uint8_t b) { return b == 0; })) return true;
@@ -179,7 +179,7 @@ TEST(Pseudonyms, StayInSpecialRanges) {
 TEST(Pseudonyms, DerivedAddressesStayConsistent) {
   Pseudonyms pseudonyms(key);
   const std::uint64_t mac = pseudonyms.mac(0x525400000002);
-  // A GUID derived from the MAC address, and the link-local GID with its flag inverted.
+  // A GUID that contains the MAC address, and the link-local GID, in which the flag is inverted.
   EXPECT_EQ(pseudonyms.eui64(0x525400fffe000002), mac >> 24 << 40 | 0xfffe000000 | (mac & 0xffffff));
   const ByteVector gid = hex("fe80 0000 0000 0000 5054 00ff fe00 0002");
   const auto mapped = pseudonyms.ipv6(gid.data());
@@ -217,7 +217,7 @@ TEST(Extract, CopiesSelectedAndSurroundingPackets) {
   const TemporaryDirectory directory;
   const std::string out = directory.file("x.pcapng");
   const Extracted one = run(samples + "rping.pcap", out, frames({100}));
-  EXPECT_EQ(one.read, 100U);  // stops after the last selected packet
+  EXPECT_EQ(one.read, 100U);  // reading stops after the last selected packet
   EXPECT_EQ(one.written, 1U);
   const auto original = read_all(Reader::open(samples + "rping.pcap")).packets[99];
   const auto copied = read_all(Reader::open(out)).packets[0];
@@ -278,10 +278,10 @@ TEST(Anonymize, RemovesAllAddressesOfEveryCapture) {
     each_packet(file, [&](const tracking::Packet& packet, const Record&) {
       before.push_back(addresses_of(packet));
       for (const Address& address : before.back())
-        // Ignore shorter addresses, because their bytes also occur by accident in large files.
+        // Shorter addresses are ignored, because their bytes also occur by accident in large files.
         if (!is_kept(address) && address.bytes.size() >= 6) secrets.insert(address.bytes);
     });
-    // Blank the payload, because application data may contain any bytes.
+    // The payload is blanked, because application data may contain any bytes.
     run(file, out, anonymized(true));
     const ByteVector written = read_file(out);
     const std::string_view text(reinterpret_cast<const char*>(written.data()), written.size());
@@ -290,7 +290,7 @@ TEST(Anonymize, RemovesAllAddressesOfEveryCapture) {
                 std::string_view::npos)
           << ::testing::PrintToString(secret);
 
-    // The mapping is one to one, and no address is kept.
+    // Pseudonyms must be unique, and no address may be kept.
     std::map<Address, ByteVector> forth;
     std::map<Address, ByteVector> back;
     std::size_t frame = 0;
@@ -314,8 +314,8 @@ TEST(Anonymize, RemovesAllAddressesOfEveryCapture) {
 }
 
 TEST(Anonymize, ReplacesGidsThatProgramsExchange) {
-  // Captures with perftest's exchange over RDMA, and with NVMe's discovery log, which contains the target's address as
-  // text.
+  // One capture contains perftest's exchange over RDMA. Another contains NVMe's discovery log, in which the target's
+  // address is text.
   const TemporaryDirectory directory;
   const std::string out = directory.file("x.pcapng");
   struct Exchange {
@@ -354,7 +354,7 @@ TEST(Anonymize, RemovesNamesOfHostsAndServices) {
   };
   EXPECT_TRUE(holds(everything(), "nqn.2014-08.org.nvmexpress"));
   EXPECT_FALSE(holds(anonymized(true), "nqn.2014-08.org.nvmexpress"));
-  // The key of an MPA frame is a text, too. It is kept because it identifies iWARP.
+  // The key of an MPA frame is also text. It is kept, because it identifies iWARP.
   run(samples + "siw-rping.pcap", out, anonymized(true));
   std::size_t keys = 0;
   each_packet(out, [&](const tracking::Packet& packet, const Record&) {
@@ -420,7 +420,7 @@ TEST(Anonymize, TsharkFindsNoBadChecksum) {
   EXPECT_THAT(comment, HasSubstr("frame 1 of the original capture, anonymized"));
 }
 
-/// One packet, dissected and anonymized.
+/// A packet that was dissected and anonymized.
 struct Result {
   ByteVector bytes;
   std::string remark;
@@ -473,14 +473,15 @@ TEST(Anonymize, KeepsPayloadUnlessBlanked) {
   const Result blanked = anonymize(send_only().encode(), LinkType::ethernet, 0, true);
   EXPECT_EQ(payload(blanked), std::string(5, '\0'));
   EXPECT_EQ(blanked.packet.icrc.status, CrcCheck::Status::good);
-  // Payload of other protocols is always blanked: it may contain addresses that no header field describes.
+  // Payload of other protocols is always blanked, because it may contain addresses that no header field describes.
   Frame other = Frame(Value<Ethernet>() / ip(0x0a000003, 0x0a000002)) / Value<Udp>().set<"dst_port">(53);
   other.payload = {10, 0, 0, 3};
   EXPECT_EQ(payload(anonymize(other.encode())), std::string(4, '\0'));
 }
 
 TEST(Anonymize, TunnelsOptionsTrailersAndTruncatedPackets) {
-  // A mirrored packet: both address pairs are replaced, the inner ICRC and the outer UDP checksum are recomputed.
+  // A mirrored packet: both pairs of addresses are replaced, and the inner ICRC and the outer UDP checksum are
+  // recomputed.
   Frame mirrored = Value<Ethernet>() / ip(0xc0a80001, 0xc0a80002) / Value<Udp>().set<"dst_port">(4789) / Value<Vxlan>();
   for (const HeaderValue& layer : send_only().layers) mirrored /= layer;
   const Result tunnel = anonymize(mirrored.encode());
@@ -492,7 +493,7 @@ TEST(Anonymize, TunnelsOptionsTrailersAndTruncatedPackets) {
   for (const Checksum& checksum : checksums_of(tunnel.packet.stack))
     EXPECT_THAT(checksum.status, ::testing::AnyOf(CrcCheck::Status::good, CrcCheck::Status::absent)) << checksum.name;
 
-  // Record route: three bytes, then addresses.
+  // The record route option has three bytes, then addresses.
   HeaderValue routed = ip(0x0a000003, 0x0a000002).set<"header_length">(8);
   routed.set_tail(hex("07 0b 0c 0a000002 0a000003 00"));
   Frame option = Frame(Value<Ethernet>() / routed) / Value<Udp>().set<"dst_port">(53);
@@ -500,11 +501,11 @@ TEST(Anonymize, TunnelsOptionsTrailersAndTruncatedPackets) {
   EXPECT_EQ(load_be<4>(route.bytes.data() + 14 + 23), load_be<4>(route.bytes.data() + 14 + 16)) << "as the destination";
   EXPECT_NE(load_be<4>(route.bytes.data() + 14 + 23), 0x0a000002U);
 
-  // Ethernet padding may contain old buffer contents.
+  // Ethernet padding may contain old contents of a buffer.
   ByteVector padded = send_only().encode() + hex("0a000002 0a000003");
   const Result trailer = anonymize(padded);
   EXPECT_EQ(ByteVector(trailer.bytes.end() - 8, trailer.bytes.end()), ByteVector(8, 0));
-  // A frame check sequence is not padding.
+  // A frame check sequence does not count as padding.
   ByteVector checked = send_only().encode();
   const std::uint32_t fcs = __builtin_bswap32(crc32(checked));
   checked.resize(checked.size() + 4);
@@ -513,7 +514,7 @@ TEST(Anonymize, TunnelsOptionsTrailersAndTruncatedPackets) {
   const Bytes covered = Bytes(rechecked.bytes).first(rechecked.bytes.size() - 4);
   EXPECT_EQ(load_be<4>(rechecked.bytes.data() + covered.size()), __builtin_bswap32(crc32(covered)));
 
-  // A truncated header has no fields and may contain a partial address.
+  // A truncated header has no fields, and may contain a part of an address.
   ByteVector whole = send_only().encode();
   const Result cut = anonymize(ByteVector(whole.begin(), whole.begin() + 32), LinkType::ethernet,
                                static_cast<std::uint32_t>(whole.size()));
@@ -521,13 +522,13 @@ TEST(Anonymize, TunnelsOptionsTrailersAndTruncatedPackets) {
 }
 
 TEST(Anonymize, ChecksumsOfTruncatedPacketsAreUpdated) {
-  // TCP over IPv4 with 100 bytes, 60 of them captured: the checksum remains valid for the missing 40 bytes.
+  // TCP over IPv4 with 100 bytes, of which 60 are captured. The checksum remains valid for the 40 missing bytes.
   Frame tcp = Frame(Value<Ethernet>() / ip(0x0a000003, 0x0a000002)) / Value<Tcp>().set<"data_offset">(5);
   tcp.payload.assign(100, 0);
   ByteVector whole = tcp.encode();
   const ByteVector cut(whole.begin(), whole.begin() + 14 + 20 + 20 + 60);
   Result result = anonymize(cut, LinkType::ethernet, static_cast<std::uint32_t>(whole.size()));
-  result.bytes.resize(whole.size());  // append the zeros that the capture truncated
+  result.bytes.resize(whole.size());  // appends zeros, which are the bytes that the capture truncated
   tracking::Packet packet;
   tracking::Dissector().dissect(packet, result.bytes, static_cast<std::uint32_t>(result.bytes.size()));
   for (const Checksum& checksum : checksums_of(packet.stack)) EXPECT_EQ(checksum.status, CrcCheck::Status::good);

@@ -6,36 +6,36 @@
 namespace rdmawire::captures {
 namespace {
 
-/// Addresses whose first `length` bits equal those of `bits`, left-aligned to the width of the kind.
+/// Addresses whose first `length` bits are those of `bits`, which is left-aligned to the width of the kind.
 struct Prefix {
   std::uint64_t bits;
   unsigned length;
 };
 
-// An address inside such a range has a pseudonym inside, and an address outside has one outside. IANA
-// special-purpose address registries.
+// The pseudonym of an address is inside such a range if and only if the address is. IANA special-purpose address
+// registries.
 constexpr Prefix special_ipv4[] = {
     {0x00000000, 8},  // this network
     {0x0a000000, 8},  {0x64400000, 10}, {0x7f000000, 8}, {0xa9fe0000, 16},
     {0xac100000, 12}, {0xc0a80000, 16}, {0xe0000000, 4}, {0xf0000000, 4},
 };
-// The same for IPv6, as the high halves of addresses.
+// IPv6 ranges, as the high halves of addresses.
 constexpr Prefix special_prefix[] = {
     {0x0000000000000000, 64}, {0x20010db800000000, 32}, {0xfc00000000000000, 7},
     {0xfe80000000000000, 64}, {0xff00000000000000, 8},
 };
 
-constexpr std::uint64_t mac_flags = 0x03'0000'000000;  // locally administered, group
+constexpr std::uint64_t mac_flags = 0x03'0000'000000;  // flags "locally administered" and "group"
 constexpr std::uint64_t identifier_flags = 0x03ULL << 56;
 
-// Returns whether an EUI-64 contains a MAC address, by the IEEE rule or by the Mellanox convention.
+// Returns whether an EUI-64 contains a MAC address, according to the IEEE rule or to the Mellanox convention.
 bool holds_mac(std::uint64_t identifier) {
   const std::uint64_t middle = identifier >> 24 & 0xffff;
   return middle == 0xfffe || middle == 0x0300;
 }
 std::uint64_t mac_in(std::uint64_t identifier) { return (identifier >> 40) << 24 | (identifier & 0xffffff); }
 
-// Parses an IPv4 address at the start of the text. Returns its length in characters (0: none).
+// Parses an IPv4 address at the start of the text. Returns its length in characters (0: there is none).
 std::size_t ipv4_text(Bytes text, std::uint32_t& address) {
   std::size_t at = 0;
   address = 0;
@@ -58,7 +58,7 @@ SipKey Pseudonyms::key_of(Bytes secret) {
 }
 
 // Inverts each bit depending on the key and the preceding bits: Jun Xu et al., "Prefix-Preserving IP Address
-// Anonymization", 2002. Keeps the flags of a MAC address and of an EUI-64. Other bits do not depend on the flags,
+// Anonymization", 2002. Keeps the flags of a MAC address and of an EUI-64. The other bits do not depend on these flags,
 // because an interface identifier is a MAC address with an inverted flag.
 std::uint64_t Pseudonyms::turned(Kind kind, std::uint64_t address) const {
   const unsigned width = kind == Kind::ipv4 ? 32 : kind == Kind::mac ? 48 : kind == Kind::node ? 24 : 64;
@@ -84,7 +84,7 @@ std::uint64_t Pseudonyms::turned(Kind kind, std::uint64_t address) const {
 }
 
 std::uint64_t Pseudonyms::map(Kind kind, std::uint64_t address) {
-  constexpr std::size_t most = 1 << 18;  // limits the memory (entries are recomputed after removal)
+  constexpr std::size_t most = 1 << 18;  // limits the memory. Entries that were removed are computed again
   auto& known = known_[static_cast<std::size_t>(kind)];
   if (const auto found = known.find(address); found != known.end()) return found->second;
   if (known.size() >= most) known.clear();
@@ -109,7 +109,7 @@ std::uint64_t Pseudonyms::eui64(std::uint64_t identifier) {
     const std::uint64_t mapped = map(Kind::mac, mac_in(identifier));
     return mapped >> 24 << 40 | (identifier & 0xffff000000) | (mapped & 0xffffff);
   }
-  // Repeat until the pseudonym does not have the form of an EUI-64 with a MAC address. Otherwise it could equal the
+  // If the pseudonym has the form of an EUI-64 with a MAC address, map it again. Otherwise, it could equal the
   // pseudonym of such an identifier.
   do identifier = map(Kind::identifier, identifier);
   while (holds_mac(identifier));
@@ -126,7 +126,7 @@ std::array<std::uint8_t, 16> Pseudonyms::ipv6(const std::uint8_t* address) {
   if (mapped || compatible) {
     store_be(result.data() + 12, 4, ipv4(static_cast<std::uint32_t>(identifier)));
   } else if (address[0] == 0xff) {
-    // Solicited-node: ends with 24 bits of the host's address.
+    // A solicited-node address ends with 24 bits of the host's address.
     if (address[11] == 0x01 && address[12] == 0xff)
       store_be(result.data() + 13, 3, map(Kind::node, identifier & 0xffffff));
   } else if (prefix != 0 || identifier > 1) {
@@ -142,7 +142,7 @@ bool Pseudonyms::knows_identifier(std::uint64_t identifier) const {
 
 std::size_t Pseudonyms::replace_known(Bytes bytes, MutableBytes copy) {
   std::size_t found = 0;
-  // Replaces a known address at `p` and returns its length (0: none).
+  // Replaces a known address at `p`. Returns its length (0: there is none).
   auto replace = [&](const std::uint8_t* p, std::size_t left, std::uint8_t* to) -> std::size_t {
     if (left >= 16) {
       const std::uint64_t prefix = load_be<8>(p), identifier = load_be<8>(p + 8);
@@ -154,7 +154,7 @@ std::size_t Pseudonyms::replace_known(Bytes bytes, MutableBytes copy) {
         return 16;
       }
     }
-    // Ignore values with a zero vendor prefix, because these are usually small numbers and not addresses.
+    // Values with a zero vendor prefix are ignored, because they are usually small numbers and not addresses.
     if (left >= 8 && load_be<3>(p) != 0 && knows_identifier(load_be<8>(p))) {
       store_be(to, 8, eui64(load_be<8>(p)));
       return 8;

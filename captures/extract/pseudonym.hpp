@@ -9,11 +9,11 @@
 
 namespace rdmawire::captures {
 
-/// Maps addresses one to one. Two addresses and their pseudonyms have a common prefix of the same length, which
-/// preserves subnets and vendors.
+/// Maps addresses one to one. If two addresses have a common prefix, their pseudonyms have a common prefix of the same
+/// length, which preserves subnets and vendors.
 ///
-/// Keeps unspecified, loopback, broadcast and multicast addresses, which do not identify a host. Private, shared and
-/// link-local addresses and documentation addresses of IPv6 remain in their ranges. Derived addresses are consistent:
+/// Keeps unspecified, loopback, broadcast and multicast addresses, because they do not identify a host. Private, shared
+/// and link-local addresses and documentation addresses of IPv6 stay in their ranges. Derived addresses are consistent:
 /// an EUI-64 or GID with a MAC address, a GID with an IPv4 address, and solicited-node addresses of IPv6 and Ethernet.
 class Pseudonyms {
  public:
@@ -22,17 +22,17 @@ class Pseudonyms {
   static SipKey key_of(Bytes secret);
 
   std::uint32_t ipv4(std::uint32_t address);
-  /// Uses the low 48 bits.
+  /// Maps the low 48 bits.
   std::uint64_t mac(std::uint64_t address);
-  /// A GUID, or the interface identifier of an IPv6 address.
+  /// Maps a GUID, or the interface identifier of an IPv6 address.
   std::uint64_t eui64(std::uint64_t identifier);
-  /// Input and result are in network byte order.
+  /// Maps an address in network byte order.
   std::array<std::uint8_t, 16> ipv6(const std::uint8_t* address);
 
-  /// Finds previously mapped addresses in bytes that no header field describes and stores their pseudonyms in `copy`,
-  /// which has the same length. Detects GIDs, IPv6 addresses, GUIDs and MAC addresses in network byte order. Replaces
-  /// IPv4 addresses in text form with zeros. Ignores binary IPv4 addresses: four bytes are too few to recognize.
-  /// Returns the number of addresses.
+  /// Finds addresses that were mapped before in bytes that no header field describes. Copies `bytes` to `copy`, which
+  /// has the same length, and replaces the addresses. Detects GIDs, IPv6 addresses, GUIDs and MAC addresses in network
+  /// byte order. Replaces IPv4 addresses in text form with zeros. Ignores binary IPv4 addresses, because four bytes are
+  /// too few to recognize them. Returns the number of addresses.
   std::size_t replace_known(Bytes bytes, MutableBytes copy);
 
  private:

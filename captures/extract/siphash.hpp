@@ -1,5 +1,5 @@
 #pragma once
-/// SipHash-2-4: a pseudorandom function of short messages with a 128-bit key. Jean-Philippe Aumasson and Daniel J.
+/// SipHash-2-4, a pseudorandom function of short messages with a 128-bit key. Jean-Philippe Aumasson and Daniel J.
 /// Bernstein, "SipHash: a fast short-input PRF", 2012.
 
 #include <bit>

@@ -1,4 +1,4 @@
-// Reads the data in the page: JSON, compressed by fill_page().
+// Decompresses the JSON data that fill_page() inserts into the page.
 
 /** Returns the text in the element with this id. */
 async function carried(id) {

@@ -19,7 +19,7 @@ function(add_scripts variable)
   set(${variable} "${all}" PARENT_SCOPE)
 endfunction()
 
-# base64_of_hex: RFC 4648, for the Content-Security-Policy hash of the script.
+# base64_of_hex: encodes as in RFC 4648, for the script's hash in the Content-Security-Policy.
 function(base64_of_hex variable hex)
   set(alphabet "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
   set(text "")

@@ -1,4 +1,4 @@
-// Formats values and creates elements. Text from the capture becomes text nodes, never HTML.
+// Formats values and creates elements. Text from the capture is inserted as text nodes, never as HTML.
 
 const integer = new Intl.NumberFormat("en-US", {maximumFractionDigits: 0});
 const known = value => value !== null && value !== undefined;

@@ -36,7 +36,7 @@ std::string gzip(std::string_view text) {
   if (deflateInit2(&state, Z_DEFAULT_COMPRESSION, Z_DEFLATED, gzip_header, memory_level, Z_DEFAULT_STRATEGY) != Z_OK) {
     throw std::bad_alloc();
   }
-  // Releases the state on every exit.
+  // Releases the state of zlib on every exit.
   struct Guard {
     z_stream* state;
     ~Guard() { deflateEnd(state); }
@@ -50,7 +50,7 @@ std::string gzip(std::string_view text) {
     if (state.avail_in == 0) {
       const std::string_view piece = text.substr(0, most);
       text.remove_prefix(piece.size());
-      // zlib does not modify its input. The type is const only with ZLIB_CONST.
+      // zlib does not modify its input, but the type is const only if ZLIB_CONST is defined.
       state.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(piece.data()));
       state.avail_in = static_cast<uInt>(piece.size());
     }
@@ -62,7 +62,7 @@ std::string gzip(std::string_view text) {
   return out;
 }
 
-/// RFC 4648, section 4.
+/// Encodes as in RFC 4648, section 4.
 std::string base64(std::string_view bytes) {
   constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string out;

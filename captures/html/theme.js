@@ -1,4 +1,4 @@
-// Colors of the page: system default, light or dark. A button switches between them.
+// Sets the colors of the page: system default, light or dark. A button changes them.
 
 const themes = {auto: "Auto", light: "Light", dark: "Dark"};
 
@@ -8,7 +8,7 @@ function set_theme(name) {
   try {
     localStorage.setItem("rdmawire-theme", name);
   } catch {
-    // Without storage, the choice applies to this visit only.
+    // Without storage, the choice only applies until the page is closed.
   }
 }
 

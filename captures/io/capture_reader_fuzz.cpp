@@ -1,4 +1,4 @@
-/// Reads arbitrary bytes as a capture file, mapped and buffered. Both results must be equal.
+/// Reads arbitrary bytes as a capture file, mapped and buffered. Both ways must give the same result.
 
 #include <cstdint>
 #include <cstdlib>

@@ -11,10 +11,10 @@ namespace rdmawire::captures {
 enum class Compression : std::uint8_t { none, gzip, zstd };
 std::string_view to_string(Compression compression);
 
-/// Detects the compression from a file's first bytes (at least 4, if available).
+/// Detects the compression of a file from its first bytes, which must be at least 4 if the file has them.
 Compression detect_compression(Bytes beginning);
 
-/// Compression by file name extension: ".gz", ".zst", or none.
+/// Returns the compression for a file name: by its extension ".gz" or ".zst", otherwise none.
 Compression compression_of_name(std::string_view path);
 
 }  // namespace rdmawire::captures

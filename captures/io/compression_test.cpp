@@ -11,7 +11,7 @@ namespace {
 using namespace testing_support;
 using ::testing::HasSubstr;
 
-/// Returns a pcap file of `count` packets of `size` random bytes, which cannot be compressed.
+/// Returns a pcap file with `count` packets of `size` random bytes, which cannot be compressed.
 ByteVector capture_of(std::size_t count, std::size_t size) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("x.pcap");
@@ -71,7 +71,7 @@ TEST_P(Compressed, ConcatenatedFramesAreOneCapture) {
   const TemporaryDirectory directory;
   const char* const tool = GetParam() == Compression::gzip ? "gzip -c" : "zstd -qc";
   if (!installed(GetParam() == Compression::gzip ? "gzip" : "zstd")) GTEST_SKIP() << "skipped: needs " << tool;
-  // Split the capture within a record header, so that no gzip member or zstd frame alone is a complete capture.
+  // The capture is split within a record header, so that no gzip member or zstd frame is a complete capture.
   write_file(directory.file("a"), ByteVector(plain.begin(), plain.begin() + 500));
   write_file(directory.file("b"), ByteVector(plain.begin() + 500, plain.end()));
   const std::string packed = directory.file("x");
@@ -106,7 +106,7 @@ TEST_P(Compressed, PcapngRoundTrip) {
 }
 
 TEST_P(Compressed, CorruptStreamYieldsPrecedingRecordsAndError) {
-  const ByteVector plain = capture_of(4000, 700);  // 2.8 MB: many blocks
+  const ByteVector plain = capture_of(4000, 700);  // 2.8 MB, which are many blocks
   const Whole expected = read_all(Reader::from_memory(plain));
   ByteVector packed = compressed(plain, GetParam());
   for (std::size_t i = packed.size() / 2; i < packed.size() / 2 + 64; ++i) packed[i] ^= 0xff;
@@ -115,7 +115,7 @@ TEST_P(Compressed, CorruptStreamYieldsPrecedingRecordsAndError) {
   EXPECT_THAT(whole.error,
               HasSubstr(std::string("the ") + std::string(to_string(GetParam())) + " stream is corrupt near byte "));
   EXPECT_THAT(whole.error, HasSubstr("stopped after " + std::to_string(whole.packets.size()) + " packets"));
-  // Random bytes are stored uncompressed, so only the final checksum detects the error.
+  // Random bytes are stored uncompressed, so only the checksum at the end detects the error.
   EXPECT_GT(whole.packets.size(), 1000u);
   for (std::size_t i = 0; i < 1000; ++i) ASSERT_EQ(whole.packets[i], expected.packets[i]);
 }
@@ -152,7 +152,7 @@ TEST(Zstd, SkippableFrameBeforeTheData) {
   EXPECT_EQ(whole.packets.size(), 5u);
 }
 TEST(Zstd, HugeWindowIsRejected) {
-  // Frame header without the single segment flag, with window descriptor 0xf8: 2^41 bytes.
+  // A frame header without the single segment flag. The window descriptor is 0xf8: 2^41 bytes.
   const Whole whole = read_all(Reader::from_memory(hex("28b52ffd 00 f8 010000"), "x"));
   EXPECT_EQ(whole.kind, CaptureError::Kind::compression);
   EXPECT_THAT(whole.error, HasSubstr("Frame requires too much memory"));

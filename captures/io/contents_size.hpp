@@ -1,5 +1,5 @@
 #pragma once
-/// The size that Reader::position() reaches, for progress.
+/// The size that Reader::position() reaches, to show progress.
 
 #include <cstdint>
 
@@ -7,7 +7,7 @@
 
 namespace rdmawire::captures {
 
-/// Size of the capture's contents. 0: unknown, because it is a pipe or compressed.
+/// Returns the size of the capture's contents in bytes (0: unknown, because the input is a pipe or compressed).
 inline std::uint64_t contents_size(const Reader& reader) {
   return reader.compression() == Compression::none ? reader.file_size() : 0;
 }

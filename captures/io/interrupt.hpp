@@ -1,12 +1,12 @@
 #pragma once
-/// Interruption of reading. A pipe may never deliver data, and reading a large capture takes long.
+/// Lets a program interrupt reading. A pipe may never deliver data, and a large capture takes long to read.
 
 #include <functional>
 
 namespace rdmawire::captures {
 
-/// While an object exists, all readers that this thread opens and uses call `keep_reading` about every 50 ms, also
-/// while they wait for a pipe. If it returns false, reading fails with the error "interrupted", now and in later calls.
+/// While an object exists, all readers that this thread opens and uses call the callback `keep_reading` about every 50
+/// ms, even while they wait for a pipe. Once the callback returns false, reading fails with the error "interrupted".
 class InterruptScope {
  public:
   explicit InterruptScope(std::function<bool()> keep_reading);
@@ -16,10 +16,10 @@ class InterruptScope {
 
   /// Returns whether this thread has a scope.
   static bool active();
-  /// Calls `keep_reading` if 50 ms have passed since the last call. Returns false if this or an earlier call returned
+  /// Calls the scope's callback if 50 ms have passed since its last call. Returns false once the callback has returned
   /// false.
   static bool keep_reading();
-  /// Waits until the descriptor is readable or at its end. Returns false if the scope ends the wait.
+  /// Waits until the descriptor is readable or at its end. Returns false if the callback ended the wait.
   static bool wait_readable(int descriptor);
 
  private:

@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 using testing_support::TemporaryDirectory;
 using Clock = std::chrono::steady_clock;
 
-/// A capture of `count` frames of 100 bytes.
+/// Writes a capture of `count` frames of 100 bytes. Returns its path.
 std::string capture(const TemporaryDirectory& directory, int count) {
   const std::string path = directory.file("x.pcap");
   auto writer = Writer::create(path);

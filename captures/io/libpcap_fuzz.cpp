@@ -1,5 +1,6 @@
 /// Compares Reader with libpcap. The first byte of the input selects the file:
-/// - even: the other bytes are the file. Records that both read must be equal. Reader may reject a malformed file or
+/// - even: the other bytes are the file. Records that both can read must be equal. Reader may reject a malformed file
+/// or
 ///   record that libpcap accepts.
 /// - odd: the other bytes select the contents of a well-formed file. Both must read all its records.
 
@@ -38,8 +39,8 @@ void require(bool holds, const char* what, std::uint64_t record) {
   std::abort();
 }
 
-/// Returns whether the times are equal, except for known differences: libpcap treats a pcap file's seconds as a
-/// signed number, and its fraction of a second overflows. Reader limits the time to ±farthest_time. Both round binary
+/// Returns whether the times are equal, except for known differences. libpcap treats the seconds in a pcap file as a
+/// signed number, and its fraction of a second overflows. Reader limits times to ±farthest_time. The two round binary
 /// units of pcapng differently.
 bool same_time(std::int64_t ours, const timeval& theirs, Format format) {
   if (theirs.tv_usec < 0 || theirs.tv_usec >= 1'000'000'000) return true;
@@ -51,7 +52,7 @@ bool same_time(std::int64_t ours, const timeval& theirs, Format format) {
   return difference >= -1 && difference <= 1;
 }
 
-/// Compares the records until libpcap or Reader returns no more. Returns the number of equal records.
+/// Compares records until libpcap or Reader returns no more. Returns the number of equal records.
 std::uint64_t compare(Reader& ours, pcap_t* theirs) {
   pcap_pkthdr* header = nullptr;
   const std::uint8_t* bytes = nullptr;
@@ -72,7 +73,7 @@ std::uint64_t compare(Reader& ours, pcap_t* theirs) {
   return ours.records();
 }
 
-/// Makes a well-formed file from any bytes.
+/// Builds a well-formed file from arbitrary bytes.
 class File {
  public:
   explicit File(Bytes choices) : choices_(choices) {}
@@ -121,7 +122,7 @@ class File {
     }
   }
 
-  /// Appends a block of the type with the body that `fill` appends.
+  /// Appends a block of this type. `fill` appends its body.
   template <class Fill>
   void block(std::uint32_t type, Fill&& fill) {
     const std::size_t begin = bytes.size();
@@ -146,7 +147,7 @@ class File {
     block(0x0a0d0d0a, [&] { put(0x1a2b3c4d, 4), put(1, 2), put(0, 2), put(~0ULL, 8), options(); });
     block(1, [&] {
       put(1, 2), put(0, 2), put(snap_length, 4);
-      // if_tsresol: units of 10^-n seconds. Times finer than nanoseconds are rounded differently.
+      // if_tsresol: units of 10^-n seconds. n is at most 9, because libpcap and rdmawire round finer times differently.
       if (const std::uint32_t digits = pick(10); digits != 0)
         put(9, 2), put(1, 2), bytes.push_back(static_cast<std::uint8_t>(digits)), bytes.resize(bytes.size() + 3);
       options();
@@ -183,7 +184,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (data[0] % 2 == 0) {
     const auto theirs = open_with_libpcap(input);
     auto ours = Reader::from_memory(input, "x");
-    // Before version 2.4 (1998), the two lengths of a record were exchanged. Reader does not support this.
+    // Before version 2.4 (1998), the two lengths of a record had the opposite order, which Reader does not support.
     const bool old = theirs && pcap_minor_version(theirs.get()) < 4 && ours && ours->format() == Format::pcap;
     if (theirs && ours && !old) compare(*ours, theirs.get());
     return 0;

@@ -29,8 +29,8 @@ CaptureError device_error(Kind kind, std::string device, std::string what, std::
   return error;
 }
 
-/// Converts libpcap's number of a live handle (DLT) to the number in capture files (LINKTYPE). Among the links that
-/// Linux supports, they differ only for raw IP.
+/// Converts libpcap's number for a live handle (DLT) to the number in capture files (LINKTYPE). Among the link types
+/// that Linux supports, only raw IP has two numbers.
 LinkType link_type_of_dlt(int dlt) { return dlt == DLT_RAW ? LinkType::raw_ip : static_cast<LinkType>(dlt); }
 int dlt_of_link_type(LinkType link) { return link == LinkType::raw_ip ? DLT_RAW : static_cast<int>(link); }
 
@@ -64,7 +64,7 @@ struct LiveCapture::State {
   int descriptor = -1;
   std::uint64_t delivered = 0;
   std::int64_t start_time = 0;
-  /// Extends libpcap's 32-bit counters, which wrap around.
+  /// A 64-bit counter that follows libpcap's 32-bit counters, which wrap around.
   struct Counter {
     std::uint64_t value = 0;
     std::uint64_t update(std::uint32_t now) {
@@ -151,7 +151,7 @@ tl::expected<LiveCapture, CaptureError> LiveCapture::open(const std::string& dev
     if (pcap_setfilter(handle, &compiled.program) != 0)
       return tl::unexpected(filter_error(device, options.filter, handle));
   }
-  // Non-blocking: poll() waits, so that stop() and the time limit work on all devices.
+  // poll() waits, so that stop() and the time limit work on all devices. Therefore, the device must not block.
   if (pcap_setnonblock(handle, 1, message.data()) != 0)
     return tl::unexpected(device_error(Kind::device, device, message.data()));
   state->descriptor = pcap_get_selectable_fd(handle);
@@ -179,11 +179,12 @@ Next LiveCapture::next(Record& record) {
     const int result = pcap_next_ex(handle, &header, &bytes);
     if (result == 1) {
       record.bytes = {bytes, header->caplen};
-      const std::int64_t fraction = header->ts.tv_usec;  // nanoseconds with nanosecond precision
+      const std::int64_t fraction = header->ts.tv_usec;  // nanoseconds, if the device has nanosecond precision
       record.time = std::int64_t{header->ts.tv_sec} * 1'000'000'000 + (state.nanoseconds ? fraction : fraction * 1000);
       record.wire_length = header->len;
       record.number = ++state.delivered;
-      constexpr std::uint64_t often_enough = std::uint64_t{1} << 28;  // before the 32-bit counters wrap around
+      constexpr std::uint64_t often_enough =
+          std::uint64_t{1} << 28;  // often enough that the 32-bit counters do not wrap around unnoticed
       if (state.delivered % often_enough == 0) (void)statistics();
       record.position = 0;
       record.options = {};
@@ -200,13 +201,14 @@ Next LiveCapture::next(Record& record) {
     if (waited) return Next::timeout;
     waited = true;
     std::int64_t patience = state.patience;
-    // Some devices (USB, rdmasniff on old kernels) do not support poll() or require polling at an interval.
+    // Some devices (USB, rdmasniff on old kernels) do not support poll(), or must be polled at an interval.
     if (const timeval* often = pcap_get_required_select_timeout(handle)) {
       const std::int64_t required = std::int64_t{often->tv_sec} * 1'000'000'000 + std::int64_t{often->tv_usec} * 1000;
       patience = std::min(patience, required);
     }
     pollfd wait{state.descriptor, POLLIN, 0};
-    // An interrupted wait counts as a timeout, so that the caller can check the flags of its signal handlers.
+    // If a signal interrupts the wait, this counts as a timeout, so that the caller can check flags that signal
+    // handlers set.
     const std::int64_t milliseconds = std::min<std::int64_t>((patience + 999'999) / 1'000'000, 1 << 30);
     (void)::poll(state.descriptor < 0 ? nullptr : &wait, state.descriptor < 0 ? 0 : 1, static_cast<int>(milliseconds));
   }

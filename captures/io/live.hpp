@@ -1,5 +1,5 @@
 #pragma once
-/// Live capture with libpcap, from any of its devices including rdmasniff.
+/// Live capture with libpcap, from any device that libpcap supports, including rdmasniff.
 
 #include <cstdint>
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace rdmawire::captures {
 
-/// A device that libpcap can capture from.
+/// A device from which libpcap can capture.
 struct Device {
   std::string name;
   std::string description;             ///< may be empty
@@ -24,46 +24,48 @@ struct Device {
   bool running = false;
 };
 
-/// Captures packets from one device until stopped.
+/// Captures packets from one device until it is stopped.
 class LiveCapture {
  public:
   struct Options {
-    std::uint32_t snap_length = 262144;    ///< maximum bytes kept per packet
-    bool promiscuous = true;               ///< capture packets for other hosts too
+    std::uint32_t snap_length = 262144;    ///< maximum number of bytes that are kept of each packet
+    bool promiscuous = true;               ///< also captures packets for other hosts
     std::string filter = {};               ///< libpcap filter expression (empty: all packets)
-    std::uint32_t buffer_size = 16 << 20;  ///< kernel buffer, bytes
-    std::int64_t patience = 100'000'000;   ///< maximum time that next() waits, nanoseconds
-    bool immediate = false;                ///< deliver packets immediately instead of in batches
+    std::uint32_t buffer_size = 16 << 20;  ///< size of the kernel buffer in bytes
+    std::int64_t patience = 100'000'000;   ///< maximum time that next() waits, in nanoseconds
+    bool immediate = false;                ///< delivers packets immediately and not in batches
   };
 
-  /// Returns all devices visible to this process. Missing permission to capture is usually reported only by open().
+  /// Returns all devices that this process can see. If the permission to capture is missing, usually only open()
+  /// reports it.
   static tl::expected<std::vector<Device>, CaptureError> devices();
 
-  /// Starts capturing, with nanosecond timestamps if the device supports them. Errors: unknown device, access denied,
-  /// or Kind::filter for an invalid filter expression.
+  /// Starts capturing, with nanosecond timestamps if the device supports them. Errors are an unknown device, denied
+  /// access, and Kind::filter for an invalid filter expression.
   static tl::expected<LiveCapture, CaptureError> open(const std::string& device, const Options& options);
   static tl::expected<LiveCapture, CaptureError> open(const std::string& device) { return open(device, Options{}); }
 
-  /// Checks whether `filter` compiles for packets of `link`.
+  /// Checks whether `filter` is valid for packets of link type `link`.
   static tl::expected<void, CaptureError> check_filter(const std::string& filter, LinkType link);
 
   LiveCapture(LiveCapture&&) noexcept;
   LiveCapture& operator=(LiveCapture&&) noexcept;
   ~LiveCapture();
 
-  /// Returns Next::record, Next::timeout after Options::patience without a packet, Next::end after stop(), or
+  /// Returns Next::record, Next::timeout if no packet arrives within Options::patience, Next::end after stop(), or
   /// Next::error. The record's bytes are valid until the next call.
   Next next(Record& record);
   [[nodiscard]] const CaptureError& error() const;
 
-  /// Makes next() return Next::end soon. Safe in other threads and in signal handlers.
+  /// Makes next() return Next::end soon. Other threads and signal handlers may call it.
   void stop() noexcept;
 
-  /// libpcap's counters since open(): received (ps_recv), system_drops (ps_drop), interface_drops (ps_ifdrop), and
-  /// delivered (records that next() returned). On Linux ps_recv counts packets that passed the filter, including drops.
+  /// Returns libpcap's counters since open(): received (ps_recv), system_drops (ps_drop), interface_drops (ps_ifdrop),
+  /// and delivered, the number of records that next() returned. On Linux, ps_recv is the number of packets that passed
+  /// the filter, including dropped ones.
   [[nodiscard]] tl::expected<InterfaceStatistics, CaptureError> statistics();
 
-  /// Description of the device for Writer::add_interface.
+  /// Returns a description of the device for Writer::add_interface.
   [[nodiscard]] const Interface& interface() const;
   [[nodiscard]] bool nanoseconds() const;
 

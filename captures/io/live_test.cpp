@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 LiveCapture* to_stop = nullptr;
 
-/// An Ethernet frame, by default with the EtherType of RoCEv1.
+/// Returns an Ethernet frame, by default with the EtherType of RoCEv1.
 ByteVector frame(std::uint8_t mark, std::uint16_t type = 0x8915) {
   ByteVector out = hex("ffffffffffff 525400000002");
   out.push_back(static_cast<std::uint8_t>(type >> 8));
@@ -31,8 +31,8 @@ ByteVector frame(std::uint8_t mark, std::uint16_t type = 0x8915) {
   return out;
 }
 
-/// Runs `body` in a thread with its own network namespace, which contains only a veth pair. Returns false without
-/// permission.
+/// Runs `body` in a thread with its own network namespace, which contains only a veth pair. Returns false if the
+/// permission is missing.
 template <class Body>
 bool between_two_ends(Body body) {
   bool permitted = false;

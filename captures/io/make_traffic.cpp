@@ -34,7 +34,7 @@ struct Connection {
   std::uint32_t first_psn = 0;
 };
 
-/// Template of a packet, without addresses, queue pair and PSN.
+/// Returns the template of a packet, without addresses, queue pair and PSN.
 Frame frame_of(Operation operation, Position position, std::size_t payload, std::uint64_t message) {
   const Opcode* op = find_opcode(Transport::rc, operation, position);
   Frame frame = Value<Ethernet>() / Value<Ipv4>().set<"ttl">(64).set<"df">(1) / Value<Udp>().set<"dst_port">(4791) /
@@ -53,8 +53,8 @@ Frame frame_of(Operation operation, Position position, std::size_t payload, std:
 struct Stage {
   Frame frame;
   bool response;
-  std::uint32_t psn;  // relative to the message's first PSN
-  bool counts;        // completes a message at the responder
+  std::uint32_t psn;  // PSN relative to the first one of the message
+  bool counts;        // the packet completes a message at the responder
 };
 
 std::vector<std::vector<Stage>> scripts(std::size_t mtu) {
@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
   const std::uint64_t mtu = number(argc, argv, "--mtu", 256);
   std::mt19937_64 random(number(argc, argv, "--seed", 1));
 
-  // Use as many hosts as necessary for the requested pairs.
+  // Use as many hosts as the number of pairs requires.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> ports;
   for (std::uint32_t b = 1; ports.size() < pairs; ++b)
     for (std::uint32_t a = 0; a < b && ports.size() < pairs; ++a) ports.emplace_back(0x0a000001 + a, 0x0a000001 + b);

@@ -21,7 +21,7 @@ std::string error_text(const std::string& path, int number) {
   return "cannot write " + output::printable(path) + ": " + std::strerror(number);
 }
 
-/// Returns the path after following symbolic links, also to files that do not exist yet.
+/// Returns the path after following symbolic links, even if their target does not exist yet.
 std::filesystem::path target_of(std::filesystem::path path) {
   std::error_code error;
   constexpr int most_links = 40;
@@ -60,11 +60,11 @@ tl::expected<void, std::string> check_output(const std::string& output, std::spa
 }
 
 struct OutputFile::State {
-  std::string path;       ///< as given
+  std::string path;       ///< path that the caller specified
   std::string target;     ///< path after following symbolic links
-  std::string temporary;  ///< empty: the file has no name yet
+  std::string temporary;  ///< temporary name (empty: the file has no name yet)
   int descriptor = -1;
-  bool direct = false;  ///< a device or pipe
+  bool direct = false;  ///< the output is a device or pipe
 
   ~State() {
     if (descriptor >= 0) ::close(descriptor);
@@ -76,7 +76,7 @@ struct OutputFile::State {
   bool open_temporary() {
     const std::filesystem::path parent = std::filesystem::path(target).parent_path();
 #ifdef O_TMPFILE
-    // commit() requires /proc to name the file.
+    // commit() needs /proc to give the file a name.
     if (::access("/proc/self/fd", X_OK) == 0)
       descriptor = ::open(parent.empty() ? "." : parent.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
     if (descriptor >= 0) return true;
@@ -140,7 +140,7 @@ OutputFile::Result OutputFile::write(std::string_view bytes) {
 
 OutputFile::Result OutputFile::commit() {
   State& s = *state_;
-  // Closing a duplicate reports errors of network file systems before the file gets its name.
+  // Closing a duplicate of the descriptor reports errors of network file systems before the file gets its name.
   if (const int duplicate = ::dup(s.descriptor); duplicate >= 0 && ::close(duplicate) != 0) return s.failed(errno);
   if (!s.direct) {
     if (s.temporary.empty() && !s.give_name()) return s.failed(errno);

@@ -78,7 +78,7 @@ TEST(OutputFile, KeepsPermissionsAndSymbolicLinks) {
   struct stat status {};
   ASSERT_EQ(::stat(path.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777U, 0640U);
-  // The target of a link need not exist.
+  // The target of a symbolic link need not exist.
   ASSERT_EQ(::symlink("later", directory.file("dangling").c_str()), 0);
   ASSERT_TRUE(write_file(directory.file("dangling"), "new"));
   EXPECT_EQ(contents(directory.file("later")), "new");
@@ -110,7 +110,7 @@ TEST(OutputFile, ReportsImpossiblePaths) {
   EXPECT_EQ(write_file(directory.file("no\x1b/x"), "").error().find('\x1b'), std::string::npos);
 }
 
-/// Limits the size of files of this process.
+/// Limits the size of files that this process writes.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {

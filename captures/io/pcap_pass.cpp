@@ -1,4 +1,5 @@
-// One pass of libpcap over a capture file: the minimum cost of any tool that uses libpcap. Baseline for scripts/bench.
+// Reads a capture file once with libpcap, which is the minimum cost of any tool that uses libpcap. scripts/bench uses
+// it as the baseline.
 
 #include <pcap/pcap.h>
 

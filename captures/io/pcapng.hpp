@@ -1,5 +1,5 @@
 #pragma once
-/// Constants of both file formats, for reader and writer: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng.
+/// Constants of pcap and pcapng for the reader and the writer: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng.
 
 #include <bit>
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace rdmawire::captures {
 namespace pcap {
 inline constexpr std::uint32_t magic_microseconds = 0xa1b2c3d4;
 inline constexpr std::uint32_t magic_nanoseconds = 0xa1b23c4d;
-/// Kuznetzov's modified format: record headers have 8 additional bytes.
+/// Kuznetzov's modified format, whose record headers have 8 additional bytes.
 inline constexpr std::uint32_t magic_modified = 0xa1b2cd34;
 inline constexpr std::uint32_t file_header = 24;
 inline constexpr std::uint32_t record_header = 16;
@@ -24,7 +24,7 @@ namespace pcapng {
 enum Block : std::uint32_t {
   section_header = 0x0a0d0d0a,
   interface_description = 1,
-  packet = 2,  ///< obsolete, still used in old files
+  packet = 2,  ///< obsolete, but still in old files
   simple_packet = 3,
   name_resolution = 4,
   interface_statistics = 5,
@@ -34,9 +34,10 @@ enum Block : std::uint32_t {
   custom_not_copied = 0x40000bad,
 };
 inline constexpr std::uint32_t byte_order_magic = 0x1a2b3c4d;
-inline constexpr std::uint32_t block_frame = 12;  ///< type, total length, and the repeated total length at the end
+inline constexpr std::uint32_t block_frame =
+    12;  ///< bytes of a block around its body: type, total length, and again the total length at the end
 
-/// Option codes: the common codes, then those of each block. draft-ietf-opsawg-pcapng, 3.5 and 4.
+/// Option codes: first the common ones, then those of each block. draft-ietf-opsawg-pcapng, 3.5 and 4.
 enum Option : std::uint16_t {
   opt_endofopt = 0,
   opt_comment = 1,
@@ -67,7 +68,7 @@ enum Option : std::uint16_t {
 constexpr std::uint32_t pad4(std::uint32_t length) { return (length + 3) & ~std::uint32_t{3}; }
 }  // namespace pcapng
 
-/// Loads an integer in the file's byte order, native or swapped.
+/// Loads an integer in the byte order of the file, which is native or swapped.
 template <class T>
 inline T load(const std::uint8_t* p, bool swapped) {
   T value;
@@ -78,7 +79,7 @@ inline T load(const std::uint8_t* p, bool swapped) {
   return value;
 }
 
-/// Iterates over the options of a block. Ends at opt_endofopt or at a length that exceeds the block.
+/// Iterates over the options of a block. Stops at opt_endofopt, or at a length that exceeds the block.
 class BlockOptions {
  public:
   struct Option {
@@ -86,7 +87,7 @@ class BlockOptions {
     Bytes value;
   };
   BlockOptions(Bytes bytes, bool swapped) : left_(bytes), swapped_(swapped) {}
-  /// Returns false after the last option.
+  /// Reads the next option. Returns false after the last one.
   bool next(Option& option) {
     if (left_.size() < 4) return false;
     const auto code = load<std::uint16_t>(left_.data(), swapped_);

@@ -1,4 +1,5 @@
-/// Interoperability: rdmawire and other programs read each other's files with equal records, lengths and times.
+/// Tests interoperability: rdmawire and other programs must read the same records, lengths and times from each other's
+/// files.
 
 #include <gmock/gmock.h>
 
@@ -17,7 +18,7 @@ using namespace testing_support;
 
 const std::string samples = RDMAWIRE_SOURCE_DIR "/captures/samples/";
 
-/// Returns "number time length captured" of each packet, as printed by tshark.
+/// Returns "number time length captured" for each packet, as tshark prints it.
 std::string as_tshark_reads(const std::string& path) {
   return output_of("tshark -n -r " + quoted(path) +
                    " -o frame.generate_md5_hash:FALSE -T fields -e frame.number -e frame.time_epoch -e frame.len "
@@ -60,7 +61,7 @@ TEST(Peers, TsharkReadsTheSharedCapturesIdentically) {
     ASSERT_TRUE(reader) << to_string(reader.error());
     const std::string tshark = as_tshark_reads(path);
     if (reader->interfaces()[0].link == LinkType::erf) {
-      // tshark removes the ERF header and uses its time, so only the counts are comparable.
+      // tshark removes the ERF header and uses its time, so only the numbers of packets can be compared.
       EXPECT_EQ(read_all(*reader).packets.size(),
                 static_cast<std::size_t>(std::count(tshark.begin(), tshark.end(), '\n')));
     } else {

@@ -18,7 +18,7 @@ namespace rdmawire::captures {
 
 using Kind = CaptureError::Kind;
 
-/// Members not used in the fast path.
+/// Members that the fast path does not use.
 struct Reader::Rest {
   std::string name;
   std::unique_ptr<Window> window;
@@ -28,7 +28,7 @@ struct Reader::Rest {
   bool nanoseconds = false;
   std::vector<Interface> interfaces;
   std::vector<Section> sections;
-  std::vector<Clock> clocks;  // one per interface
+  std::vector<Clock> clocks;  // one entry per interface
   SkippedBlocks skipped;
   std::uint64_t description_bytes = 0;
   std::optional<Next> over;
@@ -57,7 +57,7 @@ bool is_packet(std::uint32_t type) {
 
 std::string text(Bytes value) { return {reinterpret_cast<const char*>(value.data()), value.size()}; }
 
-/// Describes the known format of an unsupported file (empty if unknown).
+/// Describes the format of an unsupported file (empty if it is unknown).
 std::string_view familiar(Bytes beginning) {
   struct Known {
     std::string_view magic, what;
@@ -124,7 +124,7 @@ LinkType link_type(std::uint32_t number_in_file) {
   return static_cast<LinkType>(number_in_file);
 }
 
-/// Opens a file. If there is an InterruptScope, does not wait for the writer of a FIFO. Reading waits for it instead.
+/// Opens a file. If there is an InterruptScope, does not wait for the writer of a FIFO: reading will wait for it.
 int open_descriptor(const std::string& path) {
   struct stat status {};
   if (!InterruptScope::active() || ::stat(path.c_str(), &status) != 0 || !S_ISFIFO(status.st_mode))
@@ -277,7 +277,7 @@ bool Reader::begin_file() {
   Interface interface;
   interface.snap_length = load<std::uint32_t>(at_ + 16, swapped_);
   interface.resolution = rest.nanoseconds ? 9 : 6;
-  // The upper half may contain the length of the frame check sequence, in units of 16 bits. draft-ietf-opsawg-pcap, 4.
+  // The upper half may contain the length of the frame check sequence in units of 16 bits. draft-ietf-opsawg-pcap, 4.
   const auto link = load<std::uint32_t>(at_ + 20, swapped_);
   constexpr std::uint32_t fcs_present = 0x04000000;
   if (link & fcs_present) interface.fcs_length = static_cast<std::uint8_t>((link >> 28) * 2);
@@ -315,8 +315,8 @@ bool Reader::skip(std::uint64_t count) {
 Next Reader::fail(Kind kind, std::string place, std::string what) {
   Rest& rest = *rest_;
   const std::uint64_t offset = position();
-  // An error of the input (file truncated while reading, corrupt stream) is the cause of a format error, so report the
-  // former.
+  // If the input has an error (the file was truncated while reading, or its stream is corrupt), this is the cause of
+  // the format error, so report it instead.
   if (auto error = rest.window->error()) {
     kind = error->kind;
     what = std::move(error->what);
@@ -379,7 +379,7 @@ Next Reader::slow_pcap(Record& record) {
                        "the file ends after " + number(have) + " of the record's " + number(whole) + " bytes");
   }
   if (captured > snap_length_) {
-    // Either the file header's snap length or the record's length is incorrect. The following record shows which one.
+    // Either the snap length in the file header or the length of the record is wrong. The next record shows which one.
     have = ensure(whole + record_header_);
     if (have > whole) {
       const std::uint8_t* const following = at_ + whole;
@@ -455,7 +455,7 @@ Next Reader::slow_pcapng(Record& record) {
       continue;
     }
 
-    // Skips the block without buffering it. Errors report the position of the block's start.
+    // Skips the block without buffering it. Errors contain the position at which the block starts.
     const std::uint64_t begin = position();
     const auto wrong_skip = [&](Kind kind, std::string what) {
       fail(kind, block_name(type), std::move(what));
@@ -568,7 +568,7 @@ bool Reader::read_interface(Bytes block) {
       case pcapng::if_os: interface.os = text(option.value); break;
       case pcapng::if_hardware: interface.hardware = text(option.value); break;
       case pcapng::if_filter:
-        // The first byte is the type of the filter: 0 is text.
+        // The first byte is the type of the filter. 0 is text.
         if (!option.value.empty() && option.value[0] == 0) interface.filter = text(option.value.subspan(1));
         break;
       case pcapng::if_tsresol:
@@ -601,7 +601,7 @@ bool Reader::read_interface(Bytes block) {
     for (unsigned i = exponent; i < 9; ++i) clock.factor *= 10;
   } else {
     clock.scale = Clock::Scale::divide;
-    // At 10^-29 s and below, no 64-bit count of ticks reaches a nanosecond.
+    // No 64-bit number of ticks reaches a nanosecond if their unit is 10^-29 s or less.
     for (unsigned i = 9; i < exponent; ++i)
       if (__builtin_mul_overflow(clock.factor, std::uint64_t{10}, &clock.factor)) {
         clock.factor = 0;
@@ -662,7 +662,7 @@ bool Reader::read_packet(Bytes block, std::uint32_t type, Record& record) {
     return false;
   };
   const bool simple = type == pcapng::simple_packet;
-  const std::uint32_t head = simple ? 12 : 28;  // bytes before the packet data
+  const std::uint32_t head = simple ? 12 : 28;  // number of bytes before the packet data
   if (block.size() < head + 4)
     return wrong("total length " + number(block.size()) + " is less than " + number(head + 4));
   std::uint32_t index = 0;

@@ -27,13 +27,13 @@ std::string_view to_string(Format format);
 
 /// Result of next().
 enum class Next : std::uint8_t {
-  record,   ///< the record was filled in
-  end,      ///< end of a complete capture
-  error,    ///< the capture cannot be read further, see error(). Earlier records are valid
-  timeout,  ///< live capture only: no packet within the time limit
+  record,   ///< the record was filled
+  end,      ///< the capture is complete
+  error,    ///< the rest of the capture cannot be read, see error(). Earlier records are valid
+  timeout,  ///< only in a live capture: no packet arrived within the time limit
 };
 
-/// Numbers of skipped pcapng blocks.
+/// Number of skipped pcapng blocks, by reason.
 struct SkippedBlocks {
   std::uint64_t name_resolution = 0;
   std::uint64_t decryption_secrets = 0;
@@ -53,23 +53,25 @@ struct SkippedBlocks {
 ///   while (reader->next(record) == Next::record) …
 class Reader {
  public:
-  /// Maximum size of a record or parsed block, bytes. Larger ones are errors.
+  /// Maximum size of a record or parsed block in bytes. A larger one is an error.
   static constexpr std::uint32_t max_record = 16 * 1024 * 1024;
-  /// Accepted size of a pcap record even if the file's snap length is smaller, because some file headers are incorrect.
+  /// A pcap record of this size is accepted even if the file's snap length is smaller, because some file headers are
+  /// wrong.
   static constexpr std::uint32_t usual_snap_length = 262144;
-  static constexpr std::uint32_t max_interfaces = 65536;              ///< per file, over all sections
-  static constexpr std::uint64_t max_description = 64 * 1024 * 1024;  ///< total of section and interface blocks, bytes
+  static constexpr std::uint32_t max_interfaces = 65536;  ///< maximum per file, over all sections
+  static constexpr std::uint64_t max_description =
+      64 * 1024 * 1024;  ///< maximum total of section and interface blocks in bytes
 
   struct Options {
-    bool map = true;  ///< map plain regular files (false: always read through the buffer)
+    bool map = true;  ///< map plain regular files (false: always read them through the buffer)
   };
 
-  /// Opens a file, or standard input for "-". Errors: missing, a directory, access denied, empty, an unknown
-  /// format, a malformed file header, a corrupt compression stream.
+  /// Opens a file, or standard input for "-". Returns an error if the file is missing, a directory, not accessible,
+  /// empty or of an unknown format, or if its header or compression is malformed.
   static tl::expected<Reader, CaptureError> open(const std::string& path, Options options);
   static tl::expected<Reader, CaptureError> open(const std::string& path) { return open(path, Options{}); }
-  /// Reads `memory`, which must outlive the reader. `name` is used in error messages. With Options::map false, reads
-  /// through the buffer like a pipe.
+  /// Reads `memory`, which must outlive the reader. Error messages contain `name`. If Options::map is false, reads
+  /// through the buffer, like a pipe.
   static tl::expected<Reader, CaptureError> from_memory(Bytes memory, std::string name, Options options);
   static tl::expected<Reader, CaptureError> from_memory(Bytes memory, std::string name = "memory") {
     return from_memory(memory, std::move(name), Options{});
@@ -81,35 +83,36 @@ class Reader {
 
   /// Fills `record` with the next packet. After the end or an error, further calls return the same result.
   Next next(Record& record);
-  /// The error after next() returned Next::error.
+  /// Returns the error after next() returned Next::error.
   [[nodiscard]] const CaptureError& error() const;
 
-  /// Records read so far.
+  /// Number of records that were read.
   [[nodiscard]] std::uint64_t records() const { return records_; }
-  /// Bytes of the (decompressed) file read so far.
+  /// Number of bytes of the (decompressed) file that were read.
   [[nodiscard]] std::uint64_t position() const { return bias_ + reinterpret_cast<std::uintptr_t>(at_); }
-  /// Size of the file on disk or in memory, bytes (0 for a pipe).
+  /// Size of the file on disk or in memory in bytes (0: a pipe).
   [[nodiscard]] std::uint64_t file_size() const;
   /// Returns whether Record::bytes remain valid after the next call of next().
   [[nodiscard]] bool stable() const;
   [[nodiscard]] const std::string& name() const;
   [[nodiscard]] Format format() const;
   [[nodiscard]] Compression compression() const;
-  /// Returns whether times are finer than microseconds (pcap: by magic number, pcapng: any interface so far).
+  /// Returns whether times are finer than microseconds. The magic number of a pcap file shows this. A pcapng file has
+  /// finer times if any interface so far has them.
   [[nodiscard]] bool nanoseconds() const;
 
-  /// Descriptions read so far. Later parts of a pcapng file may add interfaces and statistics. References are valid
-  /// until the next call of next().
+  /// Descriptions that were read so far. Later parts of a pcapng file may add interfaces and statistics. References are
+  /// valid until the next call of next().
   [[nodiscard]] const std::vector<Interface>& interfaces() const;
   [[nodiscard]] const std::vector<Section>& sections() const;
   [[nodiscard]] const SkippedBlocks& skipped() const;
 
  private:
-  /// Conversion of an interface's ticks to nanoseconds, and interface properties that records need.
+  /// Converts an interface's ticks to nanoseconds, and contains properties of the interface that records need.
   struct Clock {
     enum class Scale : std::uint8_t { multiply, divide, binary };
     std::uint64_t factor;
-    std::int64_t offset;  ///< nanoseconds
+    std::int64_t offset;  ///< offset in nanoseconds
     Scale scale;
     LinkType link;
     std::uint32_t snap_length;
@@ -131,8 +134,8 @@ class Reader {
   bool skip(std::uint64_t count);
   Next fail(CaptureError::Kind kind, std::string place, std::string what);
   Next fail_record(CaptureError::Kind kind, std::string what);
-  // The start of the next record is known only after this record's length was loaded, which costs one memory latency
-  // per record. Prefetching memory far ahead hides the latency. Each cache line is prefetched once.
+  // The start of the next record is known only after the length of this record was loaded, which takes one memory
+  // latency per record. Prefetching memory far ahead hides the latency. Each cache line is prefetched once.
   static void fetch_ahead(const std::uint8_t* from, std::uint32_t bytes) {
     constexpr std::uint32_t ahead = 4096, line = 64;
     for (std::uint32_t i = 0; i < bytes; i += line) __builtin_prefetch(from + ahead + i);
@@ -142,20 +145,20 @@ class Reader {
     record.position = bias_ + reinterpret_cast<std::uintptr_t>(begin);
   }
 
-  // Members used in the fast path.
+  // Members that the fast path uses.
   const std::uint8_t* at_ = nullptr;
   const std::uint8_t* limit_ = nullptr;
-  std::uint64_t bias_ = 0;  ///< offset in the file, minus address
+  std::uint64_t bias_ = 0;  ///< offset in the file minus address
   std::uint64_t records_ = 0;
   enum class Hot : std::uint8_t { none, pcap, pcapng } hot_ = Hot::none;
   bool swapped_ = false;
   LinkType link_ = LinkType::ethernet;  ///< pcap
-  std::uint32_t fraction_ = 1;          ///< pcap: unit of the fractional timestamp, nanoseconds
+  std::uint32_t fraction_ = 1;          ///< pcap: unit of the fractional part of timestamps in nanoseconds
   std::uint32_t record_header_ = 16;    ///< pcap
   std::uint32_t snap_length_ = 0;       ///< pcap: longer records take the slow path
-  const Clock* clocks_ = nullptr;       ///< pcapng: interfaces of this section
+  const Clock* clocks_ = nullptr;       ///< pcapng: clocks of the interfaces in this section
   std::uint32_t clock_count_ = 0;
-  std::uint32_t first_interface_ = 0;  ///< pcapng: index of this section's first interface
+  std::uint32_t first_interface_ = 0;  ///< pcapng: index of the first interface in this section
   std::unique_ptr<Rest> rest_;
 };
 
@@ -184,8 +187,8 @@ inline Next Reader::next(Record& record) {
   if (hot_ == Hot::pcap) {
     if (left >= record_header_) [[likely]] {
       const auto captured = load<std::uint32_t>(p + 8, swapped_);
-      // Records with length 0 take the slow path. They are rare, and truncation of the file while reading turns pages
-      // into zeros, which look like such records.
+      // Records of length 0 take the slow path. They are rare. If the file is truncated while it is read, pages become
+      // zeros, which look like such records.
       if (captured - 1 < snap_length_ && captured <= left - record_header_) [[likely]] {
         record.bytes = {p + record_header_, captured};
         record.time = static_cast<std::int64_t>(std::uint64_t{load<std::uint32_t>(p, swapped_)} * 1'000'000'000u +

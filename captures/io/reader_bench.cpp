@@ -1,5 +1,5 @@
-/// Benchmarks reading a capture of a million frames: Reader with mapping and with buffer, compared with libpcap's
-/// pcap_next_ex and with read(2) of the same bytes. The page cache is warm. The last lines print ratios.
+/// Measures how fast a capture of a million frames is read: by Reader with mapping and with the buffer, by libpcap's
+/// pcap_next_ex, and by read(2) of the same bytes. The page cache is warm. The last lines print ratios.
 
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
@@ -23,8 +23,8 @@ namespace {
 using namespace rdmawire::captures;
 constexpr std::size_t frames = 1'000'000;
 
-/// Returns the path of a capture with packet lengths typical of RoCE: mostly full packets at path MTU 1024, and some
-/// acknowledgements.
+/// Returns the path of a capture with packet lengths that are typical of RoCE: mostly full packets at path MTU 1024,
+/// and some acknowledgements.
 std::string generated(const char* name) {
   static const std::filesystem::path directory = [] {
     std::string pattern = (std::filesystem::temp_directory_path() / "rdmawire-bench-XXXXXX").string();
@@ -84,14 +84,14 @@ std::uint64_t with_read(const std::string& path) {
   return sum;
 }
 
-/// CPU time of this thread, so that other processes do not affect the ratios.
+/// Returns the CPU time of this thread, so that other processes do not affect the ratios.
 double processor_seconds() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-/// Fastest pass of each kind so far, for the ratios.
+/// Time of the fastest pass of each kind so far, for the ratios.
 double fastest[4][2] = {};
 enum Way { mapped, buffered, libpcap, plain_read };
 constexpr const char* way_names[] = {"mapped", "buffered", "libpcap", "read(2) only"};
@@ -116,7 +116,7 @@ void pass(benchmark::State& state, Way way, const char* name) {
   state.counters["ns/frame"] = fastest[way][ng] * 1e9 / frames;
 }
 
-/// Cost of the reader without memory latency: repeated passes over a capture in the CPU cache.
+/// Measures the reader without memory latency: repeated passes over a capture in the CPU cache.
 void in_cache(benchmark::State& state, const char* name) {
   const std::string path = generated(name);
   std::vector<std::uint8_t> bytes(256 * 1024);

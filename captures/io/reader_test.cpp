@@ -14,7 +14,7 @@ using namespace testing_support;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// One packet at 2024-11-21 03:36:40.123456 UTC (1732160200), 4 of 60 bytes captured.
+// One packet at 2024-11-21 03:36:40.123456 UTC (1732160200). 4 of its 60 bytes are captured.
 constexpr std::int64_t at_microseconds = 1732160200'123456000;
 constexpr std::int64_t at_nanoseconds = 1732160200'123456789;
 
@@ -67,7 +67,7 @@ TEST(Pcap, FileHeaderDescribesTheInterface) {
   EXPECT_EQ(reader->interfaces()[0].snap_length, 96u);
   EXPECT_EQ(reader->interfaces()[0].resolution, 6);
   EXPECT_EQ(reader->interfaces()[0].link, LinkType::ethernet);
-  EXPECT_EQ(reader->interfaces()[0].fcs_length, 4);  // the link type's upper half: 2 units of 16 bits
+  EXPECT_EQ(reader->interfaces()[0].fcs_length, 4);  // the upper half of the link type is 2 units of 16 bits
 }
 TEST(Pcap, TimesAfter2038AreNotNegative) {
   ByteVector file = pcap_le;
@@ -83,7 +83,7 @@ TEST(Pcap, EmptyRecordIsARecord) {
   EXPECT_EQ(whole.packets[2].bytes, hex("deadbeef"));
 }
 TEST(Pcap, LengthBeyondSnapLengthReportsRecordAndOffset) {
-  // 70000 = 0x11170, followed by invalid data.
+  // The length 0x11170 is 70000. Invalid data follows.
   const Whole whole = whole_of(pcap_le + hex("c8aa3e67 40e20100 70110100 70110100") + ByteVector(80000, 0xa5));
   EXPECT_EQ(whole.error,
             "x: record 2 at byte 44: length 70000 exceeds the file's snap length 65535; stopped after 1 packet");
@@ -296,7 +296,7 @@ TEST(Pcapng, UnknownAndRepeatedOptionsAreRead) {
       little.u32(0) + little.u32(0) + little.u32(0) + little.u32(4) + little.u32(4) + hex("01020304");
   const Whole whole = whole_of(little.section() + little.interface(1) + little.block(6, body + options));
   EXPECT_THAT(whole.packets.at(0).comments, ElementsAre("a", "bb"));
-  // An option that exceeds its block ends the options. The record is valid.
+  // An option that exceeds its block ends the list of options. The record is valid.
   options.insert(options.end(), {1, 0, 0xff, 0xff});
   const Whole lying = whole_of(little.section() + little.interface(1) + little.block(6, body + options));
   EXPECT_EQ(lying.error, "");
@@ -361,7 +361,7 @@ TEST(Truncated, EveryPrefixYieldsPrecedingRecordsAndOneError) {
         EXPECT_EQ(memory.kind, CaptureError::Kind::truncated) << memory.error;
         EXPECT_THAT(memory.error, HasSubstr("the file ends after")) << length;
       }
-      // The mapping and the buffer have the same result.
+      // Reading through a memory mapping and through a buffer gives the same packets and error.
       const std::string path = directory.file("x");
       write_file(path, cut);
       for (const bool map : {true, false}) {
@@ -457,7 +457,7 @@ TEST(Open, BytesOfMappedFileStayValid) {
   EXPECT_EQ(reader->position(), file.size());
 }
 TEST(Open, ResidentMemoryDoesNotGrowWithAMappedFile) {
-  // 128 MB, with sparse regions between record headers.
+  // 128 MB, in which the regions between record headers are sparse.
   const TemporaryDirectory directory;
   const std::string path = directory.file("long.pcap");
   {
@@ -539,7 +539,7 @@ TEST(Open, TruncationWhileMappedIsAnError) {
       EXPECT_THAT(to_string(reader->error()), HasSubstr("the file was truncated from"));
       EXPECT_THAT(to_string(reader->error()), HasSubstr(" bytes while it was read"));
       EXPECT_LT(reader->records(), 200u);
-      EXPECT_EQ(sum > 0, length > 1);  // records that the file still contains were returned
+      EXPECT_EQ(sum > 0, length > 1);  // records that are still in the file were returned
     }
   }
 }

@@ -10,7 +10,7 @@
 namespace rdmawire::captures {
 
 namespace {
-/// Difference of two counters. Returns `after` if either is missing.
+/// Returns the difference of two counters. If either is missing, returns `after`.
 std::optional<std::uint64_t> between(const std::optional<std::uint64_t>& before,
                                      const std::optional<std::uint64_t>& after) {
   if (!after || !before) return after;
@@ -35,7 +35,7 @@ std::string RingWriter::name_of(std::uint64_t number, std::int64_t now) const {
   std::array<char, 64> middle{};
   const int count = std::snprintf(middle.data(), middle.size(), "_%05llu_", static_cast<unsigned long long>(number));
   std::strftime(middle.data() + count, middle.size() - static_cast<std::size_t>(count), "%Y%m%d%H%M%S", &local);
-  // Insert before the extension, which has two parts for compressed files: x.pcapng.gz.
+  // Insert the text before the extension, which has two parts in compressed files: x.pcapng.gz.
   const std::size_t slash = path_.rfind('/');
   std::size_t name_end = path_.size();
   if (compression_of_name(path_) != Compression::none) name_end = path_.rfind('.');
@@ -55,7 +55,7 @@ RingWriter::Result RingWriter::begin(std::int64_t now) {
   for (const Interface& interface : interfaces_)
     if (auto index = writer_->add_interface(interface); !index) return tl::unexpected(std::move(index.error()));
   while (options_.keep != 0 && files_.size() > options_.keep) {
-    // Ignore errors: another process may have moved the file.
+    // Errors are ignored, because another process may have moved the file.
     (void)::unlink(files_.front().c_str());
     files_.pop_front();
   }
@@ -99,7 +99,8 @@ RingWriter::Result RingWriter::rotate_when_due(std::int64_t now, std::uint64_t c
 
 RingWriter::Result RingWriter::write(const Record& record, std::int64_t now,
                                      std::span<const std::string_view> comments) {
-  constexpr std::uint64_t block = 40;  // overhead of a packet's block, slightly more than pcap's record header
+  constexpr std::uint64_t block =
+      40;  // bytes of a packet's block around its data, slightly more than pcap's record header
   if (Result r = rotate_when_due(now, record.bytes.size() + block); !r) return r;
   if (Result r = writer_->write(record, comments); !r) return r;
   ++records_;

@@ -1,5 +1,5 @@
 #pragma once
-/// Capture to a ring of files, which limits the disk space of long-running captures.
+/// Captures to a ring of files, so that a long capture needs limited disk space.
 
 #include <cstdint>
 #include <deque>
@@ -15,43 +15,44 @@
 
 namespace rdmawire::captures {
 
-/// Writes a sequence of files and deletes the oldest. Each file is a complete capture that describes all interfaces.
+/// Writes a sequence of files, and deletes the oldest ones. Each file is a complete capture that describes all
+/// interfaces.
 ///
-/// File names follow dumpcap: "x.pcapng" becomes "x_00001_20241121033640.pcapng" (number, local start time). Each file
-/// ends with Interface Statistics Blocks that cover the period of this file, so that the sums over all files are the
-/// totals of the capture.
+/// File names are like those of dumpcap: "x.pcapng" becomes "x_00001_20241121033640.pcapng" (number, local start time).
+/// Each file ends with Interface Statistics Blocks for its own period, so that the sums over all files are the totals
+/// of the capture.
 class RingWriter {
  public:
   using Result = Writer::Result;
   struct Options {
-    std::uint64_t max_bytes = 0;       ///< maximum file size (0: no limit)
-    std::int64_t max_nanoseconds = 0;  ///< maximum duration of a file (0: no limit)
+    std::uint64_t max_bytes = 0;       ///< maximum size of a file in bytes (0: unlimited)
+    std::int64_t max_nanoseconds = 0;  ///< maximum duration of a file (0: unlimited)
     std::uint32_t keep = 0;            ///< maximum number of files on disk (0: all)
     Writer::Options writer = {};
   };
   /// Returns the counters of every interface since the start of the capture. Called at the end of each file.
   using Counters = std::function<std::vector<std::optional<InterfaceStatistics>>()>;
 
-  /// Creates no file before write(), tick() or close(). Without limits, writes a single file `path`.
+  /// Creates the first file in write(), tick() or close(). If there are no limits, writes a single file `path`.
   RingWriter(std::string path, Options options, Counters counters = {});
   RingWriter(RingWriter&&) noexcept = default;
   RingWriter& operator=(RingWriter&&) noexcept = default;
 
-  /// Adds an interface to every file. Call before the first packet.
+  /// Adds an interface to every file. Must be called before the first packet.
   std::uint32_t add_interface(const Interface& interface);
 
-  /// Writes a packet. Starts a new file when a limit is reached. `now` is the time for file names and durations,
-  /// nanoseconds: the clock in a live capture, the record's time in a replay.
+  /// Writes a packet. Starts a new file when a limit is reached. `now` is the time for file names and durations in
+  /// nanoseconds. It is the clock in a live capture, and the time of the record otherwise.
   Result write(const Record& record, std::int64_t now, std::span<const std::string_view> comments = {});
-  /// Updates the time without a packet. Starts a new file if its time limit is reached.
+  /// Updates the time when there is no packet. Starts a new file if the time limit is reached.
   Result tick(std::int64_t now);
   Result flush();
-  /// Ends the last file. Creates an empty capture if there is none.
+  /// Ends the last file. If there is no file yet, creates an empty capture.
   Result close(std::int64_t now);
 
-  /// The files on disk, oldest first.
+  /// Files on disk, oldest first.
   [[nodiscard]] const std::deque<std::string>& files() const { return files_; }
-  /// Number of records in all files, including deleted files.
+  /// Number of records in all files, including those that were deleted.
   [[nodiscard]] std::uint64_t records() const { return records_; }
   [[nodiscard]] std::uint64_t files_begun() const { return begun_; }
 
@@ -65,7 +66,7 @@ class RingWriter {
   Options options_;
   Counters counters_;
   std::vector<Interface> interfaces_;
-  std::vector<InterfaceStatistics> counted_;  // totals at the start of this file
+  std::vector<InterfaceStatistics> counted_;  // totals at the start of the current file
   std::optional<Writer> writer_;
   std::deque<std::string> files_;
   std::int64_t file_begun_ = 0;

@@ -32,7 +32,7 @@ TEST(Ring, SizeLimitKeepsTheLatestFiles) {
   const TemporaryDirectory directory;
   RingWriter ring(directory.file("x.pcapng"), {.max_bytes = 10'000, .keep = 3});
   EXPECT_EQ(ring.add_interface({}), 0u);
-  const ByteVector bytes(968, 0x5a);  // 1000 bytes including the block overhead
+  const ByteVector bytes(968, 0x5a);  // 1000 bytes, including the rest of the block
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(ring.write(record_at(bytes, begin_time + i), begin_time + i));
   ASSERT_TRUE(ring.close(begin_time + 100));
   EXPECT_EQ(ring.records(), 100u);
@@ -40,7 +40,7 @@ TEST(Ring, SizeLimitKeepsTheLatestFiles) {
   ASSERT_EQ(ring.files().size(), 3u);
   const auto names = names_in(directory);
   ASSERT_EQ(names.size(), 3u);
-  EXPECT_THAT(names[0], MatchesRegex("x_00010_2024112[0-9]{7}\\.pcapng"));  // local time: the 20th or the 21st
+  EXPECT_THAT(names[0], MatchesRegex("x_00010_2024112[0-9]{7}\\.pcapng"));  // the local time is on the 20th or the 21st
   std::vector<std::int64_t> times;
   for (const std::string& file : ring.files()) {
     EXPECT_LE(std::filesystem::file_size(file), 10'000u);

@@ -1,4 +1,4 @@
-/// Decodes and re-encodes every captured frame. The bytes must be equal, with captured and with recomputed fields.
+/// Decodes and encodes every captured frame. The bytes must be equal, with captured and with recomputed fields.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ namespace {
 using namespace testing_support;
 namespace fs = std::filesystem;
 
-/// captures/samples, and ../shared/captures if it exists.
+/// Returns the captures in captures/samples, and in ../shared/captures if it exists.
 std::vector<fs::path> all_captures() {
   const char* const named = std::getenv("RDMAWIRE_SHARED");
   const fs::path shared = fs::path(named ? named : RDMAWIRE_SOURCE_DIR "/../shared") / "captures";
@@ -34,8 +34,8 @@ std::vector<fs::path> all_captures() {
   return files;
 }
 
-/// Returns the TCP or UDP checksum field of a packet captured before checksum offload: the sum over the pseudo header,
-/// which the device completes later.
+/// Returns the TCP or UDP checksum field of a packet that was captured before checksum offload. It contains only the
+/// sum over the pseudo header, which the device completes later.
 std::uint16_t offloaded_checksum(const HeaderStack& stack) {
   const Layer& network = stack.layers()[stack.network];
   const Layer& transport = stack.layers()[stack.transport];
@@ -54,7 +54,7 @@ struct Counts {
   std::vector<std::string> wrong_checksums;
 };
 
-/// `good`: all CRCs are valid. `keep_mpa_crc`: the connection does not use CRCs, so the CRC field has any value.
+/// `good`: all CRCs are valid. `keep_mpa_crc`: the connection does not use CRCs, so the CRC field can have any value.
 void round_trip(const std::string& where, const HeaderStack& stack, bool good, bool keep_mpa_crc, Counts& counts) {
   const ByteVector bytes(stack.bytes.begin(), stack.bytes.end());
   Frame frame = Frame::of(stack);
@@ -67,7 +67,7 @@ void round_trip(const std::string& where, const HeaderStack& stack, bool good, b
   const auto pad = frame.pad;
   frame.forget_computed();
   if (keep_mpa_crc) frame.mpa_crc = mpa_crc;
-  // Linux's siw sends uninitialized pad bytes, although RFC 5044, 4.1 requires zeros.
+  // Linux's siw sends pad bytes that are not initialized, although RFC 5044, 4.1 requires zeros.
   if (pad && std::any_of(pad->begin(), pad->end(), [](std::uint8_t byte) { return byte != 0; })) {
     frame.pad = pad;
     ++counts.pads;
@@ -77,7 +77,7 @@ void round_trip(const std::string& where, const HeaderStack& stack, bool good, b
     ++counts.computed;
     return;
   }
-  // Only the TCP or UDP checksum may differ, because it was offloaded to the device, or is incorrect.
+  // Only the TCP or UDP checksum may differ: because the device computes it, or because it is wrong.
   ASSERT_NE(stack.network, HeaderStack::none) << where;
   const Layer& transport = stack.layers()[stack.transport];
   ASSERT_TRUE(transport.header == &info<Tcp> || transport.header == &info<Udp>) << where;
@@ -122,7 +122,7 @@ TEST(RoundTrip, EveryCapturedFrameIsReencoded) {
             << counts.offloaded << " except for an offloaded checksum (" << counts.pads << " pads were not zero), "
             << counts.damaged << " damaged or truncated frames were not recomputed\n";
   for (const std::string& where : counts.wrong_checksums)
-    // The publisher of this file changed the reject flag of an accepted connection.
+    // The publisher of this file changed the reject flag of a connection that was accepted.
     EXPECT_EQ(where, "realjimmy__sample-captures__iwarp_connect_C00_M00_reject.pcap frame 6");
   EXPECT_GE(counts.captures, 21u);
   EXPECT_GE(counts.frames, 14000u);

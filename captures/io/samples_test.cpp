@@ -1,4 +1,4 @@
-/// Checks that all captures in captures/samples are readable and match their README.
+/// Checks that all captures in captures/samples can be read and match their README.
 
 #include <gmock/gmock.h>
 
@@ -67,7 +67,7 @@ void make_two_interfaces(const std::string& path) {
   auto siw = read_all(Reader::open(samples + "siw-rping.pcap")).packets;
   ASSERT_GE(rping.size(), 20u);
   ASSERT_GE(siw.size(), 33u);
-  // The frames overlap in time, and the times are not multiples of a microsecond.
+  // The times of the two captures overlap, and are not multiples of a microsecond.
   const std::int64_t shift = rping[14].time - siw[16].time + 123;
   for (std::size_t i = 0; i < 20; ++i) made.push_back({rping[i], ""});
   made[14].comment = "CM ConnectRequest: the connection begins here";
@@ -150,11 +150,11 @@ TEST(Samples, TwoInterfacesHasPcapngFeatures) {
   EXPECT_EQ(comments, 2u);
 }
 
-/// Every sample is unchanged after conversion to every supported format and compression.
+/// Every sample must be unchanged after conversion to every supported format and compression.
 TEST(Samples, RoundTripThroughEveryFormat) {
   const TemporaryDirectory directory;
   for (const auto& [name, frames] : frames_of) {
-    if (name == "rc-read-loss.pcap.zst") continue;  // skip a large file without additional features
+    if (name == "rc-read-loss.pcap.zst") continue;  // skipped, because it is large and has no additional features
     for (const char* ending : {"x.pcap", "x.pcapng", "x.pcapng.zst"}) {
       // pcap does not support several interfaces and link types.
       if (name.find(".pcapng") != std::string::npos && std::string(ending) == "x.pcap") continue;

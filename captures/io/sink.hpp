@@ -12,7 +12,7 @@ namespace rdmawire::captures {
 
 class Sink {
  public:
-  /// The error describes the failure. After an error, the sink must not be used.
+  /// An error describes what failed. After an error, the sink must not be used.
   using Result = tl::expected<void, std::string>;
   Sink() = default;
   Sink(const Sink&) = delete;
@@ -22,13 +22,13 @@ class Sink {
   virtual Result write(Bytes bytes) = 0;
   /// Passes all buffered bytes to the operating system.
   virtual Result flush() = 0;
-  /// Ends the stream, and closes the descriptor if owned.
+  /// Ends the stream. Closes the descriptor if the sink owns it.
   virtual Result close() = 0;
-  /// Number of bytes written to the descriptor.
+  /// Number of bytes that were written to the descriptor.
   [[nodiscard]] virtual std::uint64_t written() const = 0;
 };
 
-/// `level` 0 selects the default compression level.
+/// Creates a sink. `level` 0 is the default compression level.
 std::unique_ptr<Sink> make_sink(int descriptor, bool owned, Compression compression, int level);
 
 }  // namespace rdmawire::captures

@@ -60,13 +60,14 @@ class MemoryStream final : public Stream {
   Bytes left_;
 };
 
-/// Base of both decompressors: a buffer of compressed bytes and the number of consumed bytes.
+/// Base class of both decompressors: a buffer of compressed bytes, and the number of bytes that were consumed.
 class Decompressor : public Stream {
  public:
   explicit Decompressor(std::unique_ptr<Stream> compressed) : compressed_(std::move(compressed)), input_(64 * 1024) {}
 
  protected:
-  /// Returns the unconsumed compressed bytes. Reads more if there are none. Empty at the end or on an error.
+  /// Returns the compressed bytes that were not consumed yet. If there are none, reads more. Empty at the end, or on an
+  /// error.
   Bytes available() {
     if (begin_ == end_) {
       begin_ = 0;
@@ -138,7 +139,7 @@ class GzipStream final : public Decompressor {
   }
 
  private:
-  /// Starts a member. Skips zeros between members (padding of tapes and block devices) as gzip does.
+  /// Starts a member. Skips zeros between members (padding of tapes and block devices), like gzip.
   bool begin_member(Bytes in) {
     if (in[0] == 0 && members_ > 0) {
       consume(static_cast<std::size_t>(std::find_if(in.begin(), in.end(), [](std::uint8_t b) { return b != 0; }) -
@@ -168,7 +169,7 @@ class ZstdStream final : public Decompressor {
   ~ZstdStream() override { ZSTD_freeDStream(state_); }
   std::size_t read(std::uint8_t* to, std::size_t max_bytes) override {
     while (!error_) {
-      // zstd may buffer decompressed bytes after consuming all input, so call it without input first.
+      // zstd may still have decompressed bytes after it consumed all input, so call it without input first.
       Bytes in;
       if (!flush_) {
         in = available();

@@ -1,5 +1,5 @@
 #pragma once
-/// Common helpers of the tests: bytes from hex, temporary files, complete captures.
+/// Helpers that several tests use: bytes from hexadecimal text, temporary files, complete captures.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ namespace rdmawire::captures::testing_support {
 
 using ByteVector = std::vector<std::uint8_t>;
 
-/// Converts "d4 c3 b2 a1" to bytes, ignoring white space.
+/// Converts text such as "d4 c3 b2 a1" to bytes. Ignores white space.
 inline ByteVector hex(std::string_view text) {
   ByteVector out;
   int high = -1;
@@ -98,7 +98,7 @@ inline Packet copy(const Record& record) {
 
 struct Whole {
   std::vector<Packet> packets;
-  std::string error;  // empty: the capture is complete
+  std::string error;  // empty if the capture is complete
   CaptureError::Kind kind{};
 };
 inline Whole read_all(Reader& reader) {

@@ -43,7 +43,7 @@ class StreamWindow final : public Window {
     std::size_t have = static_cast<std::size_t>(limit - at);
     if (have > 0) std::memmove(buffer_.get(), at, have);
     while (have < need) {
-      // Let the buffer grow with the received bytes, not with the length that a record claims.
+      // The buffer grows with the bytes that arrive, not with the length that a record contains.
       if (have == size_) {
         std::unique_ptr<std::uint8_t[]> larger(new std::uint8_t[size_ * 2]);
         std::memcpy(larger.get(), buffer_.get(), have);
@@ -74,7 +74,7 @@ class StreamWindow final : public Window {
   std::unique_ptr<std::uint8_t[]> buffer_;
 };
 
-/// Address ranges of mapped captures. The signal handler reads them, so they are lock-free atomics.
+/// Address ranges of mapped captures. They are lock-free atomics, because the signal handler reads them.
 struct Guarded {
   std::atomic<std::uintptr_t> begin{0};
   std::atomic<std::uintptr_t> end{0};
@@ -100,11 +100,11 @@ void on_bus_error(int number, siginfo_t* details, void* context) {
   } else if (previous_action.sa_handler != SIG_DFL && previous_action.sa_handler != SIG_IGN) {
     previous_action.sa_handler(number);
   } else {
-    ::signal(number, SIG_DFL);  // on return, the access is repeated and ends the process
+    ::signal(number, SIG_DFL);  // after the handler returns, the access is repeated and ends the process
   }
 }
 
-/// Reserves an entry of the address ranges (nullptr if all are in use).
+/// Reserves an entry of the address ranges. Returns nullptr if all are in use.
 Guarded* guard(std::uintptr_t begin, std::uint64_t size) {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -143,7 +143,8 @@ class MappedWindow final : public Window {
       at = limit = base_ + position;
       return;
     }
-    // Threads may still use the bytes of the last steps. They would have to load released pages again.
+    // Threads may still use the bytes of the last steps. If their pages were released, they would have to be loaded
+    // again.
     const std::size_t behind = (position - std::min(position, kept)) / released_at_once * released_at_once;
     if (behind > released_) {
       ::madvise(base_ + released_, behind - released_, MADV_DONTNEED);

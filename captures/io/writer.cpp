@@ -27,20 +27,20 @@ struct Writer::State {
   bool nanoseconds = true;
   bool repairable = false;  // a plain regular file, which can be truncated after its last complete record
   int descriptor = -1;
-  std::optional<OutputFile> file;  // only with Options::complete_only (destroyed after the sink)
+  std::optional<OutputFile> file;  // only with Options::complete_only. It is destroyed after the sink
   std::unique_ptr<Sink> sink;
   std::vector<std::uint8_t> buffer;
   struct End {
     std::size_t at;
     bool record;
   };
-  std::vector<End> ends;  // ends of records and blocks in the buffer
+  std::vector<End> ends;  // where records and blocks end in the buffer
   std::uint64_t flushed = 0;
-  std::uint64_t last_whole = 0;  // end of the last completely flushed record
+  std::uint64_t last_whole = 0;  // end of the last record that was flushed completely
   std::uint64_t records = 0;
   std::vector<LinkType> interfaces;
-  std::uint32_t max_bytes = default_snap_length;  // maximum record size in pcap that readers accept
-  bool header_written = false;                    // pcap's header is written once the link type is known
+  std::uint32_t max_bytes = default_snap_length;  // maximum size of a record that readers of pcap accept
+  bool header_written = false;                    // the header of pcap is written when the link type is known
   bool closed = false;
   std::optional<CaptureError> error;
 
@@ -88,7 +88,7 @@ struct Writer::State {
     number(pcapng::byte_order_magic, 4);
     number(1, 2);
     number(0, 2);
-    number(~0ULL, 8);  // section length: unspecified
+    number(~0ULL, 8);  // the section length is not specified
     for (const std::string& comment : section.comments) option(pcapng::opt_comment, comment);
     text_option(pcapng::shb_hardware, section.hardware);
     text_option(pcapng::shb_os, section.os);
@@ -116,7 +116,7 @@ struct Writer::State {
     number(nanoseconds ? pcap::magic_nanoseconds : pcap::magic_microseconds, 4);
     number(2, 2);
     number(4, 2);
-    number(0, 8);  // time zone and accuracy: always zero in practice
+    number(0, 8);  // time zone and accuracy, which are always zero in practice
     number(interface.snap_length == 0 ? default_snap_length : interface.snap_length, 4);
     max_bytes = std::max(interface.snap_length, default_snap_length);
     std::uint32_t link = static_cast<std::uint16_t>(interface.link);
@@ -142,7 +142,7 @@ struct Writer::State {
     e.follows = " after " + std::to_string(records) + (records == 1 ? " packet" : " packets");
     return e;
   }
-  /// Rejects a record. The file is unchanged, and writing can continue.
+  /// Rejects a record. The file is unchanged, and the caller can continue to write.
   [[nodiscard]] tl::unexpected<CaptureError> refuse(std::string what, std::string place = {}) const {
     CaptureError e = error_of(std::move(what), std::move(place));
     e.follows = "rejected" + e.follows;
@@ -164,8 +164,8 @@ struct Writer::State {
     if (!result) {
       std::string what = "write error: " + result.error();
       if (repairable) {
-        // Truncate the file after its last complete record. An earlier flush may have written the start of the next
-        // one.
+        // Truncate the file after its last complete record, because an earlier flush may have written the start of the
+        // next one.
         const std::uint64_t arrived = sink->written() - before;
         std::uint64_t whole = last_whole;
         for (const End& end : ends) {
@@ -190,7 +190,7 @@ struct Writer::State {
     return {};
   }
   Result flush_when_large() {
-    // Write aligned pieces, so that the page cache uses large folios: this makes mapped reading several times faster.
+    // Write aligned pieces, so that the page cache uses large folios. Mapped reading is then several times faster.
     return buffer.size() >= flush_at ? flush((flushed + buffer.size()) / flush_at * flush_at - flushed) : Result{};
   }
 };
@@ -314,7 +314,7 @@ Writer::Result Writer::write(const Record& record, std::span<const std::string_v
       const std::size_t size = option.value.size();
       const bool number = option.code == pcapng::epb_flags || option.code == pcapng::epb_dropcount ||
                           option.code == pcapng::epb_packetid || option.code == pcapng::epb_queue;
-      // Convert numbers to this file's byte order.
+      // Convert numbers to the byte order of this file.
       if (number && size == 4)
         state.option(option.code, load<std::uint32_t>(p, record.options_swapped), 4);
       else if (number && size == 8)
@@ -372,7 +372,7 @@ Writer::Result Writer::flush() {
 Writer::Result Writer::close() {
   State& state = *state_;
   if (std::exchange(state.closed, true)) return state.error ? Result(tl::unexpected(*state.error)) : Result{};
-  // A pcap file without packets needs a header, too, so that it is readable.
+  // A pcap file without packets also needs a header, so that it can be read.
   if (!state.error && state.format == Format::pcap && !state.header_written) state.pcap_header(Interface{});
   Result result = state.error ? Result(tl::unexpected(*state.error)) : state.flush();
   const Sink::Result closed = state.sink->close();

@@ -159,7 +159,7 @@ TEST(Writer, PcapngRoundTripPreservesAllFields) {
   }
 }
 TEST(Writer, RecordOptionsArePreserved) {
-  // A big-endian file: comment, flags, drop count, packet id, an unknown option.
+  // A big-endian file with a comment, flags, a drop count, a packet id and an unknown option.
   const ByteVector file =
       hex("0a0d0d0a 0000001c 1a2b3c4d 0001 0000 ffffffffffffffff 0000001c"
           "00000001 00000014 0001 0000 00000000 00000014"
@@ -265,7 +265,7 @@ TEST(Writer, FullDeviceIsAnError) {
 TEST(Writer, FileIsTruncatedAfterLastCompleteRecordOnError) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("x.pcap");
-  // The file size limit simulates a full disk, in a child process because it affects the whole process.
+  // A file size limit simulates a full disk. It is set in a child process, because it affects the whole process.
   const pid_t child = ::fork();
   if (child == 0) {
     ::signal(SIGXFSZ, SIG_IGN);
@@ -273,7 +273,7 @@ TEST(Writer, FileIsTruncatedAfterLastCompleteRecordOnError) {
     ::setrlimit(RLIMIT_FSIZE, &limit);
     auto writer = Writer::create(path);
     if (!writer || !writer->add_interface({})) ::_exit(2);
-    const ByteVector bytes(984, 0x5a);  // 1000 bytes including the header
+    const ByteVector bytes(984, 0x5a);  // 1000 bytes, including the header
     for (int i = 0; i < 5000; ++i) {
       const auto result = writer->write(record_of(bytes, i));
       if (result) continue;

@@ -8,14 +8,14 @@
 namespace rdmawire::captures::vantage {
 namespace {
 
-/// A time in seconds since a reference time, and a difference in nanoseconds relative to a reference difference. Both
-/// are small enough for doubles.
+/// A point in the plane. x: time in seconds since a reference time, y: difference in nanoseconds from a reference
+/// difference. Both are small enough for doubles.
 struct Point {
   double t = 0, y = 0;
 };
 
 constexpr double second = 1e9;
-/// Maximum drift, nanoseconds per second. This limit narrows the bounds of short captures.
+/// Maximum drift in nanoseconds per second. This limit narrows the bounds of short captures.
 constexpr double most_drift = 1e6;
 
 /// Returns the vertices of the lower convex hull, from left to right.
@@ -55,7 +55,7 @@ double top(double from, double to, Function f) {
   return (from + to) / 2;
 }
 
-/// Returns the position between `inside` and `outside` that is farthest from `inside` and satisfies the predicate.
+/// Returns the position that is farthest from `inside`, between `inside` and `outside`, and satisfies the predicate.
 template <class Predicate>
 double edge(double inside, double outside, Predicate holds) {
   if (holds(outside)) return outside;
@@ -66,7 +66,7 @@ double edge(double inside, double outside, Predicate holds) {
   return inside;
 }
 
-/// Returns the median of the slopes between all pairs of points (Theil–Sen estimator), nanoseconds per second.
+/// Returns the median of the slopes between all pairs of points, in nanoseconds per second (Theil–Sen estimator).
 double median_slope(const std::vector<Point>& points) {
   std::vector<double> slopes;
   for (std::size_t i = 0; i < points.size(); ++i)
@@ -97,8 +97,8 @@ Point median(std::span<Point> points) {
   return *middle;
 }
 
-/// Removes the bounding point that deviates most from the others. Such a point results from a packet that is matched
-/// with its retransmission because one capture missed it.
+/// Removes the bounding point that deviates most from the others. If one capture missed a packet, the packet may be
+/// matched with its retransmission, which gives such a point.
 void drop_worse(std::vector<Point>& above, std::vector<Point>& below, double slope) {
   const auto extreme = [slope](std::vector<Point>& points, double sign) {
     std::size_t at = 0;
@@ -162,7 +162,7 @@ ClockEstimate estimate(const std::vector<ClockPoint>& points, std::int64_t resol
   constexpr std::size_t stretches = 64;
 
   if (above.empty() || below.empty()) {
-    // If all packets have the same direction, estimate the drift from the envelope of the shortest delays.
+    // If all packets have the same direction, the drift follows from the shortest delays over time.
     const std::vector<Point>& side = above.empty() ? below : above;
     if (side.empty()) {
       const double slope = median_slope(by_stretch(all, stretches, median));
@@ -207,7 +207,7 @@ ClockEstimate estimate(const std::vector<ClockPoint>& points, std::int64_t resol
     const double slowest = edge(best, -most_drift, fits), fastest = edge(best, most_drift, fits);
     result.drift_low = slowest / 1000;
     result.drift_high = fastest / 1000;
-    // Consider all drifts that the packets allow.
+    // Consider all drifts that are consistent with the packets.
     const double lowest_low = low(top(slowest, fastest, [&](double slope) { return -low(slope); }));
     const double highest_high = high(top(slowest, fastest, high));
     result.low = base + rounded(std::floor(lowest_low));

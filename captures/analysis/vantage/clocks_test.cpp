@@ -1,4 +1,5 @@
-// Simulated clocks with known offset and drift, and packets with delays. The true values must be within the intervals.
+// Simulates clocks with known offset and drift, and packets with delays. The estimated intervals must contain the true
+// values.
 
 #include "captures/analysis/vantage/clocks.hpp"
 
@@ -17,13 +18,13 @@ constexpr std::int64_t origin = 1'782'371'679 * second;
 
 struct Clocks {
   std::int64_t offset = 0;  ///< second clock minus first clock, at `origin`
-  double drift = 0;         ///< ppm
+  double drift = 0;         ///< parts per million
   [[nodiscard]] std::int64_t difference(std::int64_t first) const {
     return offset + static_cast<std::int64_t>(static_cast<double>(first - origin) * drift * 1e-6);
   }
 };
 
-/// A packet that passes one capture at `time` of the first clock, and the other capture after `delay`.
+/// Returns a packet that passes one capture at `time` of the first clock, and the other capture after `delay`.
 ClockPoint point(const Clocks& clocks, std::int64_t time, std::int64_t delay, Bound bound) {
   if (bound == Bound::below) return {time + delay, time + clocks.difference(time), bound};
   return {time, time + delay + clocks.difference(time + delay), bound};

@@ -6,8 +6,8 @@
 namespace rdmawire::captures::vantage {
 namespace {
 
-/// A capture is off the path of a direction if it shares no packet with the other captures, although it has at least
-/// this many sampled packets of the direction.
+/// If a capture shares no packet with the other captures, and has at least this number of sampled packets of a
+/// direction, it is off the path of this direction.
 constexpr std::size_t few_samples = 20;
 
 std::pair<PortAddress, PortAddress> ends_of(const FlowKey& direction) {
@@ -21,7 +21,7 @@ std::int64_t median(std::vector<std::int64_t> values) {
   return *middle;
 }
 
-/// Differences of the timestamps, corrected for drift.
+/// Returns the differences of the timestamps, corrected for drift.
 std::vector<std::int64_t> differences(const std::vector<ClockPoint>& points, double drift, std::int64_t at) {
   std::vector<std::int64_t> result;
   for (const ClockPoint& p : points)
@@ -78,7 +78,7 @@ void Layout::find_hosts(const std::vector<Survey>& surveys) {
       first = false;
       std::erase_if(candidates, [&, d = direction](const PortAddress& a) { return a != d.from && a != d.to; });
     }
-    // If there is a single peer, both addresses are in all packets, so the captured host is unknown.
+    // If there is only one peer, all packets contain both addresses, so the host of the capture is unknown.
     if (candidates.size() == 1 && all.size() > 2) host = *candidates.begin();
     host_.push_back(host);
   }
@@ -91,7 +91,7 @@ struct Layout::Shared {
   /// Number of packets with a higher TTL at the first capture, minus the number with a lower TTL. Packets to the lower
   /// address count negatively.
   std::map<Ends, std::int64_t> higher_ttl;
-  // The order of the captures is not known yet, so the drift is that of the direction with the most packets.
+  // The order of the captures is not known yet, so the direction with the most packets determines the drift.
   double drift = 0;
   std::int64_t drift_from = 0;
 
@@ -137,8 +137,8 @@ Layout::Order Layout::evident_order(const Shared& shared, const Ends& ends, std:
   const auto there = shared.points.find(ordered({lower, higher, 0})),
              back = shared.points.find(ordered({higher, lower, 0}));
   if (there != shared.points.end() && back != shared.points.end()) {
-    // The clock offset cancels out. The result is the round-trip time between the captures. It is positive if the first
-    // capture is closer to the lower address.
+    // The round-trip time between the captures, in which the offset of the clocks cancels out. It is positive if the
+    // first capture is closer to the lower address.
     const std::int64_t round_trip = median(differences(there->second, shared.drift, shared.drift_from)) -
                                     median(differences(back->second, shared.drift, shared.drift_from));
     const std::int64_t least = 2 * resolution(i, j);
@@ -149,8 +149,8 @@ Layout::Order Layout::evident_order(const Shared& shared, const Ends& ends, std:
   return nearer != 0 ? Order{nearer, OrderBy::end_point} : Order{};
 }
 
-// `--order` gives the order of the captures along the path, but not which endpoint is at its start. The evidence
-// decides that. Without evidence, the direction with more packets is assumed to follow the specified order.
+// `--order` is the order of the captures along the path, but does not contain which endpoint is at its start. The
+// evidence decides this. If there is none, the direction with more packets is assumed to follow the specified order.
 void Layout::apply_given_order(std::map<Ends, Order>& orders, std::size_t i, std::size_t j) const {
   const auto place = [&](std::size_t capture) {
     return std::find(options_.order.begin(), options_.order.end(), capture) - options_.order.begin();
@@ -177,7 +177,7 @@ void Layout::order_by_clocks(std::map<Ends, Order>& orders, const Shared& shared
       const auto found = shared.points.find(ordered(direction));
       if (found == shared.points.end()) continue;
       const std::int64_t middle = median(differences(found->second, pair.clock.drift, pair.clock.at));
-      int seen_first = 0;  // 1: the first capture saw the packets first
+      int seen_first = 0;  // 1: the packets passed the first capture first
       if (options_.synchronized)
         seen_first = (middle > least) - (middle < -least);
       else if (pair.clock.low && pair.clock.high)
@@ -222,7 +222,7 @@ void Layout::align(const std::vector<Survey>& surveys) {
     shared[pair.first] += pair.shared;
     shared[pair.second] += pair.shared;
   }
-  // Use the first file as the reference if possible, because users look up its times first.
+  // The first file is the reference if possible, because users look up its times first.
   reference_ = 0;
   if (n && shared[0] == 0)
     reference_ = static_cast<std::size_t>(std::max_element(shared.begin(), shared.end()) - shared.begin());
@@ -249,7 +249,7 @@ void Layout::align(const std::vector<Survey>& surveys) {
     Map& map = maps_[child];
     map.from = surveys[child].first_time;
     map.shift = to_reference(map.from) - map.from;
-    // Use a span of at least one hour, so that rounding to nanoseconds is negligible.
+    // The span is at least one hour, so that rounding to nanoseconds is negligible.
     const std::int64_t span = std::max<std::int64_t>(surveys[child].last_time - map.from, 3'600'000'000'000);
     map.slope =
         static_cast<double>(to_reference(map.from + span) - map.from - span - map.shift) / static_cast<double>(span);
@@ -277,7 +277,7 @@ void Layout::lay_out(const std::vector<Survey>& surveys) {
       for (std::size_t other = 0; other < n; ++other) {
         if (connected_[other] && seen_[other].contains(ordered(direction))) points.push_back(other);
       }
-      // A capture with many packets of this direction but no common packets is on a different path.
+      // If a capture has many packets of this direction, but none in common, it is on a different path.
       const auto shares = [&, d = direction](std::size_t x, std::size_t y) {
         for (std::size_t p = 0; p < pairs_.size(); ++p)
           if (pairs_[p].first == std::min(x, y) && pairs_[p].second == std::max(x, y))

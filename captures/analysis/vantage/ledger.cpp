@@ -8,11 +8,11 @@ namespace rdmawire::captures::vantage {
 namespace {
 
 constexpr std::uint8_t marked = 3;
-/// If a flow continues for this long without retransmitting a packet, the packet was delivered. Longer than usual
-/// timeouts.
+/// If a flow continues for this time without retransmitting a packet, the packet was delivered. The time is longer than
+/// usual timeouts.
 constexpr std::int64_t long_after = 1'000'000'000;
 
-/// Distance from `b` to `a`.
+/// Returns the distance from `b` to `a`.
 std::int64_t ahead(Role role, std::uint32_t a, std::uint32_t b) {
   return role == Role::segment ? std::int64_t{TcpSeq(a) - TcpSeq(b)} : std::int64_t{Psn(a) - Psn(b)};
 }
@@ -33,7 +33,7 @@ void ResultCounters::add(const FramePair& pair, std::int64_t time, std::uint32_t
   last_time = packets ? std::max(last_time, time) : time;
   ++packets;
   bytes += bytes_of_packet;
-  // Keep the earliest frames, because outcomes are not determined in frame order.
+  // Keep the earliest frames. Outcomes are not determined in the order of frames.
   const auto later = [](const FramePair& a, const FramePair& b) {
     return std::pair(a.upstream ? a.upstream : a.downstream, a.downstream) <
            std::pair(b.upstream ? b.upstream : b.downstream, b.downstream);
@@ -42,7 +42,7 @@ void ResultCounters::add(const FramePair& pair, std::int64_t time, std::uint32_t
     frames.insert(std::upper_bound(frames.begin(), frames.end(), pair, later), pair);
     if (frames.size() > frames_kept) frames.pop_back();
   }
-  // Keeps the most frequent flows: a new flow replaces the least frequent one and inherits its count.
+  // Keeps the most frequent flows approximately: a new flow replaces the least frequent one, and takes over its count.
   const auto found = std::find_if(units.begin(), units.end(), [unit](const auto& row) { return row.first == unit; });
   if (found != units.end()) {
     ++found->second;
@@ -128,7 +128,7 @@ void Ledger::on_retransmission(std::uint32_t unit, const Copy& copy, std::int64_
       return true;
     }
     if (p.role == Role::segment) {
-      // Retransmissions may be resegmented, so segments match if they have at least one byte in common.
+      // A retransmission can have other segment boundaries, so segments match if they have at least one byte in common.
       if (copy.bytes == 0 || ahead(p.role, copy.psn + copy.bytes, p.psn) <= 0 ||
           ahead(p.role, p.psn + p.length, copy.psn) <= 0)
         return false;
@@ -140,7 +140,7 @@ void Ledger::on_retransmission(std::uint32_t unit, const Copy& copy, std::int64_
   });
 }
 
-/// Uses the result of most captures, because each capture pairs queue pairs independently.
+/// Uses the result that most captures have, because each capture pairs queue pairs independently.
 std::optional<std::uint64_t> Ledger::requester_of(const FlowKey& responses) const {
   std::map<std::uint32_t, std::size_t> votes;
   for (const Survey& survey : surveys_)
@@ -220,15 +220,15 @@ void Ledger::check_edges(std::uint32_t unit, std::uint32_t psn, std::int64_t tim
   };
   const Sent &preceding = sent(-1), &missed = sent(0);
   if (preceding.psn == Sent::nothing) return;
-  // A later packet must reveal the gap. It must be sent after the packet that the receiver accepted last.
+  // A later packet must reveal the gap. It must have been sent after the packet that the receiver accepted last.
   const auto shown_after = [&](std::int64_t Sent::*when, std::int64_t moment) {
     for (std::int64_t n = 1; n <= 16; ++n)
       if (sent(n).*when > moment && sent(n).*when < time) return true;
     return false;
   };
   const bool never_arrived = missed.anywhere < preceding.anywhere && shown_after(&Sent::anywhere, preceding.anywhere);
-  // Ignore transmissions before the transmission of the preceding PSN, because the receiver discarded them. Ignore
-  // reordered packets, too.
+  // Ignore transmissions before that of the preceding PSN, because the receiver discarded them. Also ignore reordered
+  // packets.
   const bool passed = preceding.at_last != INT64_MIN && missed.at_last > preceding.at_last && missed.at_last < time &&
                       shown_after(&Sent::at_last, missed.at_last);
   if (!never_arrived && !passed) return;
@@ -321,7 +321,7 @@ void Ledger::take(const Transmission& transmission) {
   if (path.size() < 2) return;
   if (first.role == Role::request && !transmission.doubled) remember(row, transmission);
 
-  // Visit the points of the path at which this packet was seen.
+  // Visit the points of the path that saw this packet.
   const auto place_of = [&](std::size_t capture) {
     return static_cast<std::size_t>(std::find(path.begin(), path.end(), capture) - path.begin());
   };
@@ -351,7 +351,7 @@ void Ledger::take(const Transmission& transmission) {
   }
   if (!upstream) return;
 
-  // Find the next point after the last observation that should have seen it.
+  // Find the next point after the last observation that should have seen the packet.
   for (std::size_t k = previous + 1; k < path.size(); ++k) {
     const bool known_there = row.points >> path[k] & 1;
     if (!known_there && k + 1 < path.size()) continue;
@@ -384,7 +384,8 @@ void Ledger::take(const Transmission& transmission) {
 
 HopOutcome Ledger::outcome_without_response(const Unit& unit, const Pending& p) const {
   if (!(unit.points >> hops_[p.hop].downstream & 1)) return HopOutcome::elsewhere;
-  // A later acknowledgement replaces a lost one, so continued traffic is no evidence for its delivery.
+  // A later acknowledgement replaces a lost one, so continued traffic does not show that the acknowledgement was
+  // delivered.
   const bool progress_time = p.role != Role::acknowledge && unit.began && ahead(p.role, unit.highest_psn, p.psn) > 0 &&
                              unit.progress_time - p.time > long_after;
   return progress_time ? HopOutcome::missed_downstream : HopOutcome::missing;

@@ -7,13 +7,13 @@
 namespace rdmawire::captures::vantage {
 namespace {
 
-/// Two observations at one point are duplicates of one transmission if they are closer than this, because a
-/// retransmission requires a response in between.
+/// Two observations at one point are duplicates of one transmission if they are closer than this, because a response
+/// precedes a retransmission.
 constexpr std::int64_t twice_captured = 2'000;       ///< nanoseconds, if one of the two is not seen downstream
 constexpr std::int64_t doubled_on_the_way = 10'000;  ///< nanoseconds, if one of the two is not seen upstream
-/// If a point has more observations than this, each is matched with the nearest one.
+/// If a point has more observations than this, each one is matched with the nearest observation at the next point.
 constexpr std::size_t most_aligned = 256;
-/// Maximum age of a group, in windows.
+/// Maximum age of a group as a multiple of the window.
 constexpr std::int64_t most_windows = 4;
 
 }  // namespace
@@ -160,8 +160,8 @@ void Matcher::judge(Group& g) {
   taker_.take(*first);
 }
 
-/// Matches observations at consecutive points of the path by sequence alignment (dynamic programming). Preserves the
-/// order at both points, requires arrival after sending, and minimizes the differences of delays.
+/// Matches the observations at consecutive points of the path by sequence alignment (dynamic programming). Keeps the
+/// order at both points, requires that packets arrive after they are sent, and minimizes the differences of delays.
 void Matcher::align(std::vector<Copy>& copies, const CapturePath* path) {
   found_.clear();
   std::vector<std::size_t> points;
@@ -186,8 +186,8 @@ void Matcher::align(std::vector<Copy>& copies, const CapturePath* path) {
     };
     taken.assign(m, SIZE_MAX);
     if (n && n <= most_aligned && m <= most_aligned) {
-      // costs_[i][j]: cost of the first i transmissions and the first j observations. An unmatched item costs more than
-      // any delay.
+      // costs_[i][j] is the cost of the first i transmissions and the first j observations. The cost of an unmatched
+      // item exceeds that of any delay.
       const auto unmatched = static_cast<double>(options_.window) * most_windows;
       const auto at = [&](std::size_t i, std::size_t j) -> double& { return costs_[i * (m + 1) + j]; };
       costs_.assign((n + 1) * (m + 1), 0);

@@ -1,6 +1,6 @@
 #pragma once
-/// Finds the observations of the same packet in several captures, which are read in parallel. Input: observations in
-/// the order of aligned time. Output: transmissions. A time window and a maximum number of observations bound the
+/// Finds the observations of the same packet in several captures, which are read in parallel. Gets observations in the
+/// order of aligned time, and produces transmissions. The time window and the maximum number of observations limit the
 /// memory.
 
 #include <array>
@@ -16,13 +16,13 @@ namespace rdmawire::captures::vantage {
 
 inline constexpr std::size_t most_points = 16;
 
-/// Compact form of an observation.
+/// An observation in compact form.
 struct Copy {
-  std::int64_t aligned = 0;  ///< nanoseconds, by the reference clock
+  std::int64_t aligned = 0;  ///< time of the reference clock in nanoseconds
   std::uint64_t frame = 0;
   std::uint32_t unit = 0;  ///< index of the flow
   std::uint32_t psn = 0, acknowledged = 0, bytes = 0;
-  std::uint32_t next = 0;  ///< used by Matcher
+  std::uint32_t next = 0;  ///< only used by Matcher
   std::uint16_t source_port = 0;
   std::uint8_t capture = 0;
   CrcCheck::Status icrc = CrcCheck::Status::absent;
@@ -37,7 +37,8 @@ struct Copy {
 struct Transmission {
   std::array<Copy, most_points> copies;
   std::uint8_t count = 0;
-  /// Duplicate of another transmission that was seen further downstream: duplicated in the network or captured twice.
+  /// Duplicate of another transmission, which was seen further downstream. The network duplicated it, or it was
+  /// captured twice.
   bool doubled = false;
   [[nodiscard]] std::span<const Copy> seen() const { return {copies.data(), count}; }
   [[nodiscard]] std::int64_t first() const {
@@ -48,8 +49,8 @@ struct Transmission {
 };
 
 struct MatcherOptions {
-  std::int64_t window = 100'000'000;    ///< maximum time between observations of a packet, nanoseconds
-  std::size_t observations = 1U << 20;  ///< maximum number of observations in memory (may shorten the window)
+  std::int64_t window = 100'000'000;    ///< maximum time between observations of a packet in nanoseconds
+  std::size_t observations = 1U << 20;  ///< maximum number of observations in memory. It may shorten the window
 };
 
 class Matcher {
@@ -58,7 +59,7 @@ class Matcher {
   class MatchSink {
    public:
     virtual void take(const Transmission& transmission) = 0;
-    /// Path of a flow (nullptr: unknown).
+    /// Returns the path of a flow (nullptr: unknown).
     virtual const CapturePath* path_of(std::uint32_t unit) = 0;
 
    protected:
@@ -67,7 +68,7 @@ class Matcher {
 
   Matcher(MatchSink& taker, const Layout& layout, const MatcherOptions& options);
 
-  /// `copy.aligned` must not decrease by more than the window between calls.
+  /// Adds an observation. `copy.aligned` may be less than in the preceding call, but by at most the window.
   void add(std::uint64_t identity, const Copy& copy);
   void finish();
   /// Number of groups of observations that were evaluated before the end of their window.
@@ -80,8 +81,8 @@ class Matcher {
     std::int64_t first = 0, last = 0;
     std::uint32_t head = none, tail = none;
     std::uint32_t count = 0;
-    std::uint32_t captures = 0;  ///< bit set
-    bool several = false;        ///< one capture has several observations
+    std::uint32_t captures = 0;  ///< bits of the captures
+    bool several = false;        ///< one of the captures has several observations
   };
   [[nodiscard]] Group& group(std::uint64_t sequence) { return ring_[sequence & (ring_.size() - 1)]; }
   void grow_ring();
@@ -101,10 +102,11 @@ class Matcher {
   std::uint32_t free_ = none;
   std::size_t held_ = 0;
   std::vector<Group> ring_;
-  std::uint64_t oldest_ = 0, newest_ = 0;  ///< sequence numbers: of the oldest group, and of the next new group
-  std::vector<std::uint64_t> slots_;       ///< sequence number of the slot's group + 1 (0: free)
+  std::uint64_t oldest_ = 0, newest_ = 0;  ///< number of the oldest group, and of the next new group
+  std::vector<std::uint64_t> slots_;       ///< number of the group in the slot, plus 1 (0: the slot is free)
   std::size_t used_slots_ = 0;
-  std::multimap<std::int64_t, Transmission> later_;  ///< evaluated transmissions, by their first observations
+  std::multimap<std::int64_t, Transmission>
+      later_;  ///< transmissions that were already evaluated, by the time of their first observations
   std::vector<Copy> copies_;
   std::vector<Transmission> found_;
   std::vector<double> costs_;

@@ -52,7 +52,7 @@ void look_at_the_way(Observation& s, const HeaderStack& stack) {
     if (header == &info<Ipv4>) {
       s.ttl = View<Ipv4>(at).get<"ttl">();
       s.traffic_class = View<Ipv4>(at).get<"tos">();
-    } else {  // the GRH has the layout of an IPv6 header
+    } else {  // the layout of the GRH is that of an IPv6 header
       s.ttl = at[7];
       s.traffic_class = static_cast<std::uint8_t>(at[0] << 4 | at[1] >> 4);
     }
@@ -84,7 +84,7 @@ bool sight_tcp(Observation& s, const HeaderStack& stack, IdentityBy by) {
   s.psn = tcp.get<"seq">();
   s.acknowledges = tcp.get<"ack">();
   s.acknowledged = tcp.get<"ack_number">();
-  // SYN and FIN each occupy a sequence number, and are retransmitted like data.
+  // SYN and FIN each occupy one sequence number, and are retransmitted like data.
   s.bytes = (end > begin ? end - begin : 0) + tcp.get<"syn">() + tcp.get<"fin">();
   s.syndrome = Syndrome(0);
   s.read_request = false;
@@ -149,7 +149,7 @@ bool observe(Observation& s, const tracking::Packet& packet, IdentityBy by) {
 
   const std::uint32_t at = layers[stack.transport].offset;
   Hash hash;
-  // Mask byte 4 of the BTH (FECN, BECN, reserved) like the ICRC, because switches may change it.
+  // Mask byte 4 of the BTH (FECN, BECN, reserved), like the ICRC does, because switches may change it.
   std::uint8_t bth[Bth::size];
   std::memcpy(bth, stack.bytes.data() + at, sizeof bth);
   bth[4] = 0;

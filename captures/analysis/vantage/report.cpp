@@ -1,4 +1,4 @@
-/// JSON output of the comparison, with its findings.
+/// Creates the JSON report of the comparison, with its findings.
 
 #include <fmt/format.h>
 
@@ -29,17 +29,17 @@ Json or_null(const std::optional<Value>& value) {
 }
 Json frame_or_null(std::uint64_t frame) { return frame == 0 ? Json() : Json(frame); }
 
-/// Formats a ratio as "12.3 %" or "0.02 %".
+/// Formats a ratio: "12.3 %" or "0.02 %".
 std::string percent(double share) {
   const double value = share * 100;
   return fmt::format("{:.{}f} %", value, value >= 9.95 ? 1 : value >= 0.0995 ? 2 : 3);
 }
 
-/// Texts of a finding about an outcome.
+/// Texts of a finding about one outcome.
 struct Advice {
   HopOutcome outcome;
   Severity severity;
-  std::string_view what;  ///< text after a number of packets
+  std::string_view what;  ///< text that follows a number of packets
   std::string_view meaning, next;
 };
 
@@ -108,7 +108,7 @@ constexpr Advice advices[] = {
      "Mirror only one direction of the port."},
 };
 
-/// Shortens "/x/job7_node0.pcap" and "/x/job7_node1.pcap" to "node0" and "node1".
+/// Returns short labels of the captures: "node0" and "node1" for "/x/job7_node0.pcap" and "/x/job7_node1.pcap".
 std::vector<std::string> labels_of(const Comparison& c) {
   std::vector<std::string> names;
   for (const Survey& survey : c.surveys) {
@@ -125,7 +125,7 @@ std::vector<std::string> labels_of(const Comparison& c) {
     for (const Survey& survey : c.surveys) names.push_back(survey.name);
     return names;
   }
-  // Remove the common prefix, up to a separator.
+  // Remove the common prefix up to a separator.
   std::size_t common = names.front().size();
   for (const std::string& name : names) {
     common = std::min(common, name.size());
@@ -150,13 +150,13 @@ std::string flow_text(const FlowKey& flow) {
 struct Finding {
   Severity severity = Severity::info;
   std::string kind, flow_name, title, meaning, next;
-  Json from, to, upstream, downstream;  ///< null: not applicable
+  Json from, to, upstream, downstream;  ///< null: does not apply
   std::uint64_t packets = 0;
   double share = -1;
   Json first_time, last_time;
   Json frames = Json::array();
   Json worst = Json::array();
-  double weight = 0;  ///< sort key among findings of the same severity: larger is worse
+  double weight = 0;  ///< order among findings of the same severity: greater is worse
 };
 
 class Report {
@@ -210,7 +210,7 @@ class Report {
     return fmt::format("{}   {} → {}", direction_text(h.direction), name(h.upstream), name(h.downstream));
   }
 
-  /// Sort key of hops: by path, then by position along the path.
+  /// Returns the sort key of a hop: the path, then the position along the path.
   [[nodiscard]] std::array<std::size_t, 4> place(const Hop& h) const {
     const CapturePath* path = c_.layout->path(h.direction);
     const auto at = [path](std::size_t capture) {
@@ -272,8 +272,8 @@ class Report {
     const PairOfPoints* pair = c_.layout->pair(h.upstream, h.downstream);
     if (!pair || !pair->clock.low || !pair->clock.high) return {};
     const ClockEstimate& e = pair->clock;
-    // The interval is relative to the estimated offset. Make it relative to the offset that the alignment used for this
-    // pair.
+    // The interval is relative to the estimated offset. It must be relative to the offset with which this pair was
+    // aligned.
     std::int64_t other = e.at;
     for (int i = 0; i < 3; ++i)
       other += c_.layout->aligned(pair->first, e.at) - c_.layout->aligned(pair->second, other);
@@ -413,7 +413,7 @@ class Report {
     }
   }
 
-  /// Adds one finding for all hops with queueing delay, worst first.
+  /// Adds one finding about all hops on which packets waited in queues, worst first.
   void find_delays() {
     constexpr std::int64_t remarkable = 100'000, bad = 1'000'000;
     constexpr std::uint64_t enough = 100;
@@ -500,10 +500,10 @@ class Report {
           overlap = "its times overlap with other captures";
       f.meaning =
           s.rdma + s.tcp == 0
-              ? "The capture contains no RDMA and no TCP."
+              ? "The capture contains neither RDMA nor TCP."
               : fmt::format(
                     "The capture has no packet in common with the other captures. It was taken on a different "
-                    "path or at a different time ({}). The comparison excludes it.",
+                    "path or at a different time ({}). The comparison omits it.",
                     overlap.empty() ? "its times overlap with no other capture, if the clocks are right" : overlap);
       f.next =
           "Run `rdmawire analyze` on each file to check its addresses and times. A tunnel or a filter can hide the "

@@ -12,7 +12,7 @@
 namespace rdmawire::captures::vantage {
 namespace {
 
-/// One capture in the second pass, positioned at its next observation.
+/// One capture in the second pass. Contains its next observation.
 class Stream {
  public:
   Stream(Reader reader, const ReadOptions& options, IdentityBy by)
@@ -93,7 +93,8 @@ std::vector<Survey> survey_all(const RunOptions& options, IdentityBy by, std::ve
   return surveys;
 }
 
-/// Returns the index of the file with this path or this last path component (nullopt: none or several).
+/// Returns the index of the file whose path, or last component of the path, is `name`. Returns nullopt if none or
+/// several match.
 std::optional<std::size_t> file_of(const std::string& name, const std::vector<std::string>& files) {
   std::optional<std::size_t> found;
   for (std::size_t i = 0; i < files.size(); ++i) {

@@ -1,6 +1,6 @@
 #pragma once
-/// Compares several captures of the same traffic in two passes: the first determines clocks and order, the second
-/// follows each packet.
+/// Compares several captures of the same traffic in two passes. The first pass determines clocks and order, and the
+/// second pass follows each packet.
 
 #include <memory>
 #include <string>
@@ -15,16 +15,16 @@
 namespace rdmawire::captures::vantage {
 
 struct RunOptions {
-  std::vector<std::string> files;  ///< one regular file per capture point, at most most_points
+  std::vector<std::string> files;  ///< one regular file per capture point, at most most_points files
   ReadOptions read;
   LayoutOptions layout;
   MatcherOptions matcher;
-  std::size_t samples = 1U << 16;  ///< maximum number of packets per capture for estimating clocks and order
+  std::size_t samples = 1U << 16;  ///< maximum number of packets per capture that are used to estimate clocks and order
   unsigned threads = 1;
 };
 
 struct Comparison {
-  std::vector<Survey> surveys;  ///< surveys of the readable files, in order
+  std::vector<Survey> surveys;  ///< surveys of the files that can be read, in order
   std::unique_ptr<Layout> layout;
   std::unique_ptr<Ledger> ledger;
   IdentityBy identity = IdentityBy::icrc;
@@ -40,13 +40,13 @@ Comparison run(const RunOptions& options);
 
 /// Checks whether these files can be compared.
 tl::expected<void, std::string> check_points(const std::vector<std::string>& files);
-/// Converts file names, or their last components, to indices into `files`. `names` must be empty or list all files.
+/// Converts file names, or their last components, to indices into `files`. `names` must be empty or contain all files.
 tl::expected<std::vector<std::size_t>, std::string> order_of_points(const std::vector<std::string>& names,
                                                                     const std::vector<std::string>& files);
 
-/// The comparison as a JSON object. docs/reference/analyze-report.md lists the keys.
+/// Returns the comparison as a JSON object. docs/reference/analyze-report.md lists the keys.
 analysis::Json report_of(const Comparison& comparison);
-/// The comparison as text for the terminal.
+/// Returns the comparison as text for the terminal.
 std::string text_of(const analysis::Json& report, const analysis::TextOptions& options = {});
 
 }  // namespace rdmawire::captures::vantage

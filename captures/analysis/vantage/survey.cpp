@@ -9,10 +9,10 @@
 namespace rdmawire::captures::vantage {
 namespace {
 
-/// Maximum number of flows with a known other direction.
+/// Maximum number of flows whose other direction is stored.
 constexpr std::size_t partners_kept = 1U << 18;
 
-/// Collects paired directions from the tracker.
+/// Collects the paired directions that the tracker reports.
 class PairCollector final : public tracking::Sink {
  public:
   explicit PairCollector(Survey& survey) : survey_(survey) {}

@@ -1,4 +1,4 @@
-/// Text form of the comparison.
+/// Creates the text form of the comparison.
 
 #include <fmt/format.h>
 
@@ -31,7 +31,7 @@ std::string_view order_text(const std::string& by) {
   return "order of files";
 }
 
-/// Formats an offset: below 1 ms in microseconds, else in seconds with nine decimals like times of the files.
+/// Formats an offset: in microseconds if it is below 1 ms, otherwise in seconds with nine decimals.
 std::string offset_text(std::int64_t ns) {
   const std::uint64_t size = ns < 0 ? 0 - static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
   const char sign = ns < 0 ? '-' : '+';
@@ -140,13 +140,14 @@ class Printer : analysis::TextPage {
     labeled("next", word(f.at("next")), 10);
   }
 
-  /// "932, 933 of leaf1" for frames of one capture, "932 → 931, 933 → 932 of leaf1 → leaf2" for frames of both.
+  /// Prints "932, 933 of leaf1" if the frames are in one capture, or "932 → 931, 933 → 932 of leaf1 → leaf2" if they
+  /// are in both.
   void labeled_frames(const Json& f) {
     constexpr std::size_t shown = 4;
     const Json& frames = f.at("frames");
     std::string text;
     for (std::size_t i = 0; i < frames.size();) {
-      // Print consecutive frames of the same captures as a group.
+      // Consecutive frames of the same captures form a group.
       const auto captures_of = [&](std::size_t at) {
         return std::pair(!frames[at].at("upstream").is_null(), !frames[at].at("downstream").is_null());
       };

@@ -1,4 +1,4 @@
-// Captures of a simulated network with recorded faults: the comparison must assign each fault to its hop. The
+// Captures of a simulated network whose faults are recorded. The comparison must assign each fault to its hop. The
 // simulation shares no code with the tested code. The last test uses real captures of one job at three hosts.
 
 #include <gmock/gmock.h>
@@ -38,39 +38,41 @@ constexpr std::uint8_t send_only = 0x04, acknowledge = 0x11, ud_send_only = 0x64
 
 struct PointSetting {
   std::int64_t offset = 0;  ///< offset of the clock from the true time, at `origin`
-  double drift = 0;         ///< ppm
+  double drift = 0;         ///< parts per million
   double miss = 0;          ///< probability that the capture loses a packet
 };
-/// A hop between two neighbors. The first hop is the left host's link, and the last hop is the right host's link.
+/// A hop between two neighbors. The first hop is the link of the left host, and the last hop is the link of the right
+/// host.
 struct HopSetting {
   std::int64_t delay = 2'000;
   double loss = 0, mark = 0, double_up = 0, reorder = 0, corrupt = 0;
-  double queue = 0;  ///< mean waiting time, nanoseconds
+  double queue = 0;  ///< mean waiting time in nanoseconds
   bool rewrites_port = false, rewrites_dscp = false;
-  std::uint8_t routers = 1;  ///< decrease of the TTL
+  std::uint8_t routers = 1;  ///< number by which the TTL decreases
 };
 struct Setting {
   std::vector<PointSetting> points{3};
   std::vector<HopSetting> hops{4};
   unsigned flows = 4;
-  unsigned packets = 1000;       ///< requests per flow
-  std::int64_t spacing = 3'000;  ///< between requests, nanoseconds
-  bool identifies = false;       ///< the IP identification increments, so retransmissions differ
-  bool unreliable = false;       ///< UD, without acknowledgements
-  bool same_psns = false;        ///< all flows start with PSN 0
+  unsigned packets = 1000;       ///< number of requests per flow
+  std::int64_t spacing = 3'000;  ///< time between requests in nanoseconds
+  bool identifies = false;  ///< the IP identification increments, so retransmissions differ from the original packets
+  bool unreliable = false;  ///< UD packets, which are not acknowledged
+  bool same_psns = false;   ///< all flows start with PSN 0
   std::uint64_t seed = 1;
 };
 
-/// Faults by hop, as a comparison can detect them: between the last point that captured the packet and the next point
-/// of its path.
+/// Faults by hop, as a comparison can detect them. The hop is between the last point that captured the packet and the
+/// next point of its path.
 struct Truth {
-  using Hop = std::tuple<bool, std::size_t, std::size_t>;  ///< to the right, upstream, downstream
+  using Hop =
+      std::tuple<bool, std::size_t, std::size_t>;  ///< true: to the right. Then the upstream and the downstream point
   std::map<Hop, std::uint64_t> lost, lost_responses, missed_upstream, missed_downstream, marked, doubled, corrupted,
       seen;
   std::uint64_t before_first = 0, after_last = 0;
 };
 
-/// Hosts at both ends with capture points in between. Requests go to the right, acknowledgements to the left.
+/// Two hosts with capture points between them. Requests go to the right, and acknowledgements to the left.
 class Network {
  public:
   explicit Network(const Setting& setting) : s_(setting), random_(setting.seed) {
@@ -86,7 +88,7 @@ class Network {
       flows_[f].expected = flows_[f].next = flows_[f].acknowledged = 0;
       at(origin + 1000 * f, [this, f] { request(f); });
     }
-    // Beacons make the captures start earlier and end later than the traffic.
+    // Beacons make all captures start earlier and end later than the traffic.
     for (const bool to_right : {true, false}) {
       at(origin - second / 5, [this, to_right] { beacon(to_right); });
       at(origin + s_.packets * s_.spacing + 2 * second, [this, to_right] { beacon(to_right); });
@@ -155,7 +157,7 @@ class Network {
     bool nak = false, is_beacon = false;
     std::vector<std::uint8_t> bytes;
     std::vector<std::size_t> captured;  ///< points that captured the packet, in path order
-    bool counts = true;                 ///< false: a duplicate
+    bool counts = true;                 ///< false: the packet is a duplicate
   };
 
   void at(std::int64_t time, std::function<void()> what) { events_.emplace(time, std::move(what)); }
@@ -362,7 +364,7 @@ std::uint64_t count(const Comparison& c, const Truth::Hop& at, HopOutcome outcom
 }
 
 using Table = std::map<Truth::Hop, std::uint64_t>;
-/// Result of the comparison for one outcome, in the form of the tables in Truth.
+/// Returns the result of the comparison for one outcome, in the form of the tables in Truth.
 Table found(const Comparison& c, HopOutcome outcome) {
   Table table;
   for (const Hop& h : c.ledger->hops())
@@ -420,7 +422,7 @@ TEST_F(Vantage, FaultlessNetworkHasNoFinding) {
     const auto from = PortAddress::of_ipv4(to_right ? left_host : right_host);
     for (const Hop& h : c.ledger->hops())
       if (h.direction.from == from && h.upstream == upstream && h.downstream == downstream) {
-        EXPECT_EQ(h.seen, packets + 2);  // the beacons
+        EXPECT_EQ(h.seen, packets + 2);  // 2 beacons
       }
   }
   const Json report = report_of(c);
@@ -451,7 +453,7 @@ TEST_F(Vantage, LossIsAssignedToItsHop) {
             HopOutcome::marked, HopOutcome::icrc_corrupted, HopOutcome::captured_twice, HopOutcome::elsewhere,
             HopOutcome::damaged})
         EXPECT_EQ(found(c, outcome), Table()) << "seed " << seed << " " << to_string(outcome);
-      // Lost acknowledgements leave no evidence beyond the point where they were last seen.
+      // A lost acknowledgement leaves no evidence after the point that last saw it.
       Table responses = only(found(c, HopOutcome::lost), false);
       for (const auto& [hop, packets] : found(c, HopOutcome::missing)) responses[hop] += packets;
       EXPECT_EQ(responses, network.truth.lost_responses);
@@ -505,7 +507,7 @@ TEST_F(Vantage, AcknowledgedPacketMissingFromLastCaptureCountsAsDelivered) {
 }
 
 TEST_F(Vantage, NetworkLossAndCaptureLossAreDistinguished) {
-  // Retransmissions with identical bytes, and captures that lose packets.
+  // Retransmissions have identical bytes, and the captures lose packets.
   std::uint64_t lost = 0, found_lost = 0, off = 0;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     Setting s = with_bad_clocks({});
@@ -526,7 +528,8 @@ TEST_F(Vantage, NetworkLossAndCaptureLossAreDistinguished) {
       off += reported > packets ? reported - packets : packets - reported;
     }
   }
-  // Go-back-N also retransmits delivered packets. If a capture lost these, they look like network loss.
+  // Go-back-N also retransmits packets that were delivered. If a capture lost the delivered packet, this looks like
+  // network loss.
   EXPECT_GT(lost, 200U);
   EXPECT_LE(static_cast<double>(off), 0.1 * static_cast<double>(lost));
   EXPECT_GE(static_cast<double>(found_lost), 0.98 * static_cast<double>(lost));
@@ -635,7 +638,7 @@ TEST_F(Vantage, TimesDetermineTheOrderWithoutTtl) {
 TEST_F(Vantage, OrderCanBeSpecified) {
   Setting s;
   for (HopSetting& h : s.hops) h.routers = 0;
-  s.unreliable = true;  // packets of only one direction, so there is no evidence for the order
+  s.unreliable = true;  // only one direction has packets, so there is no evidence for the order
   Network network(s);
   network.run();
   RunOptions options;
@@ -708,7 +711,7 @@ TEST_F(Vantage, FewSamplesAndLittleMemoryHaveTheSameResult) {
   EXPECT_EQ(only(found(c, HopOutcome::lost), true), network.truth.lost);
   EXPECT_EQ(c.evaluated_early, 0U);
 
-  // The comparison must report that minimal memory makes its result incomplete.
+  // If memory is minimal, the comparison must report that its result is incomplete.
   options.files = {(folder_ / "job_point0.pcap").string(), (folder_ / "job_point1.pcap").string(),
                    (folder_ / "job_point2.pcap").string()};
   options.matcher.observations = 2;
@@ -763,7 +766,7 @@ TEST(VantageOfRealCaptures, RingOfThreeHosts) {
       EXPECT_EQ(c.layout->host()[path.points.front()], path.direction.from);
       EXPECT_EQ(c.layout->host()[path.points.back()], path.direction.to);
     }
-    // The three offsets are estimated independently and must be consistent.
+    // The three offsets are estimated independently, and must be consistent.
     const auto at = [&](std::size_t a, std::size_t b) { return c.layout->pair(a, b)->clock; };
     EXPECT_LE(*at(0, 1).low + *at(1, 2).low, *at(0, 2).high);
     EXPECT_GE(*at(0, 1).high + *at(1, 2).high, *at(0, 2).low);
