@@ -323,14 +323,12 @@ class Analysis final : public tracking::Sink {
 
   std::uint64_t connections = 0, evicted_connections = 0;
   ConnectionCount opened_before;  ///< reliable connections that were established before the capture started
-  ConnectionCount one_way;  ///< reliable connections with packets of only one endpoint, if there are at least three
-                            ///< packets and the capture covers more than the start or end of the connection packets and
-                            ///< are not merely truncated by the capture start or end of the capture is not the reason
-                            ///< packets and are not merely truncated by the capture
+  ConnectionCount one_way;      ///< reliable connections with packets of only one endpoint, if there are at least three
+                                ///< packets and the capture covers more than the start or end of the connection
   ConnectionCount two_way;      ///< reliable connections of which both directions were captured
   ConnectionCount other_class;  ///< reliable connections whose responses have a different DSCP than the requests
   std::uint64_t duplicable = 0, duplicates = 0;  ///< number of packets whose duplicates can be detected (requests, TCP
-                                                 ///< segments), and number of their duplicates and their duplicates
+                                                 ///< segments), and number of their duplicates
   ConnectionCount low_confidence;  ///< reliable connections whose directions were paired with low confidence
 
   std::uint64_t mrc_flows = 0, evicted_mrc_flows = 0;

@@ -37,9 +37,10 @@ struct Seen {
   bool marked = false;  ///< ECN-marked: Congestion Experienced
   // iWARP:
   bool segment = false, sender_known = false, has_acknowledged = false, fin = false, reset = false;
-  std::uint8_t pdus = 0, first_pdu = 0;  ///< number of FPDUs that end in the segment (255: 255 or more), and RDMAP
-                                         ///< opcode of the first one opcode of the first one
-  bool first_is_ddp = false;             ///< first_pdu is valid
+  std::uint8_t
+      pdus = 0,
+      first_pdu = 0;  ///< number of FPDUs that end in the segment (255: 255 or more), and RDMAP opcode of the first one
+  bool first_is_ddp = false;  ///< first_pdu is valid
   std::uint32_t length = 0;
   std::uint64_t offset = 0, acknowledged = 0;
 

@@ -33,7 +33,7 @@ enum class Next : std::uint8_t {
   timeout,  ///< only in a live capture: no packet arrived within the time limit
 };
 
-/// Number of skipped pcapng blocks, by reason.
+/// Number of skipped pcapng blocks, by type.
 struct SkippedBlocks {
   std::uint64_t name_resolution = 0;
   std::uint64_t decryption_secrets = 0;

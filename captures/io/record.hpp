@@ -52,9 +52,9 @@ class Comments {
 /// or the memory exists. If it is a stream (pipe, standard input, compressed file) or a live capture, they are valid
 /// until the next call of next(). See Reader::stable().
 struct Record {
-  Bytes bytes;            ///< the captured bytes
-  std::int64_t time = 0;  ///< nanoseconds since 1970-01-01 00:00 UTC, limited to ±farthest_time. 0 in a Simple Packet
-                          ///< Block Packet Block
+  Bytes bytes;  ///< the captured bytes
+  std::int64_t time =
+      0;  ///< nanoseconds since 1970-01-01 00:00 UTC, limited to ±farthest_time. 0 in a Simple Packet Block
   std::uint64_t number = 0;            ///< frame number from 1, as in Wireshark
   std::uint64_t position = 0;          ///< offset of the record or block in the (decompressed) file in bytes
   Bytes options;                       ///< options of the block as in the file (empty in pcap)

@@ -15,7 +15,6 @@ struct CmMessage {
   std::uint64_t transaction_id = 0;
   std::uint32_t local_id = 0, remote_id = 0;    ///< communication IDs of the sender and the receiver. The request ID of
                                                 ///< SIDR is the local ID in a SIDR_REQ, and the remote ID in a SIDR_REP
-                                                ///< the local one in SIDR_REQ, the remote one in SIDR_REP
   std::uint64_t service_id = 0;                 ///< REQ, SIDR_REQ, SIDR_REP
   std::uint16_t port = 0;                       ///< port in RDMA-CM's service ID, otherwise 0
   std::uint8_t port_protocol = 0;               ///< the IP protocol of `port`

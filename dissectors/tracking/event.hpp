@@ -156,10 +156,10 @@ struct Event {
   std::uint64_t frame = 0;       ///< first frame of the event
   std::uint64_t last_frame =
       0;  ///< last frame of the event, such as of a retransmission burst or a stall (otherwise equal to `frame`)
-  std::uint64_t origin_frame = 0;  ///< frame of a related earlier packet: the retransmitted or acknowledged packet, or
-                                   ///< the packet before a gap or of the packet before a gap
-  std::uint64_t cause_frame = 0;   ///< frame of the NAK, RNR NAK or response (implied NAK) that caused the event
-  std::int64_t time = 0;           ///< time of `frame`
+  std::uint64_t origin_frame =
+      0;  ///< frame of a related earlier packet: the retransmitted or acknowledged packet, or the packet before a gap
+  std::uint64_t cause_frame = 0;  ///< frame of the NAK, RNR NAK or response (implied NAK) that caused the event
+  std::int64_t time = 0;          ///< time of `frame`
   std::int64_t duration =
       0;  ///< lost time: from the first transmission to the retransmission, or the time spent waiting
   std::uint64_t packets = 1;  ///< number of retransmitted, missing or marked packets

@@ -27,7 +27,6 @@ std::string_view to_string(MessageKind kind);
 enum class Outcome : std::uint8_t {
   completed,  ///< acknowledged, or the response is complete
   sent,  ///< all packets were captured, but no acknowledgement: the service has none (UC, UD), or it was not captured
-         ///< captured
   refused,     ///< rejected by a NAK that is not a sequence error
   unanswered,  ///< no acknowledgement or response until the end of the capture or of the connection
   partial,     ///< the start or other packets of the message were not captured

@@ -44,35 +44,33 @@ struct Pdu {
   HeaderStack stack;  ///< offsets are relative to stack.bytes
   Range in_frame;     ///< bytes of the PDU in this packet (length 0: the PDU was complete before, but could only be
                       ///< extracted now)
-  bool reassembled =
-      false;  ///< the PDU was in several packets or contained markers, so stack.bytes is a copy. It is valid until the
-              ///< next packet is dissected packets or contained markers. Valid until the next packet is dissected
-  CrcCheck crc;  ///< MPA CRC. `absent` if the connection does not use CRCs, but with the value of the field
+  bool reassembled = false;  ///< the PDU was in several packets or contained markers, so stack.bytes is a copy. It is
+                             ///< valid until the next packet is dissected
+  CrcCheck crc;              ///< MPA CRC. `absent` if the connection does not use CRCs, but with the value of the field
   std::uint16_t markers = 0;    ///< number of markers that were removed
   bool wrong_marker = false;    ///< a marker does not point to the start of the FPDU. RFC 5044, 8, code 3
   MarkerFaults marker_faults;   ///< details of marker errors
   bool from_initiator = false;  ///< sent by the sender of the MPA request (valid if roles are known)
-  std::uint64_t stream_offset = 0,
-                stream_end = 0;  ///< position of the PDU in the sender's stream, including markers. Counted like
-                                 ///< TcpSegment::offset markers, counted like TcpSegment::offset
+  std::uint64_t
+      stream_offset = 0,
+      stream_end =
+          0;  ///< position of the PDU in the sender's stream, including markers. Counted like TcpSegment::offset
   const MpaConnection* connection = nullptr;  ///< never null in Packet::pdus (valid until the next packet is dissected)
 };
 
 /// A TCP segment of a known iWARP connection. An offset is the number of a byte in a stream: a sequence number
 /// unwrapped to 64 bits. Its low 32 bits are the sequence number.
 struct TcpSegment {
-  const MpaConnection* connection =
-      nullptr;  ///< nullptr: the segment is not known to be iWARP, and the other members are unset. Valid until the
-                ///< next packet is dissected until the next packet is dissected
+  const MpaConnection* connection = nullptr;  ///< nullptr: the segment is not known to be iWARP, and the other members
+                                              ///< are unset. Valid until the next packet is dissected
   /// Offset of the segment's first byte, or of the next byte if it has no data (valid if sender_known).
   std::uint64_t offset = 0;
   std::uint64_t acknowledged =
       0;  ///< offset in the peer's stream before which everything is acknowledged (valid if `has_acknowledged`)
   std::uint32_t length = 0;  ///< bytes of data on the wire (the capture may contain fewer)
   std::uint32_t window = 0;  ///< receive window of the sender in bytes (not scaled if the scale was not captured)
-  std::uint16_t emss =
-      0;  ///< maximum segment size of the sender according to the SYNs (0: the receiver's SYN was not captured). The
-          ///< path may allow less. RFC 9293, 3.7.1 captured). The path may allow less. RFC 9293, 3.7.1
+  std::uint16_t emss = 0;  ///< maximum segment size of the sender according to the SYNs (0: the receiver's SYN was not
+                           ///< captured). The path may allow less. RFC 9293, 3.7.1
   bool from_initiator = false;  ///< sent by the sender of the MPA request (see Pdu::from_initiator)
   bool sender_known = false;    ///< data or a SYN of the sender was captured, so `offset` is valid
   bool has_acknowledged = false;

@@ -15,11 +15,10 @@ namespace rdmawire::tracking {
 struct PairEvidence {
   struct Side {
     PortAddress address;
-    std::uint32_t qp = 0;                    ///< 0: unknown (no connection has QP 0)
-    std::optional<std::uint32_t> first_psn;  ///< first PSN of the requests that this side sends
-    std::optional<std::uint8_t>
-        reads_as_responder;  ///< maximum number of READs and atomics that the side can process at once (responder
-                             ///< resources of the CM) once (the CM's responder resources)
+    std::uint32_t qp = 0;                            ///< 0: unknown (no connection has QP 0)
+    std::optional<std::uint32_t> first_psn;          ///< first PSN of the requests that this side sends
+    std::optional<std::uint8_t> reads_as_responder;  ///< maximum number of READs and atomics that the side can process
+                                                     ///< at once (responder resources of the CM)
     std::optional<std::uint8_t> reads_as_requester;  ///< maximum number of READs and atomics that the side can have
                                                      ///< outstanding (initiator depth of the CM)
     std::optional<std::uint8_t> retries,
