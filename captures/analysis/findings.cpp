@@ -177,11 +177,12 @@ constexpr Advice advices[] = {
      "re-marks."},
     {crc_bad, Cause::checksum_not_masked, "packet with a bad ICRC: checksum not masked",
      "packets with a bad ICRC: checksum not masked",
-     "The sender includes an IP or UDP checksum in the ICRC. The ICRC treats checksums as ones.",
+     "The sender includes an IP or UDP checksum in the ICRC. The ICRC is calculated with ones instead of checksums.",
      "This is an error of the sender. Report it to the vendor."},
     {crc_bad, Cause::bth_reserved_not_masked, "packet with a bad ICRC: BTH's reserved byte not masked",
      "packets with a bad ICRC: BTH's reserved byte not masked",
-     "The sender includes byte 4 of the BTH (FECN, BECN, reserved) in the ICRC. The ICRC treats this byte as ones.",
+     "The sender includes byte 4 of the BTH (FECN, BECN, reserved) in the ICRC. The ICRC is calculated with ones "
+     "instead.",
      "This is an error of the sender. Report it to the vendor."},
     {crc_bad, Cause::none, "packet with a bad CRC", "packets with a bad CRC",
      "The packet was damaged or changed on the path. No single change explains the CRC. Receivers drop such packets.",
@@ -205,7 +206,8 @@ constexpr Advice advices[] = {
     {opcode_sequence, Cause::none, "packet with an invalid opcode sequence", "packets with an invalid opcode sequence",
      "The opcode does not follow the preceding opcode: a message is incomplete.",
      "Check whether the capture lost packets at this point. Otherwise the sender's firmware is the cause."},
-    {read_limit, Cause::none, "excess of outstanding READs", "excesses of outstanding READs",
+    {read_limit, Cause::none, "READ or atomic above the negotiated limit",
+     "READs or atomics above the negotiated limit",
      "More READs and atomics were outstanding than the responder granted (responder resources).",
      "Compare max_rd_atomic of the requester with max_dest_rd_atomic of the responder. The responder may send "
      "invalid-request NAKs."},
@@ -240,14 +242,14 @@ constexpr Advice advices[] = {
      "The frame contains the reject reason (rdmawire dissect -V --frame N). Is the service listening on this port and "
      "address? Do both endpoints request compatible parameters?"},
     {path_change, Cause::none, "path change", "path changes",
-     "Packets of a connection arrived by a different path from some frame on: link addresses, TTL or source port "
+     "The packets of a connection began to arrive by a different path: link addresses, TTL or source port "
      "changed. A route or a bond failed over.",
      "Compare with the events of switches and bonds at that time."},
     {tcp_retransmission, Cause::none, "TCP retransmission", "TCP retransmissions",
      "TCP below iWARP retransmitted bytes. Packets were lost or late on the path.",
-     "Check the path for drops, as for any TCP connection. Delays of iWARP result from these."},
+     "Check the path for drops, as for any TCP connection. Lost TCP segments also delay iWARP messages."},
     {tcp_reset, Cause::none, "TCP reset", "TCP resets",
-     "The TCP connection below iWARP was reset. The peer does not know it or aborted it.",
+     "The TCP connection below iWARP was reset. The peer does not know the connection, or aborted it.",
      "Check which endpoint sent the reset, and whether a Terminate message preceded it."},
     {terminate, Cause::none, "Terminate message", "Terminate messages",
      "An endpoint detected an error and terminated the iWARP stream. The message contains the layer and the error "

@@ -411,7 +411,7 @@ class FilterCompiler {
   }
   bool read_set(std::vector<Value>& values, std::string& text) {
     if (token_.sort != Sort::open_set) {
-      fail(token_, unexpected("a set, as {1, 2, 5..9}"));
+      fail(token_, unexpected("a set such as {1, 2, 5..9}"));
       return false;
     }
     text += " in {";
@@ -518,7 +518,7 @@ class FilterCompiler {
         auto to = intervals<Number>(name, group, *value.to);
         if (!to) return tl::unexpected(std::move(to.error()));
         if (is_prefix(value.from, group) || is_prefix(*value.to, group))
-          return refusal(value.from, "a prefix is a range already");
+          return refusal(value.from, "a prefix is already a range");
         if (from->front().low > to->front().low)
           return refusal(value.from,
                          fmt::format("the range is empty: {} comes after {}", value.from.text, value.to->text));

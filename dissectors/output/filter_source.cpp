@@ -287,7 +287,7 @@ std::string_view describe(FilterType type) {
     case FilterType::mac: return "a MAC address such as 52:54:00:00:00:02";
     case FilterType::ipv4: return "an IPv4 address or prefix";
     case FilterType::ipv6: return "an IPv6 address, a GID or a prefix";
-    case FilterType::guid: return "a GUID as 0002:c903:000e:0b72";
+    case FilterType::guid: return "a GUID such as 0002:c903:000e:0b72";
     case FilterType::bytes: return "bytes such as 0a:ff:10 or a \"text\"";
     case FilterType::text: return "a \"text\"";
   }

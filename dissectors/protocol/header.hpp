@@ -53,8 +53,8 @@ struct HeaderInfo {
   Parts (*parts)(Bytes header);  ///< returns the headers in the variable part. nullptr: not used
   const Field* kind;  ///< the enumerated field that distinguishes kinds of this header, such as the opcode, or nullptr
   void (*fill)(FrameLayout& frame, std::size_t);  ///< computes unset fields, or nullptr (see encode.hpp)
-  std::uint32_t whole;  ///< fixed number of bytes from this header to the end of the payload; encoding pads with zeros;
-                        ///< 0: variable
+  std::uint32_t whole;  ///< fixed number of bytes from this header to the end of the payload (0: variable). Encoding
+                        ///< pads with zeros
   /// The field with this header's length in units of `unit` bytes, or nullptr. If it is unset, encoding pads the
   /// variable part with zeros to a whole unit.
   const Field* counted_by;

@@ -22,7 +22,7 @@ void decode_mpa_frame(HeaderStack& stack, Bytes bytes, std::uint32_t wire_length
   if (!c.need(info<MpaFrame>, MpaFrame::size)) return;
   const View<MpaFrame> frame(c.here());
   if (!MpaFrame::is_request(c.here()) && !MpaFrame::is_reply(c.here()))
-    c.malformed(info<MpaFrame>, "the key is neither a request's nor a reply's");
+    c.malformed(info<MpaFrame>, "the key is not that of a request or reply");
   const std::uint32_t private_data = frame.get<"private_data_length">();
   if (private_data > mpa::max_private_data)
     c.malformed(info<MpaFrame>, "more private data than MPA allows", mpa::max_private_data, private_data);
