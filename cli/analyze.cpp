@@ -443,8 +443,7 @@ Command analyze_command() {
   command.group("Multiple capture points");
   command.flag("--capture-points", options->capture_points,
                "Treat each file as a capture point on the same path. The report shows on which hop packets were lost, "
-               "ECN-marked or "
-               "delayed.");
+               "ECN-marked or delayed.");
   command
       .choice<bool>("--clocks", "MODE", options->synchronized,
                     {{"estimated", false, "from the packets"}, {"synchronized", true}},

@@ -190,8 +190,7 @@ Command capture_command() {
   command.summary = "Capture packets of an interface.";
   command.description =
       "Captures from any interface that libpcap supports, including RDMA devices (rdmasniff). Stops at Ctrl-C, or "
-      "after "
-      "--count packets or --seconds. Each pcapng file ends with the interface's statistics, which count dropped "
+      "after --count packets or --seconds. Each pcapng file ends with the interface's statistics, which count dropped "
       "packets.";
   command.usage = {"--interface IFACE --output FILE [OPTIONS]", "--list"};
   command.group("Input");

@@ -739,8 +739,7 @@ Command lab_command() {
   command.summary = "Run Linux RDMA devices (rxe and siw) in virtual machines.";
   command.description =
       "Requires neither root nor RDMA hardware. The guests' Ethernet ports are wires for the other commands. The first "
-      "use "
-      "downloads Debian packages, which takes up to one minute. They are cached in ~/.cache/rdmawire/lab.";
+      "use downloads Debian packages, which takes up to one minute. They are cached in ~/.cache/rdmawire/lab.";
   command.subcommands = {
       guests::boot_command(options),  guests::run_command(options),    lab_record_command(),
       guests::shell_command(options), guests::status_command(options), guests::clean_command(options)};

@@ -42,8 +42,7 @@ constexpr Advice advices[] = {
      "retry."},
     {retransmission, Cause::implied_nak, "implied-NAK retransmission", "implied-NAK retransmissions",
      "A response skipped the PSNs of earlier responses. READ or atomic responses were lost on the way back, so the "
-     "requester "
-     "retried the requests.",
+     "requester retried the requests.",
      "Check the path from the responder to the requester for loss. Requester counter: implied_nak_seq_err."},
     {retransmission, Cause::spurious, "spurious retransmission", "spurious retransmissions",
      "The packets had already been received and the ACK was in flight. The ACK timeout is too short for this path, or "
@@ -52,16 +51,14 @@ constexpr Advice advices[] = {
      "congestion and pauses. Responder counter: duplicate_request."},
     {retransmission, Cause::reordered, "recovery after reordering", "recoveries after reordering",
      "Later packets overtook a packet, and no packet was lost. The responder dropped the packets that arrived early "
-     "and "
-     "sent sequence-error NAKs, so the requester retransmitted (go-back-N).",
+     "and sent sequence-error NAKs, so the requester retransmitted (go-back-N).",
      "Check for packet spraying, adaptive routing, per-packet link aggregation or a path change. Use these only with "
      "devices in out-of-order mode. Host counters: out_of_sequence (responder), packet_seq_err (requester)."},
     {retransmission, Cause::corrupted, "recovery after damage", "recoveries after damage",
      "The receiver dropped packets that were damaged on the path, so the requester retransmitted. The damaged packets "
      "are in the capture, with a bad ICRC.",
      "See the packets with a bad ICRC below. Check FCS and symbol errors of the links between the sender and the "
-     "capture "
-     "point. Receiver counter: rx_icrc_encapsulated."},
+     "capture point. Receiver counter: rx_icrc_encapsulated."},
     {retransmission, Cause::none, "recovery", "recoveries",
      "The requester retransmitted (go-back-N). The cause is not visible in this capture.",
      "Capture both directions close to the requester. Compare packet_seq_err, local_ack_timeout_err and "
@@ -79,8 +76,7 @@ constexpr Advice advices[] = {
      "Packets were lost between sender and receiver.", "Check the drop counters of the switches on the path."},
     {lost_in_capture, Cause::none, "gap in the capture", "gaps in the capture",
      "The peer acknowledged packets that are missing from the capture. The capture lost them, and the network "
-     "delivered "
-     "them.",
+     "delivered them.",
      "Use a larger capture buffer or a shorter snap length. Byte counts and latencies of this capture are unreliable."},
     {psn_gap, Cause::none, "gap in the PSNs", "gaps in the PSNs",
      "PSNs are missing. Network loss and capture loss cannot be distinguished.",
@@ -112,8 +108,7 @@ constexpr Advice advices[] = {
     {nak, Cause::remote_access_error, "request rejected: remote access error",
      "requests rejected: remote access errors",
      "The remote key, the address range or the access right does not match the responder's memory region. The QP "
-     "enters "
-     "the Error state.",
+     "enters the Error state.",
      "Compare address and key with the regions below. Was the region deregistered, the key invalidated or exchanged "
      "incorrectly, or the right not granted? Requester counter: req_remote_access_errors."},
     {nak, Cause::remote_operational_error, "request failed at the responder", "requests failed at the responder",
@@ -136,8 +131,8 @@ constexpr Advice advices[] = {
      "The capture ends without a response to these requests. The peer ignores them, or its responses take a different "
      "path.",
      "Does the peer's QP exist and is it in RTR? Do both endpoints have the same RoCE version, GID index, MTU and "
-     "VLAN? "
-     "Does a firewall drop UDP port 4791? The requester ends with retry exceeded (req_transport_retries_exceeded)."},
+     "VLAN? Does a firewall drop UDP port 4791? The requester ends with retry exceeded "
+     "(req_transport_retries_exceeded)."},
     {msn_jump, Cause::none, "unexpected MSN", "unexpected MSNs",
      "The responder's MSN does not match the number of completed messages.",
      "Packets may be missing from the capture. Otherwise report these frames to the vendor of the responder's "
@@ -147,8 +142,7 @@ constexpr Advice advices[] = {
      "The ICRC is valid for a different UDP source port. A device on the path rewrote the port, or the capture was "
      "anonymized.",
      "Check for address translation, load balancers and tools that edited this capture. Receivers drop such packets "
-     "and "
-     "count rx_icrc_encapsulated."},
+     "and count rx_icrc_encapsulated."},
     {crc_bad, Cause::address, "packet with a bad ICRC: address changed", "packets with a bad ICRC: address changed",
      "The ICRC is valid for different IP addresses: NAT on the path, or an edited capture.",
      "RoCE cannot pass NAT. Check for NAT and for tools that edited this capture. Receiver counter: "
@@ -159,8 +153,7 @@ constexpr Advice advices[] = {
      "Check for devices or drivers that renumber packets. Receiver counter: rx_icrc_encapsulated."},
     {crc_bad, Cause::payload, "packet with a bad ICRC: payload damaged", "packets with a bad ICRC: payload damaged",
      "The headers are intact and the payload is damaged. The damage occurred inside a device that then computed a "
-     "valid "
-     "frame checksum.",
+     "valid frame checksum.",
      "Check for a switch or NIC with failing memory on the common path of the damaged packets. Receiver counter: "
      "rx_icrc_encapsulated."},
     {crc_bad, Cause::pad, "packet with a bad ICRC: pad bytes", "packets with a bad ICRC: pad bytes",
@@ -228,8 +221,7 @@ constexpr Advice advices[] = {
      "The receiving application posts receives too late or too few."},
     {stall, Cause::window, "stall with a full window", "stalls with a full window",
      "The sender reached its maximum of outstanding packets and waited for acknowledgements. The round-trip time "
-     "limits "
-     "its rate, or the responder was slow.",
+     "limits its rate, or the responder was slow.",
      "Compare the acknowledgement latency with other connections. More outstanding work requests would hide it."},
     {stall, Cause::peer, "stall of the peer", "stalls of the peer",
      "Requests were outstanding, and the responder was silent for long before it responded.",
@@ -289,9 +281,8 @@ constexpr Advice iwarp_advices[] = {
      "cause."},
     {rejected, Cause::none, "rejected connection", "rejected connections", "The MPA Reply rejected the connection.",
      "Is the service listening on this port and address? Do both endpoints request compatible parameters (markers, "
-     "CRC, "
-     "enhanced connection setup)? The private data of the reply may contain the reason: rdmawire dissect -V --frame "
-     "N."},
+     "CRC, enhanced connection setup)? The private data of the reply may contain the reason: rdmawire dissect -V "
+     "--frame N."},
 };
 
 const Advice* advice_of(EventKind kind, Cause cause, bool iwarp) {
@@ -566,8 +557,7 @@ void add_capture_wide(std::vector<Finding>& findings, const Analysis& analysis, 
         all ? "No connection has both directions in the capture. The capture contains one direction only (a mirror of "
               "one direction), or the peers do not respond."
             : "Some connections have only one direction in the capture, others have both. The peer does not respond, "
-              "or "
-              "its responses take a different path.";
+              "or its responses take a different path.";
     if (both_versions)
       meaning += " The capture contains both RoCEv1 and RoCEv2: check for endpoints with different GID indexes.";
     findings.push_back(of_capture(

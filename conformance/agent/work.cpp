@@ -211,8 +211,7 @@ Result<rpc::PostSend::Result> post_send(Session& session, const rpc::PostSend& r
         if (wrong == EOPNOTSUPP) {
           error.value().message = fmt::format(
               "requests[{}]: opcode: {} requires support in libibverbs and the driver, and a queue pair created with "
-              "it in "
-              "send_ops; the preceding requests were posted",
+              "it in send_ops; the preceding requests were posted",
               i, name_of(names::opcode, requests[i].opcode));
         }
         return error;

@@ -359,8 +359,7 @@ class Guest::Impl {
                                      initrd.string()};
     std::string kernel =
         "console=ttyS0 loglevel=5 panic=-1 oops=panic nokaslr mitigations=off no_timer_check tsc=unstable "
-        "trace_clock=global "
-        "random.trust_cpu=on net.ifnames=0 rdinit=/init";
+        "trace_clock=global random.trust_cpu=on net.ifnames=0 rdinit=/init";
     if (!options_.kernel_arguments.empty()) kernel += " " + options_.kernel_arguments;
     argv.insert(argv.end(), {"-append", kernel});
     const auto add = [&argv](std::initializer_list<std::string> words) { argv.insert(argv.end(), words); };

@@ -249,7 +249,6 @@ constexpr bool is_monitored(RuleId rule) {
 
 inline constexpr std::string_view notice =
     "Violations refer to our reading of the specifications and are limited to the evidence in these packets. This is "
-    "no "
-    "certification by the IBTA, the UNH-IOL or anyone else.";
+    "no certification by the IBTA, the UNH-IOL or anyone else.";
 
 }  // namespace rdmawire::conformance

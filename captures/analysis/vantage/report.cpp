@@ -78,14 +78,12 @@ constexpr Advice advices[] = {
      "Check the priority maps of the ports on this hop."},
     {HopOutcome::reordered, Severity::warning, "out of order on this hop",
      "Packets of one flow were reordered between these two points. A responder without out-of-order support treats "
-     "this "
-     "as loss.",
+     "this as loss.",
      "Check for packet spraying, adaptive routing or per-packet link aggregation on this hop."},
     {HopOutcome::duplicated, Severity::warning, "duplicated on this hop",
      "One packet upstream corresponds to two packets downstream.",
      "Check for a mirror that feeds back into the network, or a loop. A downstream capture of both directions of a "
-     "port "
-     "has the same effect."},
+     "port has the same effect."},
     {HopOutcome::marked, Severity::info, "ECN-marked on this hop (CE)",
      "A queue on this hop exceeded its ECN threshold. The congestion is located here.",
      "Check queue depths and ECN thresholds of the devices on this hop, and the other senders that use them."},
@@ -95,8 +93,7 @@ constexpr Advice advices[] = {
      "Compare the source ports with those of visible flows, because source ports select equal-cost paths."},
     {HopOutcome::missed_downstream, Severity::info, "missed by the downstream capture of this hop",
      "The packets were acknowledged, or the flow continued without retransmitting them. The network delivered them, "
-     "and "
-     "the downstream capture lost them.",
+     "and the downstream capture lost them.",
      "Use a larger buffer or a shorter snap length for the downstream capture."},
     {HopOutcome::missed_upstream, Severity::info, "missed by the upstream capture of this hop",
      "The packets were seen downstream but not upstream. The upstream capture lost them, or they used a different "
@@ -443,8 +440,7 @@ class Report {
         "Clock offsets have no influence on these delays, only drift has.";
     f.next =
         "The frames are those of the slowest packet. Compare the hops of the same path: the hop with the longest "
-        "delays "
-        "contains the queue.";
+        "delays contains the queue.";
     f.weight = static_cast<double>(p99) / 1e9;
     findings_.push_back(std::move(f));
   }
