@@ -178,7 +178,7 @@ Command dissect_command() {
       .excludes({"--json", "--count"});
   command.flag("-x", options->hexdump, "Show the bytes with layers and fields marked.").excludes({"--json", "--count"});
   command.flag("--json", options->json,
-               "Print one JSON object per packet (NDJSON; see docs/reference/dissect-json.md).");
+               "Print one JSON object per packet (NDJSON, see docs/reference/dissect-json.md).");
   command.flag("--count", options->count,
                "Print a table of protocols, operations, CRC results and findings instead of packets.");
   command.choice<output::TimeStyle>("--time", "STYLE", options->time,

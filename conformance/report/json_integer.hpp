@@ -16,7 +16,7 @@ Integer integer_of(const nlohmann::json& json) {
   return json.get_ref<const Integer&>();
 }
 
-/// The integer member `name`; 0 if it is absent. Throws as integer_of() does.
+/// The integer member `name`, or 0 if it is absent. Throws as integer_of() does.
 template <class Integer>
 Integer integer_in(const nlohmann::json& json, std::string_view name) {
   const auto found = json.find(name);

@@ -14,7 +14,7 @@ namespace rdmawire::conformance {
 /// The number of frames in the capture of a case.
 std::uint64_t frames_of(const CaseResult& result);
 /// The frames of the capture that show a violation: those before a step of kind "violation", and those that monitors
-/// report. Ascending; the first frame is 1.
+/// report. In ascending order. The first frame is 1.
 std::vector<std::uint64_t> evidence_of(const CaseResult& result);
 
 /// The matrix as one JSON object: every rule with its clauses and cases, including rules without a result.

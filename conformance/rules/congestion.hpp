@@ -49,7 +49,7 @@ inline constexpr auto congestion_rules = std::to_array<Rule>({
      .clauses = {ib("CA17-44")},
      .sentence = "The notification point may pace CNPs for each QP, for each peer or globally, and the report contains "
                  "the scope.",
-     .stimulus = "ECN-marked packets on two queue pairs; from two addresses",
+     .stimulus = "ECN-marked packets on two queue pairs, and from two addresses",
      .applies = "the device has congestion management"},
     {.id = "congestion.notification-point.cnp.valid-packets-alone",
      .alias = "CNP-006",
@@ -82,7 +82,7 @@ inline constexpr auto congestion_rules = std::to_array<Rule>({
      .services = Services::connected,
      .clauses = {ib("Figure 6", "A17.9.3")},
      .sentence = "The reaction point shall ignore a CNP for an unknown QP and the content of the CNP's reserved bytes.",
-     .stimulus = "an unknown QPN; reserved bytes not 0"},
+     .stimulus = "an unknown QPN, and reserved bytes not 0"},
     {.id = "congestion.reaction-point.rate.recovers",
      .alias = "CNP-010",
      .level = Level::should,

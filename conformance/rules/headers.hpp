@@ -248,7 +248,7 @@ inline constexpr auto header_rules = std::to_array<Rule>({
      .clauses = {ib("C9-43"), ib("9.6.1")},
      .sentence = "The receiver shall silently drop and count a packet whose P_Key does not match the QP's in the low "
                  "15 bits and by the membership rules.",
-     .stimulus = "another partition; two limited members"},
+     .stimulus = "another partition, and two limited members"},
     {.id = "bth.receiver.pkey.any-of-table-on-qp1",
      .alias = "HDR-031",
      .mode = Mode::active,

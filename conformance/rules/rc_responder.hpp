@@ -197,7 +197,7 @@ inline constexpr auto rc_responder_rules = std::to_array<Rule>({
      .clauses = {ib("9.7.4.1.6")},
      .sentence = "The responder shall reject a Last packet whose payload is empty or exceeds the path MTU with a NAK "
                  "(invalid request).",
-     .stimulus = "an empty Last; a Last that is too long"},
+     .stimulus = "an empty Last, and a Last that is too long"},
     {.id = "rc.responder.length.write-total",
      .alias = "RSP-029",
      .services = Services::reliable,
@@ -381,7 +381,7 @@ inline constexpr auto rc_responder_rules = std::to_array<Rule>({
      .clauses = {ib("9.2", "solicited event bit"), ib("C11-31", "11.4.2.2"), ib("C11-32", "11.4.2.2")},
      .sentence = "The responder shall generate a solicited completion event if the SE bit is set in the last packet of "
                  "a SEND or RDMA WRITE with Immediate, and shall ignore the SE bit in other packets.",
-     .stimulus = "SE on Last and Only; on First"},
+     .stimulus = "SE on Last and Only, and on First"},
     {.id = "rc.responder.credits.encoding",
      .alias = "RSP-052",
      .services = Services::reliable,
@@ -546,7 +546,7 @@ inline constexpr auto rc_responder_rules = std::to_array<Rule>({
      .clauses = {ib("o10-37.2.43"), ib("C10-76.2.1"), ib("C10-77")},
      .sentence = "The responder shall reject the R_Key of a type 2 window on another QP or in another protection "
                  "domain with a NAK (remote access error).",
-     .stimulus = "a window of another queue pair; of another PD",
+     .stimulus = "a window of another queue pair, and of another PD",
      .applies = "the device supports type 2 windows"},
 });
 
