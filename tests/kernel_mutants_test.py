@@ -1,0 +1,495 @@
+"""scripts/kernel-mutants: the mutants of a line, the draw, stored results, and the comparison of runs by a small program."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from scripts_test import load
+
+ROOT = Path(__file__).resolve().parent.parent
+kernel_mutants = load("kernel-mutants")
+changes, lab = sys.modules["kernel_changes"], sys.modules["kernel_lab"]
+
+
+def changed(line, kind=None):
+    """The changed lines of a statement in a function."""
+    source = f"static int f(struct qp *qp)\n{{\n\t{line}\n}}\n"
+    return sorted(mutant.after for mutant in changes.mutants_of("a.c", source) if kind in (None, mutant.kind))
+
+
+# ---- Mutants
+
+@pytest.mark.parametrize("line, expected", [
+    ("if (a < b)\n\t\tgoto out;", ["if (!(a < b))", "if (0)", "if (1)", "if (a <= b)", ";"]),
+    ("if (!a) return 7;", ["if (a) return 7;", "if (0) return 7;", "if (1) return 7;", "if (!a) ;", "if (!a) return 8;",
+                           "if (!a) return 6;"]),
+    ("while ((skb = next(qp))) drop(skb);", ["while (!((skb = next(qp)))) drop(skb);", "while (0) drop(skb);",
+                                             "while ((skb = next(qp))) ;"]),
+    ("x = a ? b : c;", ["x = !(a) ? b : c;", ";"]),
+    ("qp->resp.psn = (pkt->psn + 1) & BTH_PSN_MASK;", [";", "qp->resp.psn = (pkt->psn + 2) & BTH_PSN_MASK;",
+                                                       "qp->resp.psn = (pkt->psn + 0) & BTH_PSN_MASK;"]),
+    ("u8 n = 0x10;", ["u8 n = 0x11;", "u8 n = 0xf;"]),
+    ("struct skb *skb;", []),
+])
+def test_mutants_of_a_line(line, expected):
+    assert changed(line) == sorted(expected)
+
+
+@pytest.mark.parametrize("line", [
+    'pr_debug("%d < %d\\n", a < b, 3);',
+    'siw_dbg_qp(qp, "state %d == 1\\n", qp->state);',
+    'rxe_dbg_mw(mw, "1 < 2\\n");',
+    "WARN_ON(a == 1);",
+    "/* if (a < 3) */",
+    "// return -EINVAL;",
+    "const char *text = \"if (a < 1)\";",
+    'if (unlikely(err)) pr_warn("failed, err %d\\n", err);',
+    'if (err) {\n\t\tpr_warn("failed, err %d\\n", err);\n\t}',
+])
+def test_log_messages_comments_and_strings_have_no_mutants(line):
+    assert [after for after in changed(line) if after != ""] == []
+
+
+def test_condition_of_a_statement_with_effects_and_logs_is_changed():
+    assert "if (0) {" in changed('if (err) {\n\t\tpr_warn("x");\n\t\terr = g();\n\t}')
+
+
+def test_error_code_is_replaced_by_another_one_of_the_file():
+    source = ("int f(int s)\n{\n\tswitch (s) {\n\tcase RESPST_ERR_RNR:\n\t\treturn -EINVAL;\n\tdefault:\n"
+              "\t\tg(RESPST_ERR_LENGTH);\n\t\treturn -ENOMEM;\n\t}\n}\n")
+    found = [(mutant.line, mutant.after) for mutant in changes.mutants_of("a.c", source) if mutant.kind == "error code"]
+    assert found == [(5, "return -ENOMEM;"), (7, "g(RESPST_ERR_RNR);"), (8, "return -EINVAL;")]
+
+
+def test_statement_after_a_label_is_deleted():
+    assert changed("out:\n\tkfree_skb(skb);", "deleted statement") == [";"]
+
+
+def test_mutant_changes_one_place_and_states_its_difference():
+    source = "int f(int a)\n{\n\treturn a < 2;\n}\n"
+    mutant = next(m for m in changes.mutants_of("a.c", source) if m.kind == "boundary")
+    change = changes.change_of(mutant, source)
+    assert change.changed == {"a.c": source.replace("<", "<=")}
+    assert change.diff == "@@ -3 +3 @@\n-\treturn a < 2;\n+\treturn a <= 2;"
+
+
+# ---- Draw
+
+MUTANTS = [SimpleNamespace(id=f"{i}", path="a.c", line=i) for i in range(8)]
+
+
+def test_draw_replaces_mutants_that_do_not_compile_or_are_equivalent():
+    rows = {"1": {"verdict": "did not compile"}, "2": {"verdict": "equivalent"}, "3": {"verdict": "survived"}}
+    assert [m.id for m in kernel_mutants.chosen_of(MUTANTS, 4, rows)] == ["0", "3", "4", "5"]
+    assert [m.id for m in kernel_mutants.chosen_of(MUTANTS, 4, {})] == ["0", "1", "2", "3"]
+    assert len(kernel_mutants.chosen_of(MUTANTS, 0, rows)) == 6
+
+
+SOURCES = {"rxe_mw.c": "int f(int a)\n{\n\tif (a < 3)\n\t\treturn 5;\n\ta += 2;\n\treturn g(a);\n}\n", "rxe_mr.c": "int x = 1;\n",
+           "rxe_av.c": "int y = 1;\n"}
+
+
+def test_selection_of_files_and_lines():
+    names = kernel_mutants.FILES["rxe"]
+    assert {m.path for m in kernel_mutants.selected(SOURCES, names, [])} == {"rxe_mw.c", "rxe_mr.c"}
+    assert {(m.path, m.line) for m in kernel_mutants.selected(SOURCES, names, ["rxe_mw.c:4-5", "rxe_av.c"])} == {
+        ("rxe_mw.c", 4), ("rxe_mw.c", 5), ("rxe_av.c", 1)}
+    with pytest.raises(lab.Missing, match="rxe_none.c: no such source"):
+        kernel_mutants.selected(SOURCES, names, ["rxe_none.c"])
+
+
+def plan(number, seed, rows):
+    options = SimpleNamespace(device="rxe", sources=[], number=number, seed=seed, revert=None)
+    return kernel_mutants.Plan(options, SOURCES, rows)
+
+
+def test_smaller_draw_is_part_of_a_larger_one_and_depends_on_the_seed():
+    def drawn(number, seed):
+        return [m.id for m in plan(number, seed, {}).chosen()]
+
+    assert drawn(6, 1)[:3] == drawn(3, 1) and len(drawn(6, 1)) == 6
+    assert drawn(6, 1) != drawn(6, 2)
+
+
+class FakeJob:
+    """Examines a change without a kernel. The first changes do not compile."""
+
+    certifier = SimpleNamespace(end=lambda: None)
+
+    def __init__(self, verdicts):
+        self.verdicts, self.examined = verdicts, []
+
+    def examine(self, change, layers):
+        verdict = self.verdicts[len(self.examined)] if len(self.examined) < len(self.verdicts) else "killed"
+        self.examined.append(change.id)
+        if verdict == "interrupt":
+            raise KeyboardInterrupt
+        return {"id": change.id, "file": change.file, "line": change.line, "kind": change.kind, "diff": change.diff,
+                "verdict": verdict, "detail": "", "seconds": 0}
+
+
+def run_all(number, rows, verdicts=(), key="k", jobs=1, path=None):
+    job, chosen = FakeJob(verdicts), plan(number, 1, rows)
+
+    def save():
+        if path:
+            kernel_mutants.save_results(path, {"device": "rxe"}, rows)
+
+    kernel_mutants.run_all(lambda: chosen.left(key), [job] * jobs, None, rows, key, save)
+    return job, chosen
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_run_continues_until_the_wanted_number_compiled(jobs):
+    rows = {}
+    job, chosen = run_all(4, rows, ["did not compile", "survived", "equivalent"], jobs=jobs)
+    assert len(job.examined) == 6
+    results = [row["verdict"] for row in chosen.results()]
+    assert sorted(results) == ["did not compile", "equivalent", "killed", "killed", "killed", "survived"]
+
+
+def test_interrupted_run_is_continued_with_stored_results(tmp_path):
+    path, rows = tmp_path / "results.json", {}
+    with pytest.raises(KeyboardInterrupt):
+        run_all(4, rows, ["killed", "survived", "interrupt"], path=path)
+    stored = {row["id"]: row for row in kernel_mutants.load_results(path)["mutants"]}
+    assert len(stored) == 2
+    job, _ = run_all(4, dict(stored))
+    assert len(job.examined) == 2 and not set(job.examined) & set(stored)
+    # Survivors run again with another program. Killed mutants keep their result.
+    job, _ = run_all(4, dict(stored), key="other")
+    assert len(job.examined) == 3
+
+
+def test_error_of_the_lab_is_tried_again_only_in_the_next_run():
+    rows = {}
+    job, _ = run_all(2, rows, ["lab error"])
+    assert len(job.examined) == 2
+    job, _ = run_all(2, rows)
+    assert len(job.examined) == 1
+
+
+def test_damaged_results_file_is_an_error(tmp_path):
+    path = tmp_path / "results.json"
+    path.write_text("{")
+    with pytest.raises(lab.Missing, match="not a results file"):
+        kernel_mutants.load_results(path)
+
+
+# ---- Summary
+
+def row(id, verdict, file="a.c"):
+    return {"id": id, "file": file, "line": 3, "kind": "boundary", "diff": "-a < b\n+a <= b\n", "verdict": verdict, "detail": "d"}
+
+
+def test_summary_counts_observable_mutants_only():
+    rows = [row("1", "killed"), row("2", "crashed"), row("3", "survived"), row("4", "survived", "b.c"),
+            row("5", "did not compile"), row("6", "equivalent"), row("7", "lab error")]
+    lines = kernel_mutants.summary(rows, {})
+    assert lines[-1] == "found: 2 of 4 observable mutants (50.0 %)"
+    lines = kernel_mutants.summary(rows, {"3": ("only the log differs", False), "4": ("no case wraps", True)})
+    assert lines[-1] == "found: 2 of 3 observable mutants (66.7 %)"
+    assert "explanation: only the log differs (not observable)" in lines
+    assert "explanation: no case wraps" in lines
+    assert "lab error: a.c:3 boundary (7): d" in lines
+    total = next(line for line in lines if line.startswith("all "))
+    assert total.split() == ["all", "7", "1", "1", "2", "1", "1", "1", "0"]
+    assert kernel_mutants.summary([], {})[-1] == "found: 0 of 0 observable mutants (no result)"
+
+
+@pytest.mark.parametrize("text", ["[[explanation]]\nid = '1'\nreason = 'x'\n", "[[explanation]]\nobservable = true\n", "="])
+def test_incomplete_explanation_is_an_error(tmp_path, text):
+    path = tmp_path / "explanations.toml"
+    path.write_text(text)
+    with pytest.raises(lab.Missing, match="explanations.toml"):
+        kernel_mutants.load_explanations(path)
+
+
+def test_explanations_are_read(tmp_path):
+    path = tmp_path / "explanations.toml"
+    path.write_text("[[explanation]]\nid = '1'\nreason = 'x'\nobservable = false\n")
+    assert kernel_mutants.load_explanations(path) == {"1": ("x", False)}
+
+
+# ---- Patches
+
+PATCH = """\
+From 1 Mon Sep 17 00:00:00 2001
+Subject: [PATCH] RDMA/rxe: Fix the limit
+
+---
+ drivers/infiniband/sw/rxe/rxe_mw.c | 2 +-
+ include/rdma/x.h                   | 1 +
+
+--- a/drivers/infiniband/sw/rxe/rxe_mw.c
++++ b/drivers/infiniband/sw/rxe/rxe_mw.c
+@@ -1,5 +1,5 @@
+ int f(int a)
+ {
+-	if (a <= 3)
++	if (a < 3)
+ 		return 5;
+ 	a += 2;
+--- a/include/rdma/x.h
++++ b/include/rdma/x.h
+@@ -1 +1,2 @@
+ a
++b
+--\x20
+2.40
+"""
+
+
+def test_patch_is_undone(tmp_path):
+    path = tmp_path / "1.patch"
+    path.write_text(PATCH)
+    change = changes.reversal(path, "rxe", SOURCES)
+    assert change.error == ""
+    assert change.changed == {"rxe_mw.c": SOURCES["rxe_mw.c"].replace("a < 3", "a <= 3")}
+    assert "+\tif (a <= 3)" in change.diff
+
+
+@pytest.mark.parametrize("text, device, message", [
+    (PATCH.replace("a < 3", "b < 3"), "rxe", "rxe_mw.c"),
+    (PATCH, "siw", "changes no file of drivers/infiniband/sw/siw"),
+    (PATCH.replace("rxe_mw.c", "rxe_gone.c"), "rxe", "rxe_gone.c: no such file"),
+])
+def test_patch_that_does_not_apply_is_listed(tmp_path, text, device, message):
+    path = tmp_path / "1.patch"
+    path.write_text(text)
+    change = changes.reversal(path, device, SOURCES)
+    assert message in change.error
+
+
+def test_directory_without_patches_is_an_error(tmp_path):
+    with pytest.raises(lab.Missing, match="expected a patch"):
+        kernel_mutants.patches_of(tmp_path, "rxe", SOURCES)
+
+
+# ---- Comparison
+
+def line(id, verdict="pass", **more):
+    return json.dumps({"id": id, "verdict": verdict, **more})
+
+
+def runs(*all_lines):
+    return [lab.run_of(["{}", *lines, ""]) for lines in all_lines]
+
+
+def test_verdict_monitor_and_kernel_messages_are_compared():
+    usual = [line("a", counters={"R-1": [3, 0, [0]], "R-2": [0, 0, [1]]}), line("b")]
+    baseline = lab.Baseline(runs(usual, usual), [], [1, 1])
+    assert baseline.flaky() == {}
+
+    def difference(text):
+        (case, found), = lab.run_of(["{}", text]).items()
+        return [(r["item"], r["after"]) for r in baseline.differences(case, found)]
+
+    assert difference(line("a", counters={"R-1": [9, 0, [0]], "R-2": [0, 0, [4]]})) == []
+    assert difference(line("a", counters={"R-1": [9, 1, [0]], "R-2": [0, 0, [4]]})) == [("monitor R-1", "violated")]
+    assert difference(line("a", counters={"R-1": [9, 0, [0]]})) == [("monitor R-2", "None")]
+    assert difference(line("b", "fail", violated={"rule": "R-3"})) == [("verdict", "fail")]
+    assert difference(line("b", kernel_messages=["WARNING: at rxe_resp.c"])) == [("kernel", "messages")]
+    assert difference(line("b", frames=[{"rule": "R-4"}])) == [("frames R-4", "violated")]
+    assert difference(line("new", "fail")) == []
+    assert [r["case"] for r in baseline.missing(lab.run_of(["{}", line("a")]))] == ["b"]
+
+
+def test_values_that_vary_without_a_mutant_are_no_difference():
+    baseline = lab.Baseline(runs([line("a"), line("b")], [line("a", "fail"), line("b")]), [], [1, 1])
+    assert baseline.flaky() == {"a": ["verdict"]}
+    assert baseline.differences("a", {"verdict": "fail"}) == []
+    assert baseline.differences("a", {"verdict": "error"}) != []
+
+
+def test_incomplete_line_of_a_running_test_is_ignored():
+    assert lab.run_of(["{}", line("a"), '{"id":"b","ver']) == {"a": {"verdict": "pass"}}
+
+
+def test_counters_are_compared_by_whether_they_are_zero():
+    baseline = lab.Baseline([{}, {}], [{"x": 5, "y": 0, "z": 0}, {"x": 9, "y": 0, "z": 1}], [1, 1])
+    assert [r["item"] for r in baseline.counter_differences({"x": 0, "y": 3, "z": 7})] == ["counter x", "counter y"]
+    assert baseline.counter_differences({"x": 1, "y": 0, "z": 0}) == []
+    assert baseline.counter_differences(None) == []
+
+
+def entries(archive):
+    """Name and content of each file of cpio archives (newc)."""
+    found, at = [], 0
+    while at < len(archive):
+        assert archive[at:at + 6] == b"070701"
+        field = [int(archive[at + 6 + 8 * i:at + 14 + 8 * i], 16) for i in range(13)]
+        name = archive[at + 110:at + 110 + field[11] - 1].decode()
+        data = at + (110 + field[11] + 3) // 4 * 4
+        found.append((name, archive[data:data + field[6]]))
+        at = data + (field[6] + 3) // 4 * 4
+    return found
+
+
+def test_archive_of_a_module_can_follow_another_archive():
+    archive = lab.archive_of("lib/a.ko", b"12345") + lab.archive_of("lib/long.ko", b"")
+    assert entries(archive) == [("lib/a.ko", b"12345"), ("TRAILER!!!", b""), ("lib/long.ko", b""), ("TRAILER!!!", b"")]
+
+
+# ---- Runs with a small program instead of rdmawire
+
+PROGRAM = '''\
+#!/usr/bin/python3
+"""Writes the next run of behavior.json to results.ndjson."""
+import json, pathlib, sys, time
+options = sys.argv[1:]
+here = pathlib.Path(__file__).parent
+runs = json.loads((here / "behavior.json").read_text())
+run = runs.pop(0)
+(here / "behavior.json").write_text(json.dumps(runs))
+with open(here / "calls", "a") as calls:
+    calls.write(" ".join(options) + "\\n")
+folder = pathlib.Path(options[options.index("--resume" if "--resume" in options else "--report") + 1])
+folder.mkdir(exist_ok=True)
+print(run.get("text", ""), flush=True)
+if run["cases"]:
+    only = [b for a, b in zip(options, options[1:]) if a == "--only"]
+    with open(folder / "results.ndjson", "a" if "--resume" in options else "w") as out:
+        if "--resume" not in options:
+            out.write(json.dumps({"cases": list(run["cases"])}) + "\\n")
+        for id, verdict in run["cases"].items():
+            if not only or id in only:
+                out.write(json.dumps({"id": id, "verdict": verdict}) + "\\n")
+                out.flush()
+                time.sleep(run.get("pause", 0))
+time.sleep(run.get("sleep", 0))
+sys.exit(run.get("status", 0))
+'''
+
+
+class Bench:
+    """A job whose program behaves as described by a list of runs."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        program = folder / "rdmawire"
+        program.write_text(PROGRAM)
+        program.chmod(0o755)
+        self.job = lab.Job.__new__(lab.Job)
+        self.job.folder = folder
+        kernel = SimpleNamespace(image="vmlinuz", modules="modules")
+        self.job.options = SimpleNamespace(first=False, timeout=30)
+        self.job.certifier = lab.Certifier(program, kernel, "rxe", ["--seed", "7"], folder, folder / "cache")
+        usual = runs([line("a"), line("b"), line("c")])
+        self.job.baseline = lab.Baseline(usual * 2, [None, None], [1, 1])
+
+    def compare(self, *behavior):
+        (self.folder / "behavior.json").write_text(json.dumps(behavior))
+        return self.job.compare()
+
+    def calls(self):
+        return (self.folder / "calls").read_text().splitlines()
+
+
+@pytest.fixture
+def bench(tmp_path):
+    return Bench(tmp_path)
+
+
+SAME = {"cases": {"a": "pass", "b": "pass", "c": "pass"}}
+OTHER = {"cases": {"a": "pass", "b": "fail", "c": "pass"}, "status": 1}
+
+
+def test_equal_results_survive(bench):
+    found = bench.compare(SAME)
+    assert (found["verdict"], found["differences"], found["unconfirmed"]) == ("survived", [], [])
+    assert "--device lab:rxe --kernel vmlinuz --modules modules" in bench.calls()[0] and "--seed 7" in bench.calls()[0]
+
+
+def test_difference_that_occurs_again_kills(bench):
+    found = bench.compare(OTHER, OTHER)
+    assert found["verdict"] == "killed"
+    assert found["differences"] == [{"case": "b", "item": "verdict", "before": ["pass"], "after": "fail"}]
+    assert found["detail"] == "b verdict: pass → fail"
+    assert bench.calls()[1].endswith("--only b")
+
+
+def test_difference_that_does_not_occur_again_is_unconfirmed(bench):
+    found = bench.compare(OTHER, SAME)
+    assert (found["verdict"], found["differences"]) == ("survived", [])
+    assert [r["case"] for r in found["unconfirmed"]] == ["b"]
+
+
+def test_run_ends_at_the_first_difference_and_continues_if_it_is_unconfirmed(bench):
+    bench.job.options.first = True
+    slow = {"cases": {"a": "fail", "b": "pass", "c": "pass"}, "pause": 1.5}
+    begin = time.monotonic()
+    rest = {"cases": {"b": "pass", "c": "pass"}}
+    found = bench.compare(slow, SAME, rest)
+    assert time.monotonic() - begin < 4
+    assert found["verdict"] == "survived" and [r["case"] for r in found["unconfirmed"]] == ["a"]
+    assert "--resume" in bench.calls()[2]
+
+
+def test_case_that_does_not_run_kills(bench):
+    found = bench.compare({"cases": {"a": "pass", "b": "pass"}, "status": 1})
+    assert (found["verdict"], found["detail"]) == ("killed", "c ran: yes → no")
+
+
+def test_hanging_guest_crashed(bench):
+    bench.job.options.timeout = 1
+    found = bench.compare({**SAME, "sleep": 60})
+    assert found["verdict"] == "crashed" and "time limit was exceeded after 3 cases" in found["detail"]
+
+
+def test_lost_device_crashed(bench):
+    found = bench.compare({"cases": {"a": "pass"}, "status": 3, "text": "certify: the device was lost 5 times"})
+    assert (found["verdict"], found["detail"]) == ("crashed", "certify: the device was lost 5 times")
+
+
+def test_guest_that_panics_or_has_no_device_at_boot_crashed(bench):
+    panic = "certify: lab: the guest did not boot: the guest's kernel panicked: BUG"
+    assert bench.compare({"cases": {}, "status": 3, "text": panic})["verdict"] == "crashed"
+    failed = "certify: lab: setup of the guest failed: rdma link add rxe0"
+    assert bench.compare({"cases": {}, "status": 3, "text": failed})["detail"] == failed
+
+
+def test_second_failed_boot_is_an_error_of_the_lab(bench):
+    boot = {"cases": {}, "status": 3, "text": "certify: lab: the guest did not boot within 60 s"}
+    assert bench.compare(boot, SAME)["verdict"] == "survived"
+    assert bench.compare(boot, boot)["verdict"] == "lab error"
+
+
+# ---- Command line
+
+def command(*options):
+    return subprocess.run([ROOT / "scripts" / "kernel-mutants", *options], capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("options, message", [
+    (["rxe", "--jobs", "0"], "--jobs: expected a positive number"),
+    (["mlx5"], "invalid choice"),
+    (["rxe", "--revert", "x", "--number", "3"], "--revert: not with FILE or --number"),
+])
+def test_wrong_options_are_rejected(options, message):
+    done = command(*options)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_missing_package_is_named(tmp_path):
+    done = command("rxe", "--work", str(tmp_path), "--debs", str(tmp_path))
+    assert (done.returncode, done.stderr) == (2, f"kernel-mutants: {tmp_path} has no package linux-image-RELEASE\n")
+    (tmp_path / "linux-image-6.1.0-1-amd64_6.1.1-1_amd64.deb").write_text("")
+    done = command("rxe", "--work", str(tmp_path), "--debs", str(tmp_path))
+    assert (done.returncode, done.stderr) == (2, f"kernel-mutants: {tmp_path} has no package linux-headers-6.1.0-1-amd64\n")
+
+
+def test_summary_of_stored_results(tmp_path):
+    kernel_mutants.save_results(tmp_path / "rxe.json", {"device": "rxe", "kernel": "1"},
+                                {"1": row("1", "killed"), "2": row("2", "survived")})
+    done = command("rxe", "--work", str(tmp_path), "--summary")
+    assert done.returncode == 1
+    assert "found: 1 of 2 observable mutants (50.0 %)" in done.stdout
+    (tmp_path / "e.toml").write_text("[[explanation]]\nid = '2'\nreason = 'x'\nobservable = false\n")
+    done = command("rxe", "--work", str(tmp_path), "--summary", "--explain", str(tmp_path / "e.toml"))
+    assert done.returncode == 0
