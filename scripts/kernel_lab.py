@@ -116,7 +116,7 @@ class Baseline:
 
 def require(program, package):
     if not shutil.which(program):
-        raise Missing(f"{program} not found; install the package {package}")
+        raise Missing(f"{program} not found: install the package {package}")
 
 
 def output_of(*command, **options):
@@ -155,7 +155,7 @@ class Kernel:
         require("apt-get", "apt")
         found = re.search(r"Depends: linux-image-(\S+)", output_of("apt-cache", "depends", "linux-image-amd64"))
         if not found:
-            raise Missing("apt has no package linux-image-amd64; run apt-get update on a Debian host for x86-64")
+            raise Missing("apt has no package linux-image-amd64: run apt-get update on a Debian host for x86-64")
         release = found.group(1)
         series = ".".join(release.split(".")[:2])
         shown = output_of("apt-cache", "show", "--no-all-versions", f"linux-image-{release}")

@@ -15,6 +15,10 @@ kernel_mutants = load("kernel-mutants")
 changes, lab = sys.modules["kernel_changes"], sys.modules["kernel_lab"]
 
 
+def text(*lines):
+    return "".join(f"{line}\n" for line in lines)
+
+
 def changed(line, kind=None):
     """The changed lines of a statement in a function."""
     source = f"static int f(struct qp *qp)\n{{\n\t{line}\n}}\n"
@@ -48,19 +52,19 @@ def test_mutants_of_a_line(line, expected):
     "// return -EINVAL;",
     "const char *text = \"if (a < 1)\";",
     'if (unlikely(err)) pr_warn("failed, err %d\\n", err);',
-    'if (err) {\n\t\tpr_warn("failed, err %d\\n", err);\n\t}',
+    text("if (err) {", 'pr_warn("failed, err %d\\n", err);', "}"),
 ])
 def test_log_messages_comments_and_strings_have_no_mutants(line):
     assert [after for after in changed(line) if after != ""] == []
 
 
 def test_condition_of_a_statement_with_effects_and_logs_is_changed():
-    assert "if (0) {" in changed('if (err) {\n\t\tpr_warn("x");\n\t\terr = g();\n\t}')
+    assert "if (0) {" in changed(text("if (err) {", 'pr_warn("x");', "err = g();", "}"))
 
 
 def test_error_code_is_replaced_by_another_one_of_the_file():
-    source = ("int f(int s)\n{\n\tswitch (s) {\n\tcase RESPST_ERR_RNR:\n\t\treturn -EINVAL;\n\tdefault:\n"
-              "\t\tg(RESPST_ERR_LENGTH);\n\t\treturn -ENOMEM;\n\t}\n}\n")
+    source = text("int f(int s)", "{", "switch (s) {", "case RESPST_ERR_RNR:", "return -EINVAL;", "default:",
+                  "g(RESPST_ERR_LENGTH);", "return -ENOMEM;", "}", "}")
     found = [(mutant.line, mutant.after) for mutant in changes.mutants_of("a.c", source) if mutant.kind == "error code"]
     assert found == [(5, "return -ENOMEM;"), (7, "g(RESPST_ERR_RNR);"), (8, "return -EINVAL;")]
 
@@ -70,11 +74,11 @@ def test_statement_after_a_label_is_deleted():
 
 
 def test_mutant_changes_one_place_and_states_its_difference():
-    source = "int f(int a)\n{\n\treturn a < 2;\n}\n"
+    source = text("int f(int a)", "{", "\treturn a < 2;", "}")
     mutant = next(m for m in changes.mutants_of("a.c", source) if m.kind == "boundary")
     change = changes.change_of(mutant, source)
     assert change.changed == {"a.c": source.replace("<", "<=")}
-    assert change.diff == "@@ -3 +3 @@\n-\treturn a < 2;\n+\treturn a <= 2;"
+    assert change.diff == "@@ -3 +3 @@\n" + text("-\treturn a < 2;", "+\treturn a <= 2;").rstrip()
 
 
 # ---- Draw
@@ -89,8 +93,8 @@ def test_draw_replaces_mutants_that_do_not_compile_or_are_equivalent():
     assert len(kernel_mutants.chosen_of(MUTANTS, 0, rows)) == 6
 
 
-SOURCES = {"rxe_mw.c": "int f(int a)\n{\n\tif (a < 3)\n\t\treturn 5;\n\ta += 2;\n\treturn g(a);\n}\n", "rxe_mr.c": "int x = 1;\n",
-           "rxe_av.c": "int y = 1;\n"}
+SOURCES = {"rxe_mw.c": text("int f(int a)", "{", "\tif (a < 3)", "\t\treturn 5;", "\ta += 2;", "\treturn g(a);", "}"),
+           "rxe_mr.c": "int x = 1;\n", "rxe_av.c": "int y = 1;\n"}
 
 
 def test_selection_of_files_and_lines():
@@ -107,7 +111,7 @@ def plan(number, seed, rows):
     return kernel_mutants.Plan(options, SOURCES, rows)
 
 
-def test_smaller_draw_is_part_of_a_larger_one_and_depends_on_the_seed():
+def test_smaller_draw_is_part_of_larger_draw_of_same_seed():
     def drawn(number, seed):
         return [m.id for m in plan(number, seed, {}).chosen()]
 
@@ -165,7 +169,7 @@ def test_interrupted_run_is_continued_with_stored_results(tmp_path):
     assert len(job.examined) == 3
 
 
-def test_error_of_the_lab_is_tried_again_only_in_the_next_run():
+def test_lab_error_is_tried_again_in_the_next_run():
     rows = {}
     job, _ = run_all(2, rows, ["lab error"])
     assert len(job.examined) == 2
@@ -201,10 +205,10 @@ def test_summary_counts_observable_mutants_only():
     assert kernel_mutants.summary([], {})[-1] == "found: 0 of 0 observable mutants (no result)"
 
 
-@pytest.mark.parametrize("text", ["[[explanation]]\nid = '1'\nreason = 'x'\n", "[[explanation]]\nobservable = true\n", "="])
-def test_incomplete_explanation_is_an_error(tmp_path, text):
+@pytest.mark.parametrize("content", ["[[explanation]]\nid = '1'\nreason = 'x'\n", "[[explanation]]\nobservable = true\n", "="])
+def test_incomplete_explanation_is_an_error(tmp_path, content):
     path = tmp_path / "explanations.toml"
-    path.write_text(text)
+    path.write_text(content)
     with pytest.raises(lab.Missing, match="explanations.toml"):
         kernel_mutants.load_explanations(path)
 
@@ -217,31 +221,12 @@ def test_explanations_are_read(tmp_path):
 
 # ---- Patches
 
-PATCH = """\
-From 1 Mon Sep 17 00:00:00 2001
-Subject: [PATCH] RDMA/rxe: Fix the limit
-
----
- drivers/infiniband/sw/rxe/rxe_mw.c | 2 +-
- include/rdma/x.h                   | 1 +
-
---- a/drivers/infiniband/sw/rxe/rxe_mw.c
-+++ b/drivers/infiniband/sw/rxe/rxe_mw.c
-@@ -1,5 +1,5 @@
- int f(int a)
- {
--	if (a <= 3)
-+	if (a < 3)
- 		return 5;
- 	a += 2;
---- a/include/rdma/x.h
-+++ b/include/rdma/x.h
-@@ -1 +1,2 @@
- a
-+b
---\x20
-2.40
-"""
+PATCH = text(
+    "From 1 Mon Sep 17 00:00:00 2001", "Subject: [PATCH] RDMA/rxe: Fix the limit", "", "---",
+    " drivers/infiniband/sw/rxe/rxe_mw.c | 2 +-", " include/rdma/x.h                   | 1 +", "",
+    "--- a/drivers/infiniband/sw/rxe/rxe_mw.c", "+++ b/drivers/infiniband/sw/rxe/rxe_mw.c", "@@ -1,5 +1,5 @@",
+    " int f(int a)", " {", "-\tif (a <= 3)", "+\tif (a < 3)", " \t\treturn 5;", " \ta += 2;", "--- a/include/rdma/x.h",
+    "+++ b/include/rdma/x.h", "@@ -1 +1,2 @@", " a", "+b", "-- ", "2.40")
 
 
 def test_patch_is_undone(tmp_path):
@@ -253,14 +238,14 @@ def test_patch_is_undone(tmp_path):
     assert "+\tif (a <= 3)" in change.diff
 
 
-@pytest.mark.parametrize("text, device, message", [
+@pytest.mark.parametrize("patch, device, message", [
     (PATCH.replace("a < 3", "b < 3"), "rxe", "rxe_mw.c"),
     (PATCH, "siw", "changes no file of drivers/infiniband/sw/siw"),
     (PATCH.replace("rxe_mw.c", "rxe_gone.c"), "rxe", "rxe_gone.c: no such file"),
 ])
-def test_patch_that_does_not_apply_is_listed(tmp_path, text, device, message):
+def test_patch_that_does_not_apply_is_listed(tmp_path, patch, device, message):
     path = tmp_path / "1.patch"
-    path.write_text(text)
+    path.write_text(patch)
     change = changes.reversal(path, device, SOURCES)
     assert message in change.error
 
@@ -285,8 +270,8 @@ def test_verdict_monitor_and_kernel_messages_are_compared():
     baseline = lab.Baseline(runs(usual, usual), [], [1, 1])
     assert baseline.flaky() == {}
 
-    def difference(text):
-        (case, found), = lab.run_of(["{}", text]).items()
+    def difference(result):
+        (case, found), = lab.run_of(["{}", result]).items()
         return [(r["item"], r["after"]) for r in baseline.differences(case, found)]
 
     assert difference(line("a", counters={"R-1": [9, 0, [0]], "R-2": [0, 0, [4]]})) == []
@@ -419,7 +404,7 @@ def test_difference_that_does_not_occur_again_is_unconfirmed(bench):
     assert [r["case"] for r in found["unconfirmed"]] == ["b"]
 
 
-def test_run_ends_at_the_first_difference_and_continues_if_it_is_unconfirmed(bench):
+def test_run_ends_at_first_difference_and_resumes_if_unconfirmed(bench):
     bench.job.options.first = True
     slow = {"cases": {"a": "fail", "b": "pass", "c": "pass"}, "pause": 1.5}
     begin = time.monotonic()
