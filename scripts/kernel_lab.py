@@ -278,9 +278,16 @@ class Certifier:
         """Run certify with --report, and end it as soon as `stop` returns true for the results so far."""
         if not resume:
             shutil.rmtree(report, ignore_errors=True)
-        where = ["--resume", report] if resume else ["--report", report]
+        return self.run_command("--resume" if resume else "--report", report, "--no-expected", *self.options, *more,
+                                journal=report / "results.ndjson", limit=limit, stop=stop)
+
+    def preflight(self, limit):
+        """Boot the guest and check the setup. This builds the image of the lab."""
+        return self.run_command("--preflight", journal=self.folder / "no-results", limit=limit, stop=lambda run: False)
+
+    def run_command(self, *options, journal, limit, stop):
         command = [self.program, "certify", "--device", f"lab:{self.device}", "--kernel", self.kernel.image,
-                   "--modules", self.kernel.modules, "--no-expected", *where, *self.options, *more]
+                   "--modules", self.kernel.modules, *options]
         # Paths of Unix sockets have at most 107 characters.
         with tempfile.TemporaryDirectory(prefix="kernel-mutants-") as runtime, \
                 open(self.folder / "certify.log", "w+", encoding="utf-8", errors="replace") as log:
@@ -288,12 +295,12 @@ class Certifier:
             self.process = subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL, stdout=log,
                                             stderr=subprocess.STDOUT, env=environment, start_new_session=True)
             try:
-                ended, counters = self.watch(report / "results.ndjson", runtime, limit, stop)
+                ended, counters = self.watch(journal, runtime, limit, stop)
             finally:
                 self.end()
             log.seek(0)
             text = log.read()[-4000:]
-        return Outcome(self.process.returncode, ended, text, run_of(self.lines(report / "results.ndjson")), counters)
+        return Outcome(self.process.returncode, ended, text, run_of(self.lines(journal)), counters)
 
     def watch(self, journal, runtime, limit, stop):
         begin, counters, read, size = time.monotonic(), None, 0, 0

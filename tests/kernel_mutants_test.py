@@ -325,7 +325,7 @@ def test_archive_of_a_module_can_follow_another_archive():
 PROGRAM = '''\
 #!/usr/bin/python3
 """Writes the next run of behavior.json to results.ndjson."""
-import json, pathlib, sys, time
+import json, os, pathlib, sys, time
 options = sys.argv[1:]
 here = pathlib.Path(__file__).parent
 runs = json.loads((here / "behavior.json").read_text())
@@ -333,9 +333,18 @@ run = runs.pop(0)
 (here / "behavior.json").write_text(json.dumps(runs))
 with open(here / "calls", "a") as calls:
     calls.write(" ".join(options) + "\\n")
+if "archive" in run:
+    layer = pathlib.Path(os.environ["XDG_CACHE_HOME"], "rdmawire", "lab", "kernel-own-1-2")
+    layer.mkdir(parents=True)
+    (layer / "modules.cpio").write_bytes(bytes.fromhex(run["archive"]))
+    (layer / "release").write_text("6.1.0-1-amd64")
+    (layer.parent / "tools-1").mkdir()
+    sys.exit(0)
+print(run.get("text", ""), flush=True)
+if "--preflight" in options:
+    sys.exit(run["status"])
 folder = pathlib.Path(options[options.index("--resume" if "--resume" in options else "--report") + 1])
 folder.mkdir(exist_ok=True)
-print(run.get("text", ""), flush=True)
 if run["cases"]:
     only = [b for a, b in zip(options, options[1:]) if a == "--only"]
     with open(folder / "results.ndjson", "a" if "--resume" in options else "w") as out:
@@ -442,6 +451,35 @@ def test_second_failed_boot_is_an_error_of_the_lab(bench):
     boot = {"cases": {}, "status": 3, "text": "certify: lab: the guest did not boot within 60 s"}
     assert bench.compare(boot, SAME)["verdict"] == "survived"
     assert bench.compare(boot, boot)["verdict"] == "lab error"
+
+
+def test_changed_module_follows_the_modules_of_the_unchanged_image(bench):
+    job, first = bench.job, lab.archive_of("lib/modules/other.ko", b"1")
+    job.device, job.built, job.cache = "rxe", bench.folder / "rdma_rxe.ko", bench.folder / "cache"
+    job.kernel = SimpleNamespace(image="vmlinuz", modules=bench.folder / "modules", release="6.1.0-1-amd64")
+    job.built.write_bytes(b"unchanged")
+    (bench.folder / "behavior.json").write_text(json.dumps([{"archive": (first + bytes(3)).hex()}]))
+    options = SimpleNamespace(work=bench.folder, device="rxe", timeout=30)
+    layers = kernel_mutants.layers_of(options, job.kernel, job.certifier.program, job)
+    path = f"kernel/drivers/infiniband/sw/rxe/{job.built.name}"
+    assert (job.kernel.modules / path).read_bytes() == b"unchanged"
+    job.built.write_bytes(b"changed")
+    job.install(layers)
+    installed = job.cache / "rdmawire/lab/kernel-own-1-2"
+    assert (installed / "release").read_text() == "6.1.0-1-amd64" and (installed.parent / "tools-1").is_dir()
+    archive = (installed / "modules.cpio").read_bytes()
+    assert archive.startswith(first + bytes(4))
+    assert entries(archive[len(first) + 4:])[0] == (f"lib/modules/6.1.0-1-amd64/{path}", b"changed")
+    assert (layers / "kernel-own-1-2/modules.cpio").read_bytes() == first + bytes(3)
+
+
+def test_lab_without_an_image_is_an_error(bench):
+    bench.job.built, kernel = bench.folder / "rdma_rxe.ko", SimpleNamespace(image="v", modules=bench.folder / "modules")
+    bench.job.built.write_bytes(b"")
+    (bench.folder / "behavior.json").write_text(json.dumps([{"cases": {}, "status": 3, "text": "lab: the disk is full"}]))
+    options = SimpleNamespace(work=bench.folder, device="rxe", timeout=30)
+    with pytest.raises(lab.Missing, match="the disk is full"):
+        kernel_mutants.layers_of(options, kernel, bench.job.certifier.program, bench.job)
 
 
 # ---- Command line
