@@ -187,7 +187,8 @@ def test_damaged_results_file_is_an_error(tmp_path):
 # ---- Summary
 
 def row(id, verdict, file="a.c"):
-    return {"id": id, "file": file, "line": 3, "kind": "boundary", "diff": "-a < b\n+a <= b\n", "verdict": verdict, "detail": "d"}
+    return {"id": id, "file": file, "line": 3, "kind": "boundary", "diff": "-a < b\n+a <= b\n", "verdict": verdict,
+            "detail": "d"}
 
 
 def test_summary_counts_observable_mutants_only():
