@@ -52,14 +52,30 @@ def signature(case):
     return found
 
 
-def run_of(lines):
-    """Return the signatures by case from the lines of results.ndjson. Its first line and an incomplete line are ignored."""
-    found = {}
-    for line in lines[1:]:
-        with contextlib.suppress(json.JSONDecodeError):
-            case = json.loads(line)
-            found[case["id"]] = signature(case)
-    return found
+class Journal:
+    """Reads results.ndjson while certify writes it. Each complete line is parsed once."""
+
+    def __init__(self, path):
+        self.path, self.position, self.selected, self.run = path, 0, None, {}
+
+    def update(self):
+        """Read the new lines. Return whether there are any."""
+        if not self.path.is_file() or self.path.stat().st_size <= self.position:
+            return False
+        with open(self.path, "rb") as file:
+            file.seek(self.position)
+            lines = file.read().split(b"\n")
+        for line in lines[:-1]:
+            self.position += len(line) + 1
+            with contextlib.suppress(ValueError):
+                self.add(json.loads(line))
+        return len(lines) > 1
+
+    def add(self, line):
+        if self.selected is None:
+            self.selected = len(line.get("cases", []))
+        else:
+            self.run[line["id"]] = signature(line)
 
 
 class Baseline:
@@ -294,34 +310,29 @@ class Certifier:
             environment = {**os.environ, "XDG_CACHE_HOME": str(self.cache), "XDG_RUNTIME_DIR": runtime}
             self.process = subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL, stdout=log,
                                             stderr=subprocess.STDOUT, env=environment, start_new_session=True)
+            results = Journal(journal)
             try:
-                ended, counters = self.watch(journal, runtime, limit, stop)
+                ended, counters = self.watch(results, runtime, limit, stop)
             finally:
                 self.end()
             log.seek(0)
             text = log.read()[-4000:]
-        return Outcome(self.process.returncode, ended, text, run_of(self.lines(journal)), counters)
+        results.update()
+        return Outcome(self.process.returncode, ended, text, results.run, counters)
 
-    def watch(self, journal, runtime, limit, stop):
-        begin, counters, read, size = time.monotonic(), None, 0, 0
+    def watch(self, results, runtime, limit, stop):
+        begin, counters, read = time.monotonic(), None, 0
         while self.process.poll() is None:
             if time.monotonic() - begin > limit:
                 return "time limit", counters
-            if journal.is_file() and journal.stat().st_size != size:
-                size = journal.stat().st_size
-                lines = self.lines(journal)
-                if stop(run_of(lines)):
+            if results.update():
+                if stop(results.run):
                     return "stopped", counters
                 # Values at the end of the run: nine tenths of the cases have a result.
-                expected = len(json.loads(lines[0])["cases"]) if len(lines) > 1 else 0
-                if expected and len(lines) - 1 >= 0.9 * expected and time.monotonic() - read > 3:
+                if len(results.run) >= 0.9 * results.selected and time.monotonic() - read > 3:
                     counters, read = counters_of(runtime, f"{self.device}0") or counters, time.monotonic()
             time.sleep(0.3)
         return "", counters
-
-    @staticmethod
-    def lines(journal):
-        return journal.read_text(errors="replace").split("\n") if journal.is_file() else []
 
     def end(self):
         for number, seconds in ((signal.SIGINT, 30), (signal.SIGKILL, 30)):
