@@ -463,7 +463,7 @@ class Job:
                 if (row["case"], row["item"]) not in ignored]
 
     def confirmed(self, rows):
-        """Return the differences that occur again if their cases run alone, of at most 24 cases."""
+        """Return the differences that occur again in a separate run of their cases, of at most 24 cases."""
         found = [row for row in rows if row["item"] == "ran"]
         cases = list(dict.fromkeys(row["case"] for row in rows if row["item"] != "ran"))[:24]
         for start in range(0, 0 if found else len(cases), 8):
@@ -496,7 +496,7 @@ def result(verdict, detail, rows, unconfirmed):
 
 
 def failed_boot(outcome, boots):
-    """Return the result of a run without a case: a guest without a device is found, a second failed boot is an error."""
+    """Return the result of a failed boot. The second one is an error of the lab, unless the guest panics or lacks a device."""
     detail = first_error(outcome.text, "lab:") or f"certify ended with status {outcome.status}"
     if "setup of the guest failed" in outcome.text or PANIC.search(outcome.text):
         return result(CRASHED, detail, [], [])
