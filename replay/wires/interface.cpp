@@ -3,13 +3,18 @@
 #include <fmt/ranges.h>
 #include <linux/ethtool.h>
 #include <linux/if_ether.h>
+#include <linux/if_link.h>
+#include <linux/rtnetlink.h>
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstring>
 
 #include "dissectors/protocol/ethernet.hpp"
 #include "replay/wires/clock.hpp"
@@ -106,9 +111,76 @@ WireResult<void> Interface::check_link() {
                                      "{}: the interface is down; run: ip link set dev {} up", wire_, name_));
   if (!(r.ifr_flags & IFF_RUNNING))
     return tl::unexpected(
-        wire_error(WireError::Kind::down, ENETDOWN, "{}: no carrier; check the cable and the peer", wire_));
+        wire_error(WireError::Kind::down, ENOLINK, "{}: no carrier; check the cable and the peer", wire_));
   link_checked_ = now;
   return {};
+}
+
+std::optional<LinkCounters> Interface::counters() const {
+  const Descriptor netlink(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+  if (!netlink) return std::nullopt;
+  struct {
+    nlmsghdr header;
+    ifinfomsg link;
+  } request{};
+  request.header.nlmsg_len = sizeof request;
+  request.header.nlmsg_type = RTM_GETLINK;
+  request.header.nlmsg_flags = NLM_F_REQUEST;
+  request.link.ifi_index = static_cast<int>(index_);
+  if (::send(netlink.get(), &request, sizeof request, 0) < 0) return std::nullopt;
+  // The kernel has queued the answer.
+  alignas(nlmsghdr) std::array<char, 16'384> answer;
+  const ssize_t got = ::recv(netlink.get(), answer.data(), answer.size(), MSG_DONTWAIT);
+  nlmsghdr header;
+  if (got < static_cast<ssize_t>(NLMSG_LENGTH(sizeof(ifinfomsg)))) return std::nullopt;
+  std::memcpy(&header, answer.data(), sizeof header);
+  if (header.nlmsg_type != RTM_NEWLINK) return std::nullopt;
+  std::optional<LinkCounters> counters;
+  const std::size_t end = std::min<std::size_t>(header.nlmsg_len, static_cast<std::size_t>(got));
+  std::uint32_t losses = 0;
+  rtattr attribute;
+  for (std::size_t at = NLMSG_SPACE(sizeof(ifinfomsg)); at + sizeof attribute <= end;) {
+    std::memcpy(&attribute, answer.data() + at, sizeof attribute);
+    if (attribute.rta_len < sizeof attribute || at + attribute.rta_len > end) break;
+    const char* const value = answer.data() + at + sizeof attribute;
+    const std::size_t bytes = attribute.rta_len - sizeof attribute;
+    if (attribute.rta_type == IFLA_STATS64) {
+      rtnl_link_stats64 statistics{};
+      std::memcpy(&statistics, value, std::min(bytes, sizeof statistics));
+      counters.emplace();
+      counters->sent = statistics.tx_packets;
+      counters->sent_bytes = statistics.tx_bytes;
+      counters->discarded = statistics.tx_dropped + statistics.tx_carrier_errors;
+    } else if (attribute.rta_type == IFLA_CARRIER_DOWN_COUNT && bytes >= sizeof losses) {
+      std::memcpy(&losses, value, sizeof losses);
+    }
+    at += RTA_ALIGN(attribute.rta_len);
+  }
+  if (counters) counters->losses = losses;
+  return counters;
+}
+
+Undelivered Interface::undelivered(const std::optional<LinkCounters>& before, std::uint64_t accepted,
+                                   std::uint64_t accepted_bytes, bool suspected, std::int64_t deadline) const {
+  constexpr std::int64_t pause = 10'000'000;
+  for (;;) {
+    const auto now = before ? counters() : std::nullopt;
+    if (!now || now->sent < before->sent) return {};
+    const bool lost = now->losses > before->losses;
+    if (!lost && !suspected && now->discarded == before->discarded) return {};
+    const std::uint64_t sent = now->sent - before->sent;
+    if (sent >= accepted) return {};
+    if (wire_clock::now() >= deadline)
+      return {accepted - sent, accepted_bytes - std::min(accepted_bytes, now->sent_bytes - before->sent_bytes), lost};
+    wire_clock::sleep_until(std::min(deadline, wire_clock::now() + pause));
+  }
+}
+
+WireError Interface::did_not_leave(const Undelivered& undelivered) const {
+  return wire_error(WireError::Kind::down, ENETDOWN, "{}: {} accepted frame{} did not leave the interface{}", wire_,
+                    undelivered.frames, undelivered.frames == 1 ? "" : "s",
+                    undelivered.carrier_lost ? ", because the carrier was lost (check the cable and the peer)"
+                                             : " (see ip -s link show)");
 }
 
 std::size_t Interface::max_bytes(Bytes frame, std::size_t most) {
@@ -138,7 +210,12 @@ WireError Interface::failed(std::string_view doing, int number) const {
     case ENETDOWN:
       kind = WireError::Kind::down;
       // The kernel returns the same error shortly after the carrier was lost.
-      hint = is_up() ? "; no carrier" : "; run: ip link set dev NAME up";
+      if (!is_there()) return failed(doing, ENODEV);
+      if (is_up())
+        hint = "; no carrier";
+      else
+        return wire_error(kind, number, "{}: {}: {}; run: ip link set dev {} up", wire_, doing, errno_text(number),
+                          name_);
       break;
     default: break;
   }

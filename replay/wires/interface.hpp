@@ -2,6 +2,7 @@
 /// Internal: a local network interface, for packet:, xdp: and the device list.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,19 @@
 #include "replay/wires/wire.hpp"
 
 namespace rdmawire::replay {
+
+/// Counters of an interface since it exists. They include the frames of all programs.
+struct LinkCounters {
+  std::uint64_t sent = 0, sent_bytes = 0;
+  std::uint64_t discarded = 0;  ///< frames to send that the kernel or the driver discarded
+  std::uint64_t losses = 0;     ///< how often the carrier was lost
+};
+
+/// Accepted frames of one sender that did not leave: the smallest number that the counters of its interface prove.
+struct Undelivered {
+  std::uint64_t frames = 0, bytes = 0;
+  bool carrier_lost = false;
+};
 
 class Interface {
  public:
@@ -26,9 +40,19 @@ class Interface {
   [[nodiscard]] std::string driver() const;
   /// Returns an error that names the link type if it is not Ethernet.
   [[nodiscard]] WireResult<void> check_ethernet() const;
-  /// Returns an error if the interface is down or has no carrier, because the kernel accepts and drops frames without a
-  /// carrier. Checks at most once per millisecond.
+  /// Returns an error if the interface is down (ENETDOWN) or has no carrier (ENOLINK), because the kernel accepts and
+  /// drops frames without a carrier. Checks at most once per millisecond.
   [[nodiscard]] WireResult<void> check_link();
+  /// nullopt: unavailable.
+  [[nodiscard]] std::optional<LinkCounters> counters() const;
+  /// Compares the accepted frames with the frames that the interface sent since `before`. The kernel accepts frames for
+  /// some time after the carrier was lost, and discards them. Frames that the interface discarded for other programs do
+  /// not count: only frames that exceed its number of sent frames. Compares only if frames were discarded, the carrier
+  /// was lost or `suspected` is set, and waits at most until `deadline` for counters that the driver updates late.
+  [[nodiscard]] Undelivered undelivered(const std::optional<LinkCounters>& before, std::uint64_t accepted,
+                                        std::uint64_t accepted_bytes, bool suspected, std::int64_t deadline) const;
+  /// The error for frames that did not leave.
+  [[nodiscard]] WireError did_not_leave(const Undelivered& undelivered) const;
   /// Maximum length of this frame: the last four of `most` bytes are reserved for a VLAN tag.
   static std::size_t max_bytes(Bytes frame, std::size_t most);
   /// Error for a frame length outside `least` to `most` bytes. `of` names the origin of the limits.

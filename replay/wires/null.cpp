@@ -1,7 +1,10 @@
 #include "replay/wires/null.hpp"
 
+#include "dissectors/protocol/ethernet.hpp"
 #include "replay/wires/clock.hpp"
 #include "replay/wires/error.hpp"
+#include "replay/wires/frame_limits.hpp"
+#include "replay/wires/interface.hpp"
 #include "replay/wires/sending.hpp"
 
 namespace rdmawire::replay {
@@ -9,11 +12,13 @@ namespace {
 
 constexpr std::size_t null_batch = 64;
 
-class NullWire final : public Wire {
+class NullWire final : public Wire, public FrameLimits {
  public:
   explicit NullWire(const NullWireOptions& options) : name_(options.name) {
     capabilities_.link = options.link;
-    capabilities_.max_bytes = std::numeric_limits<std::uint32_t>::max();
+    capabilities_.max_bytes = options.mtu ? options.mtu + static_cast<std::uint32_t>(Ethernet::size + Vlan::size)
+                                          : std::numeric_limits<std::uint32_t>::max();
+    limited_ = options.mtu != 0;
     capabilities_.batch = null_batch;
     capabilities_.receives = false;
   }
@@ -37,13 +42,16 @@ class NullWire final : public Wire {
     return receive_nothing(name_, deadline);
   }
 
+  [[nodiscard]] std::size_t max_bytes_of(Bytes frame) const override {
+    return limited_ ? Interface::max_bytes(frame, capabilities_.max_bytes) : capabilities_.max_bytes;
+  }
   void close() override { closed_ = true; }
 
  private:
   std::string name_;
   WireCapabilities capabilities_;
   WireCounters counters_;
-  bool closed_ = false;
+  bool closed_ = false, limited_ = false;
 };
 
 }  // namespace

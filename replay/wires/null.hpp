@@ -10,6 +10,8 @@ namespace rdmawire::replay {
 struct NullWireOptions {
   LinkType link = LinkType::ethernet;
   std::string name = "null";
+  /// Accept the frame lengths of an interface with this MTU. 0: all lengths.
+  std::uint32_t mtu = 0;
 };
 
 std::unique_ptr<Wire> make_null_wire(const NullWireOptions& options = {});

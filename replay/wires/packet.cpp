@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "dissectors/protocol/ethernet.hpp"
 #include "replay/wires/descriptor.hpp"
 #include "replay/wires/error.hpp"
+#include "replay/wires/frame_limits.hpp"
 #include "replay/wires/interface.hpp"
 #include "replay/wires/sending.hpp"
 
@@ -43,7 +45,7 @@ struct Offload {
 static_assert(sizeof(Offload) == 10);
 constexpr std::uint8_t needs_checksum = 1;
 
-class PacketWire final : public Wire {
+class PacketWire final : public Wire, public DepartureTimes, public FrameLimits {
  public:
   static WireResult<std::unique_ptr<Wire>> open(const PacketWireOptions& options);
 
@@ -55,9 +57,16 @@ class PacketWire final : public Wire {
   using Wire::send;
   WireResult<std::size_t> send(std::span<const Outgoing> frames) override {
     if (!socket_) return tl::unexpected(closed_error(name_));
+    if (capabilities_.paces) return hand_over(frames.first(std::min(frames.size(), packet_batch)));
     return send_when_due(frames, packet_batch, [this](std::span<const Outgoing> run) { return hand_over(run); });
   }
   WireResult<bool> writable(std::int64_t deadline) override;
+  WireResult<bool> flush(std::int64_t deadline) override;
+  [[nodiscard]] std::size_t max_bytes_of(Bytes frame) const override {
+    return Interface::max_bytes(frame, capabilities_.max_bytes);
+  }
+  [[nodiscard]] const char* departure_source() const override;
+  void read_departures(std::vector<Departure>& departures) override;
   WireResult<std::optional<Received>> receive(std::int64_t deadline) override;
   void close() override { socket_ = {}; }
 
@@ -77,6 +86,9 @@ class PacketWire final : public Wire {
   mutable WireCounters counters_;
   Descriptor socket_;
   std::optional<std::int64_t> device_clock_;  ///< offset to add to device timestamps
+  Transmission transmission_;
+  std::optional<LinkCounters> link_before_;
+  Undelivered undelivered_;  ///< accepted frames that did not leave
 
   struct Slot {
     std::uint32_t offset = 0, bytes = 0, wire_bytes = 0;
@@ -104,6 +116,10 @@ WireResult<void> PacketWire::describe(const PacketWireOptions& options) {
   capabilities_.receives = options.receive;
   capabilities_.sees_own = options.receive && !options.incoming;
   capabilities_.bits_per_second = interface_.bits_per_second();
+  capabilities_.paces = options.launch != Transmission::Launch::none;
+  if (capabilities_.paces) capabilities_.how = "launch times";
+  // With `bypass`, a frame that the kernel discards is not accepted.
+  if (!options.bypass) link_before_ = interface_.counters();
   return {};
 }
 
@@ -153,6 +169,13 @@ WireResult<void> PacketWire::set_up(const PacketWireOptions& options) {
     if (setsockopt(socket, SOL_SOCKET, forced, &packet_buffer_bytes, sizeof packet_buffer_bytes) != 0)
       setsockopt(socket, SOL_SOCKET, plain, &packet_buffer_bytes, sizeof packet_buffer_bytes);
 
+  if (options.priority) {
+    const int priority = static_cast<int>(*options.priority);
+    if (setsockopt(socket, SOL_SOCKET, SO_PRIORITY, &priority, sizeof priority) != 0)
+      return tl::unexpected(failed("set the priority", errno));
+  }
+  if (auto r = transmission_.set_up(socket, interface_, options.launch, options.stamps); !r) return r;
+
   const auto index = static_cast<int>(interface_.index());
   if (options.promiscuous && options.receive) {
     packet_mreq membership{};
@@ -188,6 +211,10 @@ WireResult<std::size_t> PacketWire::hand_over(std::span<const Outgoing> frames) 
   static constexpr Offload nothing_left{};
   std::array<mmsghdr, packet_batch> messages{};
   std::array<std::array<iovec, 2>, packet_batch> pieces;
+  std::array<Transmission::Control, packet_batch> controls;
+  transmission_.read(socket_.get());
+  // The kernel numbers frames with a timestamp. With single frames, an error belongs to a known one.
+  if (transmission_.stamps() != Transmission::Stamps::none) frames = frames.first(1);
   std::size_t count = 0;
   for (; count < frames.size(); ++count) {
     const Bytes frame = frames[count].frame;
@@ -202,9 +229,11 @@ WireResult<std::size_t> PacketWire::hand_over(std::span<const Outgoing> frames) 
     // The offload header is used in both directions or in neither.
     messages[count].msg_hdr.msg_iov = pieces[count].data() + (capabilities_.receives ? 0 : 1);
     messages[count].msg_hdr.msg_iovlen = capabilities_.receives ? 2 : 1;
+    if (capabilities_.paces) transmission_.set_time(messages[count].msg_hdr, controls[count], frames[count].time);
   }
   const int sent = sendmmsg(socket_.get(), messages.data(), static_cast<unsigned>(count), MSG_DONTWAIT);
   if (sent < 0) {
+    if (errno == ENOBUFS) transmission_.refused();
     if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM || errno == EINTR) return 0;
     if (errno == EMSGSIZE)
       return tl::unexpected(wire_error(WireError::Kind::frame, errno,
@@ -214,7 +243,49 @@ WireResult<std::size_t> PacketWire::hand_over(std::span<const Outgoing> frames) 
   }
   for (int i = 0; i < sent; ++i) counters_.sent_bytes += frames[static_cast<std::size_t>(i)].frame.size();
   counters_.sent += static_cast<std::uint64_t>(sent);
+  for (int i = 0; i < sent; ++i) transmission_.accepted();
   return static_cast<std::size_t>(sent);
+}
+
+// Waits until the kernel and the driver have released all frames. Reports accepted frames that were discarded.
+WireResult<bool> PacketWire::flush(std::int64_t deadline) {
+  if (!socket_) return tl::unexpected(closed_error(name_));
+  constexpr std::int64_t pause = 20'000, longest_update = 2'000'000'000;
+  bool empty = false;
+  WireResult<void> link;
+  for (;;) {
+    transmission_.read(socket_.get());
+    int bytes = 0;
+    empty = ioctl(socket_.get(), SIOCOUTQ, &bytes) != 0 || bytes == 0;
+    if (empty || now() >= deadline) break;
+    if (link = interface_.check_link(); !link) break;
+    wire_clock::sleep_until(std::min(deadline, now() + pause));
+  }
+  transmission_.read(socket_.get());
+  undelivered_ = interface_.undelivered(link_before_, counters_.sent, counters_.sent_bytes, capabilities_.paces,
+                                        std::min(deadline, now() + longest_update));
+  if (transmission_.missed() != 0)
+    return tl::unexpected(wire_error(WireError::Kind::system, 0,
+                                     "{}: {} frames missed their launch times and were discarded (check the queueing "
+                                     "discipline with tc qdisc show dev {}, and its clock)",
+                                     name_, transmission_.missed(), interface_.name()));
+  if (undelivered_.frames != 0) return tl::unexpected(interface_.did_not_leave(undelivered_));
+  if (!link) return tl::unexpected(link.error());
+  return empty;
+}
+
+const char* PacketWire::departure_source() const {
+  using Stamps = Transmission::Stamps;
+  return transmission_.stamps() == Stamps::none     ? nullptr
+         : transmission_.stamps() == Stamps::device ? "device"
+                                                    : "kernel";
+}
+
+void PacketWire::read_departures(std::vector<Departure>& departures) {
+  if (socket_) transmission_.read(socket_.get());
+  auto& read = transmission_.departures();
+  departures.insert(departures.end(), read.begin(), read.end());
+  read.clear();
 }
 
 WireResult<bool> PacketWire::writable(std::int64_t deadline) {
@@ -278,6 +349,7 @@ void PacketWire::take(std::size_t slot, const msghdr& message, std::uint32_t len
 WireResult<std::optional<Received>> PacketWire::receive(std::int64_t deadline) {
   if (!socket_) return tl::unexpected(closed_error(name_));
   if (!capabilities_.receives) return receive_nothing(name_, deadline);
+  bool waited = false;
   while (next_ == count_) {
     std::array<mmsghdr, packet_batch> messages{};
     std::array<std::array<iovec, 2>, packet_batch> pieces;
@@ -302,6 +374,10 @@ WireResult<std::optional<Received>> PacketWire::receive(std::int64_t deadline) {
       if (number == EINTR) continue;
       if (number != EAGAIN) return tl::unexpected(failed("receiving", number));
       if (!wire_clock::wait_for(socket_.get(), POLLIN, deadline)) return std::nullopt;
+      // poll(2) also returns for messages in the error queue, which are no frames.
+      transmission_.read(socket_.get());
+      if (waited && this->now() >= deadline) return std::nullopt;
+      waited = true;
       continue;
     }
     next_ = 0;
@@ -319,7 +395,10 @@ WireCounters PacketWire::counters() const {
   // Reading the statistics resets them.
   if (socket_ && getsockopt(socket_.get(), SOL_PACKET, PACKET_STATISTICS, &statistics, &length) == 0)
     counters_.dropped += statistics.tp_drops;
-  return counters_;
+  WireCounters counters = counters_;
+  counters.sent -= std::min(counters.sent, std::max(undelivered_.frames, transmission_.missed()));
+  counters.sent_bytes -= std::min(counters.sent_bytes, std::max(undelivered_.bytes, transmission_.missed_bytes()));
+  return counters;
 }
 
 }  // namespace
@@ -333,7 +412,10 @@ WireResult<std::unique_ptr<Wire>> open_packet_wire(const WireSpec& spec) {
                                {"incoming", false, "ignore frames sent by this host"},
                                {"noreceive", false, "send-only, faster"},
                                {"nopromisc", false, "no promiscuous mode"},
-                               {"hwtime", false, "use device timestamps"}});
+                               {"hwtime", false, "use device timestamps"},
+                               {"launch", true, "pass frames with their launch times: etf or fq"},
+                               {"priority", true, "priority for the queueing discipline"},
+                               {"txtimes", true, "report when frames left: kernel or device"}});
       !known)
     return tl::unexpected(known.error());
   PacketWireOptions options;
@@ -344,6 +426,25 @@ WireResult<std::unique_ptr<Wire>> open_packet_wire(const WireSpec& spec) {
   options.promiscuous = !spec.has("nopromisc");
   options.receive = !spec.has("noreceive") && !spec.only_sends;
   options.hardware_time = spec.has("hwtime");
+  using Launch = Transmission::Launch;
+  using Stamps = Transmission::Stamps;
+  const auto wrong = [&](std::string_view what) { return tl::unexpected(specification_error(spec.text, what)); };
+  const std::string launch = spec.value("launch").value_or(""), stamps = spec.value("txtimes").value_or("");
+  if (launch == "etf" || launch == "fq")
+    options.launch = launch == "etf" ? Launch::etf : Launch::fq;
+  else if (!launch.empty())
+    return wrong("launch=" + launch + ": expected etf or fq");
+  if (stamps == "kernel" || stamps == "device")
+    options.stamps = stamps == "device" ? Stamps::device : Stamps::kernel;
+  else if (!stamps.empty())
+    return wrong("txtimes=" + stamps + ": expected kernel or device");
+  if (options.bypass && options.launch != Launch::none)
+    return wrong("launch requires a queueing discipline, which bypass bypasses");
+  // Both use the same socket option, and the device has one configuration.
+  if (options.stamps != Stamps::none && options.receive) return wrong("txtimes requires noreceive");
+  const auto priority = spec.number("priority", 0, 0, 65'535);
+  if (!priority) return tl::unexpected(priority.error());
+  if (spec.has("priority")) options.priority = static_cast<std::uint32_t>(*priority);
   return open_packet_wire(options);
 }
 

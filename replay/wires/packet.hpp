@@ -4,6 +4,7 @@
 #include <string>
 
 #include "replay/wires/spec.hpp"
+#include "replay/wires/transmission.hpp"
 #include "replay/wires/wire.hpp"
 
 namespace rdmawire::replay {
@@ -15,7 +16,11 @@ struct PacketWireOptions {
   bool receive = true;      ///< false: send-only, with less work in the kernel
   bool promiscuous = true;  ///< also receive frames to other addresses
   bool hardware_time = false;  ///< use receive timestamps of the device. Its clock is synchronized at the first frame
-  std::string name = {};       ///< name of the wire. Empty: "packet:" + interface
+  Transmission::Launch launch =
+      Transmission::Launch::none;  ///< the kernel or the device holds frames until their times
+  Transmission::Stamps stamps = Transmission::Stamps::none;  ///< transmit timestamps
+  std::optional<std::uint32_t> priority = {};                ///< SO_PRIORITY, which queueing disciplines map to queues
+  std::string name = {};                                     ///< name of the wire. Empty: "packet:" + interface
 };
 
 /// Ethernet interfaces only. Stripped VLAN tags and offloaded checksums are restored, so that frames are as on the

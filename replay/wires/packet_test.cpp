@@ -1,7 +1,10 @@
 #include "replay/wires/packet.hpp"
 
 #include <gmock/gmock.h>
+#include <linux/errqueue.h>
+#include <linux/if_packet.h>
 
+#include <cstring>
 #include <vector>
 
 #include "dissectors/protocol/decode.hpp"
@@ -143,6 +146,182 @@ TEST_F(PacketWireTest, LostCarrierAndRemovedInterfaceAreErrors) {
   const auto gone = near->send(frame_of(60, 1));
   ASSERT_FALSE(gone);
   EXPECT_EQ(gone.error().kind, WireError::Kind::missing);
+}
+
+// The interface has a carrier when the wire is opened, and loses it before the kernel reports the loss.
+TEST_F(PacketWireTest, FramesThatTheKernelDiscardsDoNotCountAsSent) {
+  for (const char* name : {"packet:near,noreceive", "xdp:near,noreceive"}) {
+    const auto near = open(name);
+    if (!near) continue;
+    ASSERT_TRUE(near->send(frame_of(60, 1)));
+    ASSERT_TRUE(near->flush(near->now() + 5 * second).value_or(false));
+    ASSERT_TRUE(spaces_->run("ip link set far down"));
+    std::uint64_t accepted = 1;
+    std::optional<WireError> error;
+    for (const std::int64_t deadline = near->now() + 60 * second; !error && near->now() < deadline;) {
+      if (const auto sent = near->send(frame_of(60, 1)); sent)
+        ++accepted;
+      else if (sent.error().kind != WireError::Kind::full)
+        error = sent.error();
+    }
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->kind, WireError::Kind::down);
+    const auto flushed = near->flush(near->now() + 5 * second);
+    EXPECT_EQ(near->counters().sent, 1U) << name << ": " << accepted << " frames were accepted";
+    if (accepted > 1) {
+      ASSERT_FALSE(flushed) << name;
+      EXPECT_THAT(flushed.error().message, HasSubstr("because the carrier was lost"));
+      EXPECT_EQ(near->counters().sent_bytes, 60U);
+    }
+    ASSERT_TRUE(spaces_->run("ip link set far up") && spaces_->run(testing::Namespaces::until_up("near")));
+  }
+}
+
+// The discards of other programs are those of a second wire on the same interface.
+TEST_F(PacketWireTest, FramesThatTheKernelDiscardsForOthersCountAsSent) {
+  const auto near = open("packet:near,noreceive"), other = open("packet:near,noreceive");
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(near->send(frame_of(60, 1)));
+  ASSERT_TRUE(spaces_->run("ip link set far down"));
+  std::uint64_t accepted = 0;
+  for (const std::int64_t deadline = near->now() + 60 * second; near->now() < deadline;) {
+    const auto sent = other->send(frame_of(60, 2));
+    if (sent) ++accepted;
+    if (!sent && sent.error().kind != WireError::Kind::full) break;
+  }
+  ASSERT_TRUE(spaces_->run("ip link set far up") && spaces_->run(testing::Namespaces::until_up("near")));
+  EXPECT_TRUE(near->flush(near->now() + 5 * second).value_or(false));
+  EXPECT_EQ(near->counters().sent, 5U);
+  EXPECT_EQ(near->counters().sent_bytes, 300U);
+  if (accepted > 5) {
+    EXPECT_FALSE(other->flush(other->now() + 5 * second)) << accepted << " frames were accepted";
+    EXPECT_LE(other->counters().sent, 5U);
+  }
+}
+
+TEST_F(PacketWireTest, ReceiveKeepsItsDeadlineWhileTheErrorQueueFills) {
+  // Timestamps of sent frames are messages of the error queue, for which poll(2) returns.
+  PacketWireOptions options;
+  options.interface = "near";
+  options.incoming = true;
+  options.stamps = Transmission::Stamps::kernel;
+  const auto near = open_packet_wire(options).value();
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(near->send(frame_of(60, 1)));
+  const std::int64_t begin = near->now(), wait = 50'000'000;
+  for (;;) {
+    const auto got = near->receive(begin + wait).value();
+    if (!got) break;  // other frames of the interface
+  }
+  EXPECT_GE(near->now(), begin + wait);
+  EXPECT_LT(near->now(), begin + 5 * second);
+  EXPECT_FALSE(near->receive(0).value_or(std::nullopt)) << "a past deadline does not wait";
+  std::vector<Departure> departures;
+  dynamic_cast<DepartureTimes&>(*near).read_departures(departures);
+  EXPECT_EQ(departures.size(), 20U) << "receive() keeps the timestamps";
+}
+
+TEST(Transmission, MissedLaunchTimesAreCounted) {
+  struct alignas(cmsghdr) Control {
+    std::array<char, CMSG_SPACE(sizeof(sock_extended_err))> bytes{};
+  } control;
+  msghdr message{};
+  message.msg_control = control.bytes.data();
+  message.msg_controllen = control.bytes.size();
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_PACKET;
+  header->cmsg_type = PACKET_TX_TIMESTAMP;
+  sock_extended_err error{};
+  header->cmsg_len = CMSG_LEN(sizeof error);
+  Transmission transmission;
+  for (const std::uint8_t origin : {SO_EE_ORIGIN_TXTIME, SO_EE_ORIGIN_TXTIME, SO_EE_ORIGIN_LOCAL}) {
+    error.ee_origin = origin;
+    std::memcpy(CMSG_DATA(header), &error, sizeof error);
+    transmission.take(message, 100);
+  }
+  EXPECT_EQ(transmission.missed(), 2U);
+  EXPECT_EQ(transmission.missed_bytes(), 200U);
+  EXPECT_TRUE(transmission.departures().empty());
+}
+
+TEST_F(PacketWireTest, TransmitTimestampsOfTheKernel) {
+  const auto near = open("packet:near,noreceive,txtimes=kernel"), far = open("packet:far");
+  auto* times = dynamic_cast<DepartureTimes*>(near.get());
+  ASSERT_TRUE(times);
+  EXPECT_STREQ(times->departure_source(), "kernel");
+  const std::int64_t before = near->now();
+  const auto frame = frame_of(60, 1);
+  std::vector<Outgoing> frames;
+  for (std::int64_t i = 0; i < 20; ++i) frames.push_back({frame, before + i * 1'000'000});
+  for (std::size_t sent = 0; sent < frames.size();) {
+    const auto taken = near->send(std::span(frames).subspan(sent));
+    ASSERT_TRUE(taken) << taken.error().message;
+    sent += *taken;
+  }
+  ASSERT_TRUE(near->flush(near->now() + 5 * second).value_or(false));
+  std::vector<Departure> departures;
+  times->read_departures(departures);
+  ASSERT_EQ(departures.size(), frames.size());
+  for (std::size_t i = 0; i < departures.size(); ++i) {
+    EXPECT_EQ(departures[i].index, i);
+    EXPECT_GE(departures[i].time, frames[i].time - 1'000'000);
+    EXPECT_LE(departures[i].time, near->now() + 1'000'000);
+    const auto got = next(*far);
+    ASSERT_TRUE(got);
+    EXPECT_NEAR(static_cast<double>(got->time - departures[i].time), 0, 2e8);
+  }
+  departures.clear();
+  times->read_departures(departures);
+  EXPECT_TRUE(departures.empty());
+  EXPECT_EQ(dynamic_cast<DepartureTimes*>(far.get())->departure_source(), nullptr);
+  EXPECT_THAT(error_of("packet:near,noreceive,txtimes=device").message, HasSubstr("txtimes=kernel uses those of"));
+}
+
+TEST_F(PacketWireTest, SendingOptionsAreChecked) {
+  for (const char* options : {"launch=soon", "launch", "txtimes=wire,noreceive", "txtimes=kernel", "priority=-1",
+                              "priority=65536", "launch=fq,bypass"})
+    EXPECT_EQ(error_of(std::string("packet:near,") + options).kind, WireError::Kind::specification) << options;
+  const auto near = open("packet:near,noreceive,priority=6"), far = open("packet:far");
+  ASSERT_TRUE(near->send(frame_of(60, 1)));
+  EXPECT_TRUE(next(*far));
+}
+
+// Without a queueing discipline that supports them, launch times have no effect, except that frames are accepted early.
+TEST_F(PacketWireTest, LaunchTimesArePassedToTheKernel) {
+  for (const char* launch : {"fq", "etf"}) {
+    const auto near = open(std::string("packet:near,noreceive,launch=") + launch), far = open("packet:far");
+    EXPECT_TRUE(near->capabilities().paces);
+    const auto frame = frame_of(60, 1);
+    const std::vector<Outgoing> frames(5, Outgoing{frame, near->now() + 60 * second});
+    EXPECT_EQ(near->send(frames).value(), 5U);
+    for (int i = 0; i < 5; ++i) EXPECT_TRUE(next(*far));
+    EXPECT_TRUE(near->flush(near->now() + 5 * second).value_or(false));
+  }
+}
+
+TEST_F(PacketWireTest, QueueingDisciplineHoldsFramesUntilTheirLaunchTimes) {
+  int tried = 0;
+  for (const auto& [launch, discipline] :
+       {std::pair{"fq", "fq"}, std::pair{"etf", "etf clockid CLOCK_TAI delta 300000"}}) {
+    if (!spaces_->run(std::string("tc qdisc replace dev near root ") + discipline)) continue;
+    ++tried;
+    const auto near = open(std::string("packet:near,noreceive,txtimes=kernel,launch=") + launch),
+               far = open("packet:far");
+    const auto frame = frame_of(60, 1);
+    std::vector<Outgoing> frames;
+    // On a slow host, passing the frames to the kernel takes seconds.
+    const std::int64_t begin = near->now() + 6 * second;
+    for (std::int64_t i = 0; i < 20; ++i) frames.push_back({frame, begin + i * 2'000'000});
+    for (std::size_t sent = 0; sent < frames.size();) sent += near->send(std::span(frames).subspan(sent)).value();
+    EXPECT_LT(near->now(), begin) << "frames are accepted before their times";
+    ASSERT_TRUE(near->flush(near->now() + 30 * second).value_or(false));
+    std::vector<Departure> departures;
+    dynamic_cast<DepartureTimes&>(*near).read_departures(departures);
+    ASSERT_EQ(departures.size(), frames.size());
+    for (std::size_t i = 0; i < frames.size(); ++i) {
+      EXPECT_GE(departures[i].time, frames[i].time - 400'000) << launch << " " << i;
+      EXPECT_TRUE(next(*far));
+    }
+  }
+  if (tried == 0) GTEST_SKIP() << "requires the kernel modules sch_fq or sch_etf";
 }
 
 TEST_F(PacketWireTest, NonEthernetAndMissingInterfacesAreRejected) {

@@ -9,6 +9,7 @@
 #include "dissectors/protocol/ethernet.hpp"
 #include "replay/wires/clock.hpp"
 #include "replay/wires/interface.hpp"
+#include "replay/wires/verbs_queues.hpp"
 #include "replay/wires/verbs_wire.hpp"
 
 namespace rdmawire::replay {
@@ -75,17 +76,8 @@ WireResult<void> VerbsWire::make_receive_queue(bool hardware_time) {
     if (!receive_queue_) return tl::unexpected(failed(name_, "create a completion queue", errno));
     return {};
   }
-  ibv_cq_init_attr_ex attributes{};
-  attributes.cqe = static_cast<std::uint32_t>(depth);
-  attributes.channel = channel_.get();
-  const auto ticks = device_.attributes.completion_timestamp_mask && device_.attributes.hca_core_clock;
-  for (const auto& [stamp, flag] : {std::pair{Stamp::wallclock, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK},
-                                    std::pair{Stamp::ticks, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP}}) {
-    if (stamp == Stamp::ticks && !ticks) continue;
-    attributes.wc_flags = static_cast<std::uint64_t>(IBV_WC_EX_WITH_BYTE_LEN) | static_cast<std::uint64_t>(flag);
-    stamped_ = ibv_create_cq_ex(device_.context.get(), &attributes);
-    if (!stamped_) continue;
-    stamp_ = stamp;
+  stamped_ = make_stamped_queue(static_cast<std::uint32_t>(depth), channel_.get(), stamp_);
+  if (stamped_) {
     receive_queue_.reset(ibv_cq_ex_to_cq(stamped_));
     capabilities_.hardware_times = true;
     return {};
@@ -94,6 +86,40 @@ WireResult<void> VerbsWire::make_receive_queue(bool hardware_time) {
                                    "{}: the device does not timestamp received frames: {}; remove hwtime to use "
                                    "software timestamps",
                                    name_, errno_text(errno)));
+}
+
+ibv_cq_ex* VerbsWire::make_stamped_queue(std::uint32_t depth, ibv_comp_channel* channel, Stamp& stamp) {
+  ibv_cq_init_attr_ex attributes{};
+  attributes.cqe = depth;
+  attributes.channel = channel;
+  const auto ticks = device_.attributes.completion_timestamp_mask && device_.attributes.hca_core_clock;
+  for (const auto& [kind, flag] : {std::pair{Stamp::wallclock, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK},
+                                   std::pair{Stamp::ticks, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP}}) {
+    if (kind == Stamp::ticks && !ticks) continue;
+    attributes.wc_flags = static_cast<std::uint64_t>(IBV_WC_EX_WITH_BYTE_LEN) | static_cast<std::uint64_t>(flag);
+    ibv_cq_ex* const queue = ibv_create_cq_ex(device_.context.get(), &attributes);
+    if (!queue) continue;
+    stamp = kind;
+    return queue;
+  }
+  return nullptr;
+}
+
+// Failed requests always create a completion, so the CQ must hold all of them.
+WireResult<void> VerbsWire::make_send_queue(bool stamps) {
+  if (!stamps) {
+    send_queue_.reset(ibv_create_cq(device_.context.get(), static_cast<int>(send_depth_), nullptr, nullptr, 0));
+    if (!send_queue_) return tl::unexpected(failed(name_, "create a completion queue", errno));
+    return {};
+  }
+  stamped_sends_ = make_stamped_queue(send_depth_, nullptr, send_stamp_);
+  if (!stamped_sends_)
+    return tl::unexpected(wire_error(WireError::Kind::unsupported, errno,
+                                     "{}: the device does not timestamp completions: {} (remove txtimes)", name_,
+                                     errno_text(errno)));
+  send_queue_.reset(ibv_cq_ex_to_cq(stamped_sends_));
+  signal_every_ = 1;
+  return {};
 }
 
 WireResult<void> VerbsWire::make_queues(const VerbsWireOptions& options) {
@@ -118,9 +144,7 @@ WireResult<void> VerbsWire::make_queues(const VerbsWireOptions& options) {
     if (!channel_) return tl::unexpected(failed(name_, "create a completion channel", errno));
     fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
   }
-  // Failed requests always create a completion, so the CQ must hold all of them.
-  send_queue_.reset(ibv_create_cq(context, static_cast<int>(send_depth_), nullptr, nullptr, 0));
-  if (!send_queue_) return tl::unexpected(failed(name_, "create a completion queue", errno));
+  if (auto made = make_send_queue(options.departures); !made) return made;
   if (auto made = make_receive_queue(options.hardware_time && capabilities_.receives); !made) return made;
 
   bool requests = options.requests;
@@ -237,7 +261,7 @@ void VerbsWire::close() {
   pair_.reset();
   requests_ = nullptr;
   receive_queue_.reset();
-  stamped_ = nullptr;
+  stamped_ = stamped_sends_ = nullptr;
   send_queue_.reset();
   channel_.reset();
   receive_region_.reset();
@@ -249,7 +273,18 @@ void VerbsWire::close() {
 }  // namespace rdma
 
 WireResult<std::unique_ptr<Wire>> open_verbs_wire(const VerbsWireOptions& options) {
-  return rdma::VerbsWire::open(options);
+  if (options.queues <= 1) return rdma::VerbsWire::open(options);
+  std::vector<std::unique_ptr<Wire>> wires;
+  VerbsWireOptions one = options;
+  one.rate = options.rate / options.queues;
+  for (std::uint32_t i = 0; i < options.queues; ++i) {
+    if (i == 1) one.receive = VerbsWireOptions::Receive::nothing;
+    auto wire = rdma::VerbsWire::open(one);
+    if (!wire) return wire;
+    wires.push_back(std::move(*wire));
+  }
+  std::string name = wires.front()->name();
+  return make_queues(std::move(wires), options.threads, std::move(name));
 }
 
 }  // namespace rdmawire::replay

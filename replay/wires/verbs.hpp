@@ -41,6 +41,9 @@ struct VerbsWireOptions {
   std::uint16_t typical_bytes = 0;  ///< typical frame length for `rate`. 0: chosen by the device
   bool requests = true;             ///< use ibv_wr_* if available. false: ibv_post_send
   bool hardware_time = false;       ///< use receive timestamps of the device
+  bool departures = false;          ///< transmit timestamps of the device. Requests a completion for every frame
+  std::uint32_t queues = 1;         ///< number of QPs. Frames of one flow use the same one. `rate` is their sum
+  bool threads = false;             ///< one thread per QP
   std::string name = {};            ///< name of the wire. Empty: "verbs:" + device + "/" + port
 };
 

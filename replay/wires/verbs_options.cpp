@@ -56,10 +56,13 @@ WireResult<VerbsWireOptions> verbs_options(const WireSpec& spec) {
                                {"mtu", true, "MTU of the port; default: MTU of the interface"},
                                {"noreceive", false, "send-only"},
                                {"post", false, "use ibv_post_send instead of ibv_wr_*"},
+                               {"queues", true, "number of QPs"},
                                {"rate", true, "hardware rate limit in bits per second, for example 10G"},
                                {"receive", true, "number of receive buffers"},
                                {"rest", false, "receive frames that match no other receiver"},
                                {"signal", true, "request a completion for every Nth frame"},
+                               {"threads", false, "one thread per QP"},
+                               {"txtimes", false, "report when frames left"},
                                {"typical", true, "typical frame length in bytes for rate"},
                                {"udp", true, "receive frames to this port"}});
       !known)
@@ -88,10 +91,15 @@ WireResult<VerbsWireOptions> verbs_options(const WireSpec& spec) {
        {number("burst", options.burst_bytes, 1, 1U << 30), number("depth", options.send_depth, 2, 1U << 20),
         number("inline", options.inline_bytes, 14, 1024), number("mtu", mtu, 68, 65'535),
         number("rate", options.rate, 1000, 1'000'000'000'000), number("receive", options.receive_depth, 1, 1U << 20),
-        number("signal", options.signal_every, 1, 1U << 20), number("typical", options.typical_bytes, 14, 65'535)})
+        number("queues", options.queues, 1, 64), number("signal", options.signal_every, 1, 1U << 20),
+        number("typical", options.typical_bytes, 14, 65'535)})
     if (!given) return tl::unexpected(given.error());
   if (mtu) options.max_bytes = mtu + static_cast<std::uint32_t>(Ethernet::size + Vlan::size);
   options.requests = !spec.has("post");
+  options.departures = spec.has("txtimes");
+  options.threads = spec.has("threads");
+  if (options.threads && options.queues < 2) return wrong("threads requires queues=2 or more");
+  if (options.departures && options.queues > 1) return wrong("txtimes requires a single QP");
   options.hardware_time = spec.has("hwtime");
   if ((spec.has("burst") || spec.has("typical")) && !spec.has("rate")) return wrong("burst and typical require rate");
   auto steering = steering_of(spec);

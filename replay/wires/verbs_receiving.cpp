@@ -38,15 +38,19 @@ WireResult<void> VerbsWire::give_buffers() {
   return {};
 }
 
-std::int64_t VerbsWire::time_of(std::uint64_t stamp, std::int64_t now) {
-  if (stamp_ == Stamp::none || stamp == 0) return now;
+std::int64_t VerbsWire::time_of(Stamp source, std::uint64_t stamp, std::int64_t now) {
+  if (source == Stamp::none || stamp == 0) return now;
   std::int64_t time = static_cast<std::int64_t>(stamp);
-  if (stamp_ == Stamp::ticks) {
+  if (source == Stamp::ticks) {
     __extension__ using Wide = unsigned __int128;  // kHz
     time = static_cast<std::int64_t>(Wide{stamp} * 1'000'000U / device_.attributes.hca_core_clock);
   }
-  if (!device_clock_) device_clock_ = stamp_ == Stamp::wallclock ? wire_clock::minus_realtime() : now - time;
+  if (!device_clock_) device_clock_ = source == Stamp::wallclock ? wire_clock::minus_realtime() : now - time;
   return time + *device_clock_;
+}
+
+std::uint64_t VerbsWire::stamp_in(ibv_cq_ex* queue, Stamp source) {
+  return source == Stamp::wallclock ? ibv_wc_read_completion_wallclock_ns(queue) : ibv_wc_read_completion_ts(queue);
 }
 
 void VerbsWire::arrived(std::uint64_t slot, std::uint32_t bytes, std::int64_t time) {
@@ -84,10 +88,9 @@ int VerbsWire::poll_received() {
   int count = 0;
   do {
     ++count;
-    const std::uint64_t stamp = stamp_ == Stamp::wallclock ? ibv_wc_read_completion_wallclock_ns(stamped_)
-                                                           : ibv_wc_read_completion_ts(stamped_);
+    const std::uint64_t stamp = stamp_in(stamped_, stamp_);
     if (stamped_->status == IBV_WC_SUCCESS)
-      arrived(stamped_->wr_id, ibv_wc_read_byte_len(stamped_), time_of(stamp, now));
+      arrived(stamped_->wr_id, ibv_wc_read_byte_len(stamped_), time_of(stamp_, stamp, now));
     else if (!receive_failed_)
       wrong(stamped_->status);
   } while (count_ < batch && (number = ibv_next_poll(stamped_)) == 0);

@@ -15,6 +15,35 @@ constexpr std::int64_t pause = 5'000;  // interval between polls of a completion
 
 }  // namespace
 
+// Returns the number of completions, or a negative number on failure.
+int VerbsWire::poll_sent(std::span<ibv_wc> completions) {
+  if (!stamped_sends_) return ibv_poll_cq(send_queue_.get(), static_cast<int>(completions.size()), completions.data());
+  ibv_poll_cq_attr nothing{};
+  int number = ibv_start_poll(stamped_sends_, &nothing);
+  if (number == ENOENT) return 0;
+  if (number != 0) return -1;
+  const std::int64_t now = wire_clock::now();
+  std::size_t count = 0;
+  do {
+    ibv_wc& completion = completions[count++];
+    completion = {};
+    completion.wr_id = stamped_sends_->wr_id;
+    completion.status = stamped_sends_->status;
+    if (completion.status == IBV_WC_SUCCESS)
+      departures_.push_back({completion.wr_id, time_of(send_stamp_, stamp_in(stamped_sends_, send_stamp_), now)});
+    else
+      completion.vendor_err = ibv_wc_read_vendor_err(stamped_sends_);
+  } while (count < completions.size() && (number = ibv_next_poll(stamped_sends_)) == 0);
+  ibv_end_poll(stamped_sends_);
+  return number == 0 || number == ENOENT ? static_cast<int>(count) : -1;
+}
+
+void VerbsWire::read_departures(std::vector<Departure>& departures) {
+  if (pair_) reap();
+  departures.insert(departures.end(), departures_.begin(), departures_.end());
+  departures_.clear();
+}
+
 // Counts sent frames. Requests complete in order: a completion covers all preceding requests.
 void VerbsWire::reap() {
   const auto count_until = [this](std::uint64_t end) {
@@ -24,7 +53,7 @@ void VerbsWire::reap() {
   std::array<ibv_wc, 16> completions;
   for (;;) {
     if (failed_) return;
-    const int count = ibv_poll_cq(send_queue_.get(), completions.size(), completions.data());
+    const int count = poll_sent(completions);
     if (count < 0) {
       failed_ = wire_error(WireError::Kind::system, 0,
                            "{}: poll send completions: the completion queue failed; {} of {} work requests were "
@@ -152,7 +181,15 @@ WireResult<std::size_t> VerbsWire::send(std::span<const Outgoing> frames) {
   return send_when_due(frames, batch, [this](std::span<const Outgoing> run) { return hand_over(run); });
 }
 
+std::size_t VerbsWire::send_room() {
+  if (!pair_) return 0;
+  reap();
+  return send_depth_ - static_cast<std::size_t>(posted_ - done_);
+}
+
 WireResult<bool> VerbsWire::writable(std::int64_t deadline) {
+  if (!pair_) return tl::unexpected(closed_error(name_));
+  if (auto well = check_events(); !well) return tl::unexpected(well.error());
   return wait_until(deadline, [this] { return posted_ - done_ < send_depth_; });
 }
 

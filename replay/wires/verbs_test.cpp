@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "replay/wires/departures.hpp"
+#include "replay/wires/verbs_queues.hpp"
 #include "replay/wires/veth_for_test.hpp"
 
 namespace rdmawire::replay {
@@ -80,6 +82,178 @@ TEST_F(VerbsWireTest, FramesAreSentInBothDirectionsWithEitherPostingMode) {
   EXPECT_THAT(open("verbs:near,post")->capabilities().how, HasSubstr("ibv_post_send"));
   set("WITHOUT", "wr");
   EXPECT_THAT(open("verbs:near")->capabilities().how, HasSubstr("ibv_post_send"));
+}
+
+TEST_F(VerbsWireTest, SeveralQpsKeepTheOrderOfEachFlow) {
+  for (const char* how : {",queues=4", ",queues=3,threads", ",queues=2,threads,depth=8", ",queues=2,post,depth=4"}) {
+    const auto near = open(std::string("verbs:near,noreceive") + how), far = open("verbs:far");
+    EXPECT_THAT(near->capabilities().how, HasSubstr("QPs"));
+    std::vector<std::vector<std::uint8_t>> frames;
+    std::vector<Outgoing> outgoing;
+    for (std::uint32_t i = 0; i < 400; ++i) {
+      frames.push_back(udp_frame(0x0a000007 + i % 8, 4791));
+      store_be(frames.back().data() + 60, 4, i);
+    }
+    for (const auto& frame : frames) outgoing.push_back({frame, 0});
+    for (std::size_t sent = 0; sent < frames.size();) {
+      const auto taken = near->send(std::span(outgoing).subspan(sent));
+      ASSERT_TRUE(taken) << taken.error().message;
+      sent += *taken;
+      ASSERT_TRUE(near->writable(near->now() + 5 * second).value_or(false));
+    }
+    ASSERT_TRUE(near->flush(near->now() + 5 * second).value_or(false));
+    EXPECT_EQ(near->counters().sent, 400U);
+    EXPECT_EQ(near->counters().sent_bytes, 40'000U);
+    std::array<std::int64_t, 8> last;
+    last.fill(-1);
+    for (std::size_t i = 0; i < frames.size(); ++i) {
+      const auto got = next(*far);
+      ASSERT_EQ(got.size(), 100U) << how << ": frame " << i;
+      const auto number = static_cast<std::int64_t>(load_be<4>(got.data() + 60));
+      EXPECT_GT(number, last[static_cast<std::size_t>(number) % 8]) << how;
+      last[static_cast<std::size_t>(number) % 8] = number;
+    }
+    // An invalid frame is an error of its own, and those after it are sent.
+    const auto invalid = frame_of(13, 1);
+    const std::vector<Outgoing> mixed{{frames[0], 0}, {invalid, 0}, {frames[1], 0}};
+    ASSERT_EQ(near->send(mixed).value(), 1U) << how;
+    const auto refused = near->send(std::span(mixed).subspan(1));
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().kind, WireError::Kind::frame);
+    EXPECT_EQ(near->send(std::span(mixed).subspan(2)).value(), 1U);
+    ASSERT_TRUE(near->flush(near->now() + 5 * second).value_or(false));
+    EXPECT_EQ(near->counters().sent, 402U) << how;
+  }
+  set("RATE", "1000-100000000");
+  EXPECT_THAT(open("verbs:near,queues=4,rate=1G")->capabilities().how, HasSubstr("limited to 250000 kbit/s, 4 QPs"));
+  set("COMPLETION", "3=10");
+  const auto near = open("verbs:near,noreceive,queues=2");
+  const auto frame = frame_of(100, 1);
+  ASSERT_TRUE(near->send(std::vector<Outgoing>(5, Outgoing{frame, 0})));
+  EXPECT_FALSE(near->flush(near->now() + second));
+  EXPECT_EQ(near->counters().sent, 2U);
+}
+
+/// Two frames whose hosts use different QPs of two.
+std::pair<std::vector<std::uint8_t>, std::vector<std::uint8_t>> frames_of_two_queues() {
+  const auto one = udp_frame(0x0a000007, 4791);
+  for (std::uint32_t host = 0x0a000008;; ++host)
+    if (auto other = udp_frame(host, 4791); hosts_hash(other) % 2 != hosts_hash(one) % 2) return {one, other};
+}
+
+TEST_F(VerbsWireTest, BothDirectionsOfAConnectionUseTheSameQp) {
+  const auto there = udp_frame(0x0a000007, 4791);
+  auto back = there;
+  std::swap_ranges(back.begin() + 26, back.begin() + 30, back.begin() + 30);
+  std::swap_ranges(back.begin(), back.begin() + 6, back.begin() + 6);
+  store_be(back.data() + 34, 2, 5);
+  EXPECT_EQ(hosts_hash(there), hosts_hash(back));
+  EXPECT_EQ(hosts_hash(frame_of(13, 1)), 0U);
+}
+
+TEST_F(VerbsWireTest, FailureOfOneQpKeepsTheFramesOfTheOthers) {
+  const auto [one, other] = frames_of_two_queues();
+  for (const char* how : {"", ",threads", ",post"}) {
+    const auto near = open(std::string("verbs:near,noreceive,queues=2") + how), far = open("verbs:far");
+    set("COMPLETION", "3=10");
+    // The first QP gets five frames and fails at the third. The second one gets two.
+    std::vector<Outgoing> frames{{one, 0}, {other, 0}, {one, 0}, {one, 0}, {one, 0}, {other, 0}, {one, 0}};
+    std::size_t accepted = 0;
+    std::optional<WireError> error;
+    while (accepted < frames.size() && !error) {
+      const auto taken = near->send(std::span(frames).subspan(accepted));
+      taken ? void(accepted += *taken) : void(error = taken.error());
+    }
+    const auto flushed = near->flush(near->now() + 5 * second);
+    ASSERT_FALSE(flushed) << how;
+    EXPECT_NE(flushed.error().kind, WireError::Kind::frame) << "the QP is in the Error state";
+    // A frame that is retried after the error would be sent twice.
+    const auto again = near->send(frames);
+    ASSERT_FALSE(again);
+    EXPECT_EQ(again.error().message, flushed.error().message);
+    EXPECT_EQ(near->counters().sent, 4U) << how;
+    EXPECT_EQ(near->counters().sent_bytes, 400U);
+    unsetenv("FAKE_VERBS_COMPLETION");
+    int of_one = 0, of_other = 0;
+    for (auto got = next(*far); !got.empty(); got = next(*far, second / 5)) (got == one ? of_one : of_other) += 1;
+    EXPECT_EQ(of_one, 2) << how;
+    EXPECT_EQ(of_other, 2) << how;
+  }
+}
+
+TEST_F(VerbsWireTest, FramesThatADeviceRefusesForNowAreSentOnce) {
+  const auto [one, other] = frames_of_two_queues();
+  const auto near = open("verbs:near,noreceive,queues=2"), far = open("verbs:far");
+  set("FAIL", fmt::format("ibv_post_send={}@1,ibv_wr_complete={}@1", ENOMEM, ENOMEM));
+  std::vector<std::vector<std::uint8_t>> bytes;
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    bytes.push_back(i % 2 ? one : other);
+    store_be(bytes.back().data() + 60, 4, i);
+  }
+  std::vector<Outgoing> frames;
+  for (const auto& frame : bytes) frames.push_back({frame, 0});
+  for (std::size_t sent = 0; sent < frames.size();) {
+    const auto taken = near->send(std::span(frames).subspan(sent));
+    ASSERT_TRUE(taken) << taken.error().message;
+    sent += *taken;
+  }
+  ASSERT_TRUE(near->flush(near->now() + 5 * second).value_or(false));
+  EXPECT_EQ(near->counters().sent, 40U);
+  std::array<std::vector<std::uint32_t>, 2> numbers;
+  for (int i = 0; i < 40; ++i) {
+    const auto got = next(*far);
+    ASSERT_EQ(got.size(), 100U);
+    const auto number = static_cast<std::uint32_t>(load_be<4>(got.data() + 60));
+    numbers[number % 2].push_back(number);
+  }
+  for (const auto& list : numbers) {
+    EXPECT_EQ(list.size(), 20U);
+    EXPECT_TRUE(std::is_sorted(list.begin(), list.end()));
+  }
+  EXPECT_TRUE(next(*far, second / 5).empty());
+}
+
+TEST_F(VerbsWireTest, FlushOfSeveralQpsEndsAtItsDeadline) {
+  const auto near = open("verbs:near,noreceive,queues=2");
+  set("FAIL", fmt::format("ibv_post_send={},ibv_wr_complete={}", ENOMEM, ENOMEM));
+  ASSERT_TRUE(near->send(frame_of(100, 1)));
+  const std::int64_t begin = near->now();
+  EXPECT_FALSE(near->flush(begin + second / 10).value_or(true));
+  EXPECT_LT(near->now(), begin + 5 * second);
+  EXPECT_EQ(near->counters().sent, 0U);
+  unsetenv("FAKE_VERBS_FAIL");
+  EXPECT_TRUE(near->flush(near->now() + 5 * second).value_or(false));
+  EXPECT_EQ(near->counters().sent, 1U);
+}
+
+TEST_F(VerbsWireTest, TransmitTimestampsOfTheDevice) {
+  for (const char* without : {"", "wallclock"}) {
+    set("WITHOUT", without);
+    const auto near = open("verbs:near,noreceive,txtimes");
+    auto* times = dynamic_cast<DepartureTimes*>(near.get());
+    ASSERT_TRUE(times && times->departure_source());
+    const std::int64_t before = near->now();
+    const auto frame = frame_of(60, 1);
+    ASSERT_EQ(near->send(std::vector<Outgoing>(50, Outgoing{frame, 0})).value(), 50U);
+    ASSERT_TRUE(near->flush(near->now() + second).value_or(false));
+    std::vector<Departure> departures;
+    times->read_departures(departures);
+    ASSERT_EQ(departures.size(), 50U);
+    for (std::size_t i = 0; i < departures.size(); ++i) {
+      EXPECT_EQ(departures[i].index, i);
+      EXPECT_GE(departures[i].time, before - 50'000'000);
+      EXPECT_LE(departures[i].time, near->now() + 1'000'000);
+    }
+    EXPECT_EQ(near->counters().sent, 50U);
+    set("COMPLETION", "53=10");
+    ASSERT_TRUE(near->send(std::vector<Outgoing>(5, Outgoing{frame, 0})));
+    const auto flushed = near->flush(near->now() + second);
+    ASSERT_FALSE(flushed);
+    EXPECT_THAT(flushed.error().message, AllOf(HasSubstr("work request 53 of 55"), HasSubstr("0x5a")));
+    unsetenv("FAKE_VERBS_COMPLETION");
+  }
+  set("WITHOUT", "times");
+  EXPECT_THAT(error_of("verbs:near,txtimes").message, HasSubstr("remove txtimes"));
 }
 
 TEST_F(VerbsWireTest, DescriptorSignalsArrival) {
@@ -373,8 +547,9 @@ TEST_F(VerbsWireTest, PortThatIsDownIsNotOpened) {
 }
 
 TEST_F(VerbsWireTest, InvalidOptionsAreRejected) {
-  for (const char* options : {"/x", "/256", "/", ",depth=1", ",mac=02:00", ",mac=02:00:00:00:00:01x", ",ip=10.0.0",
-                              ",udp=65536", ",burst=100", ",rest,udp=1", ",rate=5", ",color=red"})
+  for (const char* options :
+       {"/x", "/256", "/", ",depth=1", ",mac=02:00", ",mac=02:00:00:00:00:01x", ",ip=10.0.0", ",udp=65536",
+        ",burst=100", ",queues=0", ",threads", ",queues=2,txtimes", ",rest,udp=1", ",rate=5", ",color=red"})
     EXPECT_EQ(error_of(std::string("verbs:near") + options).kind, WireError::Kind::specification) << options;
 }
 

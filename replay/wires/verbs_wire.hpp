@@ -6,13 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "replay/wires/departures.hpp"
 #include "replay/wires/error.hpp"
 #include "replay/wires/verbs.hpp"
 #include "replay/wires/verbs_device.hpp"
+#include "replay/wires/verbs_queues.hpp"
 
 namespace rdmawire::replay::rdma {
 
-class VerbsWire final : public Wire {
+class VerbsWire final : public Wire, public DepartureTimes, public SendRoom {
  public:
   static WireResult<std::unique_ptr<Wire>> open(const VerbsWireOptions& options);
   ~VerbsWire() override { close(); }
@@ -27,6 +29,9 @@ class VerbsWire final : public Wire {
   WireResult<bool> writable(std::int64_t deadline) override;
   WireResult<bool> flush(std::int64_t deadline) override;
   WireResult<std::optional<Received>> receive(std::int64_t deadline) override;
+  [[nodiscard]] std::size_t send_room() override;
+  [[nodiscard]] const char* departure_source() const override { return stamped_sends_ ? "device" : nullptr; }
+  void read_departures(std::vector<Departure>& departures) override;
   void close() override;
 
  private:
@@ -39,6 +44,9 @@ class VerbsWire final : public Wire {
   WireResult<void> find(const VerbsWireOptions& options);
   WireResult<void> make_queues(const VerbsWireOptions& options);
   WireResult<void> make_receive_queue(bool hardware_time);
+  WireResult<void> make_send_queue(bool stamps);
+  /// Creates a CQ with the best available device timestamps. nullptr: there are none.
+  ibv_cq_ex* make_stamped_queue(std::uint32_t depth, ibv_comp_channel* channel, Stamp& stamp);
   WireResult<void> start(const VerbsWireOptions& options);
   WireResult<void> limit_rate(const VerbsWireOptions& options);
   WireResult<void> check_events();
@@ -50,13 +58,15 @@ class VerbsWire final : public Wire {
   int post_requests(std::size_t count, std::size_t& taken);
   int post_list(std::size_t count, std::size_t& taken);
   void reap();
+  int poll_sent(std::span<ibv_wc> completions);
   template <class Ready>
   WireResult<bool> wait_until(std::int64_t deadline, Ready ready);
   // verbs_receiving.cpp
   WireResult<void> give_buffers();
   int poll_received();
   void arrived(std::uint64_t slot, std::uint32_t bytes, std::int64_t time);
-  [[nodiscard]] std::int64_t time_of(std::uint64_t stamp, std::int64_t now);
+  [[nodiscard]] std::int64_t time_of(Stamp source, std::uint64_t stamp, std::int64_t now);
+  static std::uint64_t stamp_in(ibv_cq_ex* queue, Stamp source);
 
   std::string name_;
   WireCapabilities capabilities_;
@@ -74,6 +84,7 @@ class VerbsWire final : public Wire {
   Flow flow_;
   ibv_qp_ex* requests_ = nullptr;
   ibv_cq_ex* stamped_ = nullptr;
+  ibv_cq_ex* stamped_sends_ = nullptr;
 
   // Sending. The work request ID is the number of preceding requests.
   std::uint32_t send_depth_ = 0, signal_every_ = 0, inline_bytes_ = 0, unsignaled_ = 0;
@@ -83,6 +94,8 @@ class VerbsWire final : public Wire {
   std::array<ibv_sge, batch> pieces_{};
   std::optional<WireError> failed_;
   std::int64_t events_checked_ = 0;
+  Stamp send_stamp_ = Stamp::none;
+  std::vector<Departure> departures_;
   bool port_down_ = false;
 
   // Receiving.

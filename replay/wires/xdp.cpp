@@ -16,6 +16,7 @@
 #include "replay/wires/clock.hpp"
 #include "replay/wires/descriptor.hpp"
 #include "replay/wires/error.hpp"
+#include "replay/wires/frame_limits.hpp"
 #include "replay/wires/interface.hpp"
 #include "replay/wires/sending.hpp"
 #include "replay/wires/xdp_program.hpp"
@@ -109,7 +110,7 @@ class Chunks {
   std::size_t bytes_ = 0;
 };
 
-class XdpWire final : public Wire {
+class XdpWire final : public Wire, public FrameLimits {
  public:
   static WireResult<std::unique_ptr<Wire>> open(const XdpWireOptions& options);
   ~XdpWire() override { close(); }
@@ -125,14 +126,26 @@ class XdpWire final : public Wire {
     return send_when_due(frames, capabilities_.batch, [this](std::span<const Outgoing> run) { return hand_over(run); });
   }
   WireResult<bool> writable(std::int64_t deadline) override {
+    if (!socket_) return tl::unexpected(closed_error(name_));
+    if (auto link = interface_.check_link(); !link) return tl::unexpected(link.error());
     return wait_until(deadline, [this] {
       return free_.size() >= pieces_of(capabilities_.max_bytes) && to_send_.room() >= most_pieces;
     });
   }
   WireResult<bool> flush(std::int64_t deadline) override {
-    return wait_until(deadline, [this] { return free_.size() == frames_; });
+    constexpr std::int64_t longest_update = 2'000'000'000;
+    auto flushed = wait_until(deadline, [this] { return free_.size() == frames_; });
+    // In copy mode, the kernel also completes frames that it discarded.
+    undelivered_ = interface_.undelivered(link_before_, counters_.sent, counters_.sent_bytes, false,
+                                          std::min(deadline, now() + longest_update));
+    if (flushed && undelivered_.frames != 0) return tl::unexpected(interface_.did_not_leave(undelivered_));
+    return flushed;
   }
   WireResult<std::optional<Received>> receive(std::int64_t deadline) override;
+  [[nodiscard]] std::size_t max_bytes_of(Bytes frame) const override {
+    const std::size_t able = capabilities_.max_bytes;
+    return able == chunk_bytes ? able : Interface::max_bytes(frame, able);
+  }
   void close() override;
 
  private:
@@ -161,6 +174,8 @@ class XdpWire final : public Wire {
   std::string name_;
   WireCapabilities capabilities_;
   mutable WireCounters counters_;
+  std::optional<LinkCounters> link_before_;
+  Undelivered undelivered_;  ///< completed frames that did not leave
   Interface interface_;
   Chunks chunks_;
   Descriptor socket_;
@@ -277,6 +292,7 @@ WireResult<std::unique_ptr<Wire>> XdpWire::open(const XdpWireOptions& options) {
   able.min_bytes = Ethernet::size;
   able.batch = std::clamp<std::uint32_t>(options.batch, 1, wire->frames_ / 2);
   able.receives = options.receive;
+  wire->link_before_ = wire->interface_.counters();
   able.bits_per_second = wire->interface_.bits_per_second();
   able.how = fmt::format("{}, queue {}", flags & XDP_ZEROCOPY ? "zero copy" : "copies", options.queue);
 
@@ -331,8 +347,7 @@ WireResult<std::size_t> XdpWire::hand_over(std::span<const Outgoing> frames) {
   std::size_t count = 0;
   for (; count < frames.size(); ++count) {
     const Bytes frame = frames[count].frame;
-    const std::size_t able = capabilities_.max_bytes;
-    const std::size_t most = able == chunk_bytes ? able : Interface::max_bytes(frame, able);
+    const std::size_t most = max_bytes_of(frame);
     if (frame.size() < capabilities_.min_bytes || frame.size() > most) {
       if (count > 0) break;
       return tl::unexpected(
@@ -418,7 +433,10 @@ WireCounters XdpWire::counters() const {
   socklen_t length = sizeof statistics;
   if (socket_ && getsockopt(socket_.get(), SOL_XDP, XDP_STATISTICS, &statistics, &length) == 0)
     counters_.dropped = statistics.rx_dropped + statistics.rx_ring_full;
-  return counters_;
+  WireCounters counters = counters_;
+  counters.sent -= std::min(counters.sent, undelivered_.frames);
+  counters.sent_bytes -= std::min(counters.sent_bytes, undelivered_.bytes);
+  return counters;
 }
 
 void XdpWire::close() {
