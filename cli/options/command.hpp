@@ -83,12 +83,16 @@ struct Option {
 /// The options on the command line.
 class Given {
  public:
-  explicit Given(std::set<std::string> names) : names_(std::move(names)) {}
+  explicit Given(std::set<std::string> names, std::string lines = {})
+      : names_(std::move(names)), lines_(std::move(lines)) {}
   /// `name` is the long name ("--wire") or the placeholder of a positional argument.
   bool operator()(std::string_view name) const { return names_.count(std::string(name)) != 0; }
+  /// The options without positional arguments, as lines of a file for the argument @FILE.
+  [[nodiscard]] const std::string& lines() const { return lines_; }
 
  private:
   std::set<std::string> names_;
+  std::string lines_;
 };
 
 struct Example {

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -110,6 +111,15 @@ TEST(Options, ArgumentsAreReadFromFile) {
   EXPECT_EQ(v.output, "a b.pcap");
   EXPECT_EQ(v.tags, (std::vector<std::string>{"x y", ""}));
   EXPECT_EQ(error_of({"a", at, "--rows", "6"}), "tool: --rows may be specified only once");
+  std::ofstream(path) << "--rows 5 # --tag z\n--tag 'a # b' x#y\n";
+  Values commented;
+  EXPECT_EQ(run_with(commented, {at}).first, 0);
+  EXPECT_EQ(commented.tags, std::vector<std::string>{"a # b"});
+  EXPECT_EQ(commented.files, std::vector<std::string>{"x#y"});
+  std::ofstream(path) << "a\n--rows 5\n\n--rows=x\n";
+  EXPECT_THAT(error_of({at}), ::testing::EndsWith(" (" + at + ", line 4)"));
+  std::ofstream(path) << "a\n# comment\n  --rwos 5\n";
+  EXPECT_THAT(error_of({at}), ::testing::EndsWith("did you mean --rows? (" + at + ", line 3)"));
   std::ofstream(path) << "a 'open\n";
   EXPECT_EQ(error_of({at}), "tool: " + at + ": line 1: missing closing quote");
   Values after;

@@ -1,6 +1,7 @@
 /// Translates command tables to CLI11. The only file that includes CLI11.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -128,6 +129,30 @@ void store(const Node& node, std::set<std::string>& given) {
   }
 }
 
+/// The word in the notation of words_of_file().
+std::string quoted(const std::string& word) {
+  if (!word.empty() && word.find_first_of(" \t\r\"'#") == std::string::npos) return word;
+  std::string text;
+  for (const char c : word) text += c == '\'' ? std::string("'\"'\"'") : std::string(1, c);
+  return "'" + text + "'";
+}
+
+/// The options of a command as lines. An option with several values has several lines.
+std::string lines_of(const Node& node) {
+  std::string lines;
+  for (std::size_t i = 0; i < node.command->options.size(); ++i) {
+    const Option& option = node.command->options[i];
+    if (option.is_positional() || node.options[i]->empty()) continue;
+    if (option.is_flag()) {
+      lines += option.long_name() + "\n";
+      continue;
+    }
+    for (const std::string& value : node.options[i]->results())
+      lines += option.long_name() + " " + quoted(value) + "\n";
+  }
+  return lines;
+}
+
 /// Options that every program has for its build and its shell completion.
 struct Hidden {
   std::string directory, completed;
@@ -162,15 +187,25 @@ int usage_error(const Command& root, const Node& node, const std::string& messag
   return static_cast<int>(Exit::usage);
 }
 
-/// The words of a file with arguments: separated by white space, with quotes as in a shell. # starts a comment line.
-std::vector<std::string> words_of_file(const std::string& path) {
+/// Arguments and where they are from.
+struct Arguments {
+  std::vector<std::string> words;
+  std::vector<std::string> origins;  ///< "@FILE, line 3". Empty: the command line
+
+  void add(std::string word, std::string origin) {
+    words.push_back(std::move(word));
+    origins.push_back(std::move(origin));
+  }
+};
+
+/// The words of a file with arguments: separated by white space, with quotes as in a shell. An unquoted # at the start
+/// of a word starts a comment.
+void add_words_of_file(const std::string& path, Arguments& arguments) {
   errno = 0;
   std::ifstream in(path);
-  std::vector<std::string> words;
   std::string line;
   for (std::size_t number = 1; std::getline(in, line); ++number) {
-    const std::size_t begin = line.find_first_not_of(" \t\r");
-    if (begin == std::string::npos || line[begin] == '#') continue;
+    const std::string origin = "@" + path + ", line " + std::to_string(number);
     char quote = '\0';
     bool in_word = false;
     for (const char c : line) {
@@ -179,35 +214,61 @@ std::vector<std::string> words_of_file(const std::string& path) {
         in_word = false;
         continue;
       }
-      if (!in_word) words.emplace_back();
+      if (!in_word && quote == '\0' && c == '#') break;
+      if (!in_word) arguments.add({}, origin);
       in_word = true;
       if (quote != '\0' ? c == quote : c == '"' || c == '\'')
         quote = quote == '\0' ? c : '\0';
       else
-        words.back() += c;
+        arguments.words.back() += c;
     }
     if (quote != '\0') throw UsageError("@" + path + ": line " + std::to_string(number) + ": missing closing quote");
   }
   if (!in.eof()) throw UsageError("@" + path + ": " + std::strerror(errno));
-  return words;
 }
 
 /// Replaces each argument @FILE before "--" by the arguments in the file. Arguments in a file cannot refer to further
 /// files.
-std::vector<std::string> expanded(int argc, char** argv) {
-  std::vector<std::string> arguments;
+Arguments expanded(int argc, char** argv) {
+  Arguments arguments;
   bool literal = false;
   for (int i = 0; i < argc; ++i) {
     const std::string argument = argv[i];
     literal |= argument == "--";
     if (i == 0 || literal || argument.size() < 2 || argument.front() != '@') {
-      arguments.push_back(argument);
+      arguments.add(argument, {});
       continue;
     }
-    const std::vector<std::string> words = words_of_file(argument.substr(1));
-    arguments.insert(arguments.end(), words.begin(), words.end());
+    add_words_of_file(argument.substr(1), arguments);
   }
   return arguments;
+}
+
+/// The error message with the line of an options file that contains the option.
+std::string with_origin(const Node& node, const Arguments& arguments, const std::string& message) {
+  std::size_t begin = message.find('-');
+  while (begin != std::string::npos && begin > 0 && message[begin - 1] != ' ') begin = message.find('-', begin + 1);
+  if (begin == std::string::npos) return message;
+  const std::string name = message.substr(begin, message.find_first_of(" :;=?,", begin) - begin);
+  std::vector<std::string> names{name};
+  for (const Option& option : node.command->options)
+    if (!option.is_positional() && option.long_name() == name) names = option.all_names();
+  const std::string* origin = nullptr;
+  for (std::size_t i = 0; i < arguments.words.size(); ++i) {
+    const std::string& word = arguments.words[i];
+    const bool is_option = std::any_of(names.begin(), names.end(), [&word](const std::string& known) {
+      return word == known || word.starts_with(known + "=") || (known.size() == 2 && word.starts_with(known));
+    });
+    if (!is_option) continue;
+    origin = &arguments.origins[i];
+    // The occurrence with the value in the message.
+    const std::size_t equals = word.find('=');
+    const std::string value = equals != std::string::npos      ? word.substr(equals + 1)
+                              : i + 1 < arguments.words.size() ? arguments.words[i + 1]
+                                                               : std::string();
+    if (!value.empty() && message.find(value) != std::string::npos) break;
+  }
+  return origin && !origin->empty() ? message + " (" + *origin + ")" : message;
 }
 
 }  // namespace
@@ -225,10 +286,11 @@ int run(Command root, int argc, char** argv) {
   if (root.version) app.set_version_flag("--version");
   Node top{&root, &app, root.name, {}, {}};
   translate(top);
+  Arguments arguments;
   try {
-    const std::vector<std::string> arguments = expanded(argc, argv);
+    arguments = expanded(argc, argv);
     std::vector<const char*> pointers;
-    for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
+    for (const std::string& argument : arguments.words) pointers.push_back(argument.c_str());
     app.parse(static_cast<int>(pointers.size()), pointers.data());
   } catch (const UsageError& error) {
     return usage_error(root, top, error.what());
@@ -239,10 +301,14 @@ int run(Command root, int argc, char** argv) {
     return print(root, root.version());
   } catch (const CLI::ExtrasError&) {
     const std::vector<std::string> extra = app.remaining(true);
-    return usage_error(root, top.deepest(), unknown_argument(top.deepest(), extra.empty() ? "" : extra.front()));
+    const Node& deepest = top.deepest();
+    return usage_error(root, deepest,
+                       with_origin(deepest, arguments, unknown_argument(deepest, extra.empty() ? "" : extra.front())));
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string text = error.what();
-    return usage_error(root, top.deepest(), "missing value of " + text.substr(0, text.find(':')));
+    const Node& deepest = top.deepest();
+    return usage_error(root, deepest,
+                       with_origin(deepest, arguments, "missing value of " + text.substr(0, text.find(':'))));
   } catch (const CLI::ParseError& error) {
     return usage_error(root, top.deepest(), error.what());
   }
@@ -260,9 +326,9 @@ int run(Command root, int argc, char** argv) {
       throw UsageError("missing subcommand; expected one of: " + names_of_subcommands(*node.command));
     for (const auto& child : top.children) reject_options_of_parents(*child);
     if (&node != &top) store(node, given);
-    return static_cast<int>(node.command->run(Given(given)));
+    return static_cast<int>(node.command->run(Given(given, lines_of(node))));
   } catch (const UsageError& error) {
-    return usage_error(root, node, error.what());
+    return usage_error(root, node, with_origin(node, arguments, error.what()));
   } catch (const std::filesystem::filesystem_error& error) {
     print_error(root, error.what());
     return static_cast<int>(Exit::error);
