@@ -1,6 +1,7 @@
 /// rdmawire replay: sends captured traffic to wires or to a live device.
 
 #include <memory>
+#include <sstream>
 
 #include "cli/device_options.hpp"
 #include "cli/replay_play.hpp"
@@ -28,14 +29,14 @@ Command replay_command() {
       .option("-w,--wire", "WIRE", options->wires,
               "Send to this wire: packet:IFACE, file:PATH, null or another kind (see docs/reference/wires.md).")
       .completes(wire_names);
-  command.flag("-n,--dry-run", options->dry_run, "Send no frames; print the changes to each frame.");
+  command.flag("-n,--dry-run", options->dry_run, "Print the changes to each frame instead of sending it.");
   command.flag("--json", options->json, "Print the report as JSON (see docs/reference/schemas/replay.schema.json).");
   command.group("Faults");
   command.option("--fault", "RULE", options->faults,
                  "Inject faults, for example 'drop psn +5 try 1' (see docs/reference/fault-language.md).");
   command.option("--faults", "FILE", options->faults_file, "Read fault rules from FILE.").excludes({"--fault"});
   command.option("--seed", "N", options->seed, "Set the random seed of the faults.")
-      .by_default("random; shown in the report");
+      .by_default("random, shown in the report");
   add_play_options(command, *options);
   add_reactive_options(command, *live);
   std::string assignments = replay::assignments_help();
@@ -73,34 +74,35 @@ Command replay_command() {
       {"--pid", "use --pid-file FILE"},
       {"--listnics", "use rdmawire devices"},
       {"--load-opts", "use @FILE"},
-      {"-v", "use --dry-run"},
-      {"--verbose", "use --dry-run"},
+      {"-A", "use --verbose, or rdmawire dissect for all fields"},
+      {"--decode", "use --verbose, or rdmawire dissect for all fields"},
       {"--portmap", "use -m port:80=8080"},
       {"-r", "use -m port:80=8080"},
       {"--pnat", "use -m ip:10.0.0.0/8=172.16.0.0/12"},
       {"-N", "use -m ip:10.0.0.0/8=172.16.0.0/12"},
-      {"--srcipmap", "use -m ip:10.0.0.2=192.168.1.2, which applies in both directions"},
-      {"--dstipmap", "use -m ip:10.0.0.2=192.168.1.2, which applies in both directions"},
-      {"-S", "use -m ip:10.0.0.2=192.168.1.2, which applies in both directions"},
-      {"-D", "use -m ip:10.0.0.2=192.168.1.2, which applies in both directions"},
+      {"--srcipmap", "use -m src-ip:10.0.0.0/8=172.16.0.0/12"},
+      {"--dstipmap", "use -m dst-ip:10.0.0.0/8=172.16.0.0/12"},
+      {"-S", "use -m src-ip:10.0.0.0/8=172.16.0.0/12"},
+      {"-D", "use -m dst-ip:10.0.0.0/8=172.16.0.0/12"},
       {"-e", "use -m ip:10.0.0.2=192.168.1.2 for each host"},
       {"--endpoints", "use -m ip:10.0.0.2=192.168.1.2 for each host"},
       {"--tcp-sequence", "use -m psn:10.0.0.2/7174=1000"},
       {"-C", "use --crc recompute"},
       {"--fixcsum", "use --crc recompute"},
-      {"--mtu", "use -m mtu:4096=1024, or --too-long truncate"},
-      {"--mtu-trunc", "use --too-long truncate"},
+      {"--mtu-trunc", "use --mtu N --too-long shorten"},
       {"-E", "use --fcs remove"},
       {"--efcs", "use --fcs remove"},
       {"--ttl", "use --hop-limit N"},
       {"--tos", "use --dscp N and --fault 'mark ce'"},
       {"--tclass", "use --dscp N and --fault 'mark ce'"},
       {"--flowlabel", "use --flow-label N"},
-      {"-F", "use --truncated pad"},
-      {"--fixlen", "use --truncated pad"},
+      {"-F", "use --truncated pad or --truncated shorten"},
+      {"--fixlen", "use --truncated pad or --truncated shorten"},
       {"--fuzz-seed", "use --fault 'corrupt payload random bits 3 probability 1%' --seed N"},
       {"--fuzz-factor", "use --fault 'corrupt payload random bits 3 probability 1%' --seed N"},
-      {"--fragroute", "use --fault RULE"},
+      {"--fragroute", "use --mtu N --too-long fragment, or --fault RULE"},
+      {"--enet-vlan-cfi", "use --vlan-dei N"},
+      {"--no-flow-stats", "not needed: --flow-stats enables them"},
       {"--dlt", "not needed: frames of other link types become Ethernet frames"},
       {"--enet-dmac", "use -m mac:10.0.0.2=52:54:00:12:34:56"},
       {"--enet-smac", "use -m mac:10.0.0.2=52:54:00:12:34:56"},
@@ -136,6 +138,15 @@ Command replay_command() {
     }
     if (!given("--wire") && !given("--dry-run") && !given("--write-map"))
       throw UsageError("one of --wire, --dry-run and --write-map is required");
+    if (!options->save_options.empty()) {
+      // Without itself, so that replaying with the file does not write it again.
+      const std::string own = "--save-opts ";
+      std::string lines = "# Options of rdmawire replay. Use: rdmawire replay @FILE CAPTURE\n";
+      std::istringstream given_lines(given.lines());
+      for (std::string line; std::getline(given_lines, line);)
+        if (!line.starts_with(own)) lines += line + "\n";
+      options->saved_lines = std::move(lines);
+    }
     return play(*options);
   };
   return command;

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -16,12 +18,15 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
+#include <thread>
 #include <tuple>
 
 #include "captures/analysis/findings.hpp"
 #include "captures/io/output_file.hpp"
 #include "captures/io/reader.hpp"
 #include "cli/options/standard_streams.hpp"
+#include "cli/pid_file.hpp"
+#include "cli/sent_frames.hpp"
 #include "cli/terminal.hpp"
 #include "dissectors/output/filter_literal.hpp"
 #include "dissectors/protocol/decode.hpp"
@@ -85,28 +90,6 @@ std::string missing_values(const MappedConnection& c) {
   return text;
 }
 
-/// A file that contains the process ID. It exists as long as this object.
-class PidFile {
- public:
-  /// Empty path: no file.
-  explicit PidFile(std::string path) : path_(std::move(path)) {
-    if (path_.empty()) return;
-    errno = 0;
-    std::ofstream out(path_);
-    out << ::getpid() << "\n";
-    out.close();
-    if (!out) refuse(Exit::error, fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
-  }
-  PidFile(const PidFile&) = delete;
-  PidFile& operator=(const PidFile&) = delete;
-  ~PidFile() {
-    if (!path_.empty()) ::unlink(path_.c_str());
-  }
-
- private:
-  std::string path_;
-};
-
 /// True if writing to both paths would mix two outputs.
 bool same_output(const std::string& a, const std::string& b) {
   namespace fs = std::filesystem;
@@ -137,24 +120,17 @@ class Play {
     check_wires();
     check_outputs();
     compile_faults();
+    if (!options_.save_options.empty()) {
+      if (const auto written = captures::write_file(options_.save_options, options_.saved_lines); !written)
+        refuse(Exit::error, written.error());
+    }
     infer_mapping();
     if (!options_.write_map.empty()) write_map();
     if (options_.wires.empty() && !options_.dry_run) return output_.finish() ? Exit::success : Exit::error;
     prepare();
     open_wires();
     announce();
-    const PidFile pid_file(options_.pid_file);
-
-    stop = false;
-    struct sigaction action {};
-    struct sigaction before[2]{};
-    action.sa_handler = stop_running;
-    ::sigaction(SIGINT, &action, &before[0]);
-    ::sigaction(SIGTERM, &action, &before[1]);
-    replay::ReplayReport report = replay::play(player_, wire_pointers_);
-    for (auto& wire : wires_) wire->close();
-    ::sigaction(SIGINT, &before[0], nullptr);
-    ::sigaction(SIGTERM, &before[1], nullptr);
+    replay::ReplayReport report = send();
     progress_.clear();
     if (options_.dry_run) end_preview(report);
     if (!options_.dry_run || options_.json)
@@ -177,6 +153,26 @@ class Play {
       return Exit::error;
     }
     return report.unused_fault() && !report.interrupted ? Exit::findings : Exit::success;
+  }
+
+  replay::ReplayReport send() {
+    using MaybeFile = tl::expected<PidFile, std::string>;
+    const MaybeFile pid_file = options_.pid_file.empty() ? MaybeFile(PidFile()) : PidFile::create(options_.pid_file);
+    if (!pid_file) refuse(Exit::error, pid_file.error());
+    stop = false;
+    constexpr std::array signals{SIGINT, SIGTERM, SIGHUP};
+    std::array<struct sigaction, signals.size()> before{};
+    struct sigaction action {};
+    action.sa_handler = stop_running;
+    for (std::size_t i = 0; i < signals.size(); ++i) {
+      ::sigaction(signals[i], nullptr, &before[i]);
+      // nohup ignores SIGHUP.
+      if (before[i].sa_handler != SIG_IGN || signals[i] != SIGHUP) ::sigaction(signals[i], &action, nullptr);
+    }
+    replay::ReplayReport report = replay::play(player_, wire_pointers_);
+    for (auto& wire : wires_) wire->close();
+    for (std::size_t i = 0; i < signals.size(); ++i) ::sigaction(signals[i], &before[i], nullptr);
+    return report;
   }
 
   void expand_files() {
@@ -206,10 +202,10 @@ class Play {
   }
   void report_options_without_effect(const replay::ReplayReport& report) const {
     if (report.read == 0) return;
-    const bool vlan = options_.rewrite.vlan_priority || options_.rewrite.vlan_type;
-    report_option(
-        vlan && report.tagged == 0,
-        "--vlan-priority and --vlan-type have no effect: all frames are untagged (-m vlan:none=ID adds a tag)");
+    const bool vlan = options_.rewrite.vlan_priority || options_.rewrite.vlan_dei || options_.rewrite.vlan_type;
+    report_option(vlan && report.tagged == 0,
+                  "--vlan-priority, --vlan-dei and --vlan-type have no effect: all frames are untagged (-m "
+                  "vlan:none=ID adds a tag)");
     report_option(options_.rewrite.flow_label && report.labeled == 0,
                   "--flow-label has no effect: it requires an IPv6 header or a GRH");
     report_option(options_.fcs == PlayerOptions::Fcs::remove && report.fcs == 0,
@@ -225,11 +221,12 @@ class Play {
 
   /// Checks the number of the wires, then their kinds, before captures are read and files are created.
   void check_wires() {
-    if (options_.preload && options_.loops != 1 &&
+    if (options_.preload && options_.loops == 0 &&
         (options_.ip_step || options_.qp_step || options_.continue_psns || !options_.faults.empty() ||
          !options_.faults_file.empty()))
       refuse(Exit::usage,
-             "--preload with --loops cannot be used with --ip-step, --qp-step, --continue-psns, --fault and --faults");
+             "--preload with --loops 0 cannot be used with --ip-step, --qp-step, --continue-psns, --fault and "
+             "--faults, which change the frames of each loop (limit the number of loops)");
     const std::size_t wires = options_.wires.size(), files = files_.size();
     if (wires == 0) return;
     using Lanes = PlayerOptions::Lanes;
@@ -269,6 +266,7 @@ class Play {
       ++files;
     }
     if (!options_.write_map.empty()) outputs.emplace_back("--write-map", options_.write_map);
+    if (!options_.save_options.empty()) outputs.emplace_back("--save-opts", options_.save_options);
     if (!options_.pid_file.empty()) outputs.emplace_back("--pid-file", options_.pid_file);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const auto& [option, path] = outputs[i];
@@ -277,7 +275,7 @@ class Play {
       for (std::size_t j = 0; j < i; ++j)
         if (same_output(outputs[j].second, path))
           refuse(Exit::usage,
-                 fmt::format("{} and {} write the same file {}; choose another file", outputs[j].first, option, path));
+                 fmt::format("{} and {} write the same file {} (choose another file)", outputs[j].first, option, path));
     }
     if (files != 0 && files != options_.wires.size())
       refuse(Exit::usage, "file wires (virtual time) and real-time wires cannot be combined");
@@ -405,7 +403,10 @@ class Play {
     player_.first_wire = filter("--split-by", options_.split_by);
     player_.snapped = options_.snapped;
     player_.fcs = options_.fcs;
-    player_.truncate = options_.truncate;
+    player_.too_long = options_.too_long;
+    player_.mtu = options_.mtu;
+    player_.flow_statistics = options_.flow_statistics;
+    if (options_.verbose) player_.on_sent = [this](const replay::SentFrame& sent) { print(sent); };
     player_.preload = options_.preload;
     player_.dry = options_.dry_run;
     player_.stop = &stop;
@@ -423,6 +424,18 @@ class Play {
                                       p.frames_per_second, p.bits_per_second / 1e6,
                                       p.whole ? fmt::format(", {} %", p.position * 100 / p.whole) : ""));
     };
+  }
+
+  void print(const replay::SentFrame& sent) {
+    if (!sent_frames_) sent_frames_.emplace(use_colors(Colors::automatic, STDOUT_FILENO));
+    sent_frames_->append(output_.text(), sent);
+    progress_.clear();
+    // The lines of slow replays appear at once.
+    constexpr std::chrono::milliseconds longest_delay(100);
+    const auto now = std::chrono::steady_clock::now();
+    const bool late = now - printed_ >= longest_delay;
+    if (late) printed_ = now;
+    if (!output_.settle(late)) stop = true;
   }
 
   /// With --ip-step, hosts of different loops may get the same address.
@@ -454,7 +467,7 @@ class Play {
   void warn_of_gap(std::int64_t nanoseconds, std::uint64_t frame) {
     progress_.clear();
     const std::int64_t minutes = nanoseconds / 60'000'000'000, day = 24 * 60;
-    report_error(fmt::format("frame {} is due in {}, as captured; --max-gap TIME shortens gaps", frame,
+    report_error(fmt::format("frame {} is due in {}, as captured (--max-gap TIME shortens gaps)", frame,
                              minutes >= 2 * day ? fmt::format("{} days", minutes / day)
                                                 : fmt::format("{} h {} min", minutes / 60, minutes % 60)));
   }
@@ -490,12 +503,12 @@ class Play {
           if (const auto wire = replay::open_wire(*spec); !wire) refuse(Exit::error, wire.error().message);
         if (!options_.dry_run && !target.safe && !allowed)
           refuse(Exit::usage,
-                 fmt::format("refusing to send captured frames to {} ({}); use --allow-target {} to permit it", name,
+                 fmt::format("refusing to send captured frames to {} ({}). Use --allow-target {} to permit it", name,
                              target.about, target.name));
         all_safe_ &= target.safe;
         report_error(fmt::format("{}{} ({})", options_.dry_run ? "would send to " : "sending to ", name, target.about));
         auto wire = options_.dry_run ? replay::WireResult<std::unique_ptr<Wire>>(replay::make_null_wire())
-                                     : replay::open_wire(*spec);
+                                     : open_with_carrier(*spec);
         if (!wire)
           refuse(wire.error().kind == replay::WireError::Kind::specification ? Exit::usage : Exit::error,
                  wire.error().message);
@@ -507,6 +520,22 @@ class Play {
     player_.allow_groups = options_.allow_multicast || all_safe_;
     player_.rate_cap = options_.rate_cap.value_or(all_safe_ ? 0 : default_cap);
   }
+
+  /// Opens a wire. Waits a limited time for the carrier of its interface.
+  [[nodiscard]] replay::WireResult<std::unique_ptr<Wire>> open_with_carrier(const replay::WireSpec& spec) const {
+    auto wire = replay::open_wire(spec);
+    const auto waits = [&] { return !wire && wire.error().number == ENOLINK; };
+    if (!waits() || options_.carrier_wait == 0) return wire;
+    report_error(fmt::format("{} (waiting up to {:g} s for the carrier)", wire.error().message,
+                             static_cast<double>(options_.carrier_wait) / 1e9));
+    const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(options_.carrier_wait);
+    while (waits() && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      wire = replay::open_wire(spec);
+    }
+    return wire;
+  }
+
   /// Reports the destinations before the first frame is sent.
   void announce() const {
     if (options_.map.empty()) return;
@@ -632,6 +661,8 @@ class Play {
   Output output_;
   Progress progress_{true};
   std::uint64_t asked_ = 0;
+  std::optional<SentFrames> sent_frames_;
+  std::chrono::steady_clock::time_point printed_{};
   // Dry run: the current frame, and those for JSON.
   std::optional<replay::FramePreview> preview_;
   std::string faults_;
@@ -725,7 +756,12 @@ void add_play_options(Command& command, PlayOptions& o) {
       .option("--stats", "SECONDS", o.stats,
               "Print statistics to standard error every SECONDS seconds: text on a terminal, otherwise JSON lines.")
       .range(1e-9, 1e9);
+  command.flag("--flow-stats", o.flow_statistics, "Report the frames, bytes and rates of each flow.");
+  command.flag("-v,--verbose", o.verbose, "Print a line for each frame that is sent (see rdmawire dissect).")
+      .excludes({"--json"});
   command.option("--pid-file", "FILE", o.pid_file, "Write the process ID to FILE while frames are sent.");
+  command.option("--save-opts", "FILE", o.save_options,
+                 "Write the options of this command line to FILE, for the argument @FILE.");
   command.flag("-K,--preload", o.preload, "Read and rewrite all frames before sending the first one.");
 
   command.group("Loops");
@@ -810,6 +846,10 @@ void add_play_options(Command& command, PlayOptions& o) {
   command.option("--dscp", "N", o.rewrite.dscp, "Set the DSCP of all frames.").range(0, 63);
   command.option("--vlan-priority", "N", o.rewrite.vlan_priority, "Set the priority of all outermost VLAN tags.")
       .range(0, 7);
+  command
+      .option("--vlan-dei", "N", o.rewrite.vlan_dei,
+              "Set the drop eligible indicator (CFI) of all outermost VLAN tags.")
+      .range(0, 1);
   command.choice<std::uint16_t>("--vlan-type", "TYPE", o.rewrite.vlan_type,
                                 {{"802.1q", ethertype::vlan}, {"802.1ad", ethertype::provider_vlan}},
                                 "Set the type of all outermost VLAN tags.");
@@ -817,14 +857,24 @@ void add_play_options(Command& command, PlayOptions& o) {
       .range(0, 0xfffff);
 
   command.group("Safety");
-  command.choice<PlayerOptions::Snapped>("--truncated", "ACTION", o.snapped,
-                                         {{"skip", PlayerOptions::Snapped::skip, "and report as an error"},
-                                          {"pad", PlayerOptions::Snapped::pad, "with zeros and a valid ICRC"},
-                                          {"send", PlayerOptions::Snapped::send, "the captured bytes"}},
-                                         "Handle frames truncated by the capture.");
-  command.choice<bool>("--too-long", "ACTION", o.truncate,
-                       {{"skip", false, "and report as an error"}, {"truncate", true}},
-                       "Handle frames that exceed the wire's maximum length.");
+  command.choice<PlayerOptions::Snapped>(
+      "--truncated", "ACTION", o.snapped,
+      {{"skip", PlayerOptions::Snapped::skip, "and report as an error"},
+       {"pad", PlayerOptions::Snapped::pad, "with zeros and a valid ICRC"},
+       {"shorten", PlayerOptions::Snapped::shorten, "with the lengths and checksums of a shorter frame"},
+       {"send", PlayerOptions::Snapped::send, "the captured bytes"}},
+      "Handle frames truncated by the capture.");
+  using TooLong = PlayerOptions::TooLong;
+  command.choice<TooLong>("--too-long", "ACTION", o.too_long,
+                          {{"skip", TooLong::skip, "and report as an error"},
+                           {"truncate", TooLong::truncate, "the bytes"},
+                           {"shorten", TooLong::shorten, "with the lengths and checksums of a shorter frame"},
+                           {"fragment", TooLong::fragment, "IP packets"}},
+                          "Handle frames that exceed the wire's maximum length or --mtu.");
+  command.option("--mtu", "BYTES", o.mtu, "Limit frames to BYTES, without Ethernet header and VLAN tags.")
+      .range(68, 65'535);
+  add_duration(command, "--carrier-wait", o.carrier_wait, "Wait up to TIME for the carrier of an interface.")
+      .by_default("5s");
   command.flag("--allow-multicast", o.allow_multicast, "Send frames to broadcast and multicast addresses.");
   command.option("--allow-target", "NAME", o.allowed, "Allow sending to the interface or device NAME.");
   add_rate(

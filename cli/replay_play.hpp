@@ -17,7 +17,10 @@ struct PlayOptions {
   bool split = false;
   std::string split_by;
   double stats = 0;  ///< seconds. 0: only on a terminal
-  std::string pid_file;
+  std::string pid_file, save_options;
+  std::string saved_lines;  ///< contents of the file `save_options`
+  bool verbose = false, flow_statistics = false;
+  std::int64_t carrier_wait = 5'000'000'000;
 
   double speed = 0, packets = 0, bits = 0;
   std::uint64_t burst = 1;
@@ -45,7 +48,9 @@ struct PlayOptions {
 
   replay::PlayerOptions::Snapped snapped = replay::PlayerOptions::Snapped::skip;
   replay::PlayerOptions::Fcs fcs = replay::PlayerOptions::Fcs::recompute;
-  bool truncate = false, allow_multicast = false, preload = false;
+  replay::PlayerOptions::TooLong too_long = replay::PlayerOptions::TooLong::skip;
+  std::uint32_t mtu = 0;
+  bool allow_multicast = false, preload = false;
   std::vector<std::string> allowed;
   std::optional<std::uint64_t> rate_cap;
   bool dry_run = false, json = false, all_fields = false;

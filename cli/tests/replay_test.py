@@ -114,7 +114,7 @@ def test_dry_run_shows_each_rewrite():
         ([RPING, "--wire", "file:/tmp/x", "--wire", "pakcet:x", "--split"], 2, 'unknown kind "pakcet"'),
         ([RPING, RPING, "--wire", "null", "--wire", "null", "--wire", "null"], 2, "2 captures and 3 wires"),
         ([RPING, "--wire", "null", "--fault", "corrupt bth.pns"], 2, "did you mean bth.psn"),
-        ([RPING, "--wire", "null", "-K", "-l", "5", "--ip-step", "9"], 2, "--preload with --loops cannot be used with"),
+        ([RPING, "--wire", "null", "-K", "-l", "0", "--ip-step", "9"], 2, "--preload with --loops 0 cannot be used with"),
         ([RPING, "--wire", "null", "-K", "-l", "0", "--fault", "drop every 7"], 2, "--preload with --loops"),
         ([RPING, "--wire", "packet:no-such"], 3, "no-such"),
         ([RPING, "--wire", "packet:lo"], 2, "--allow-target lo"),
@@ -718,3 +718,177 @@ def test_messages_name_the_remedy():
     assert "\n…" in long_rule
     prompts = replay(RPING, "-w", "null", "-o", input="\n\nq\n").stderr
     assert len([line for line in prompts.splitlines() if "press Enter" in line]) == 3
+
+
+def capture_file(path, frames):
+    """A pcap file. Each frame is its bytes, or its bytes and its length on the wire."""
+    with path.open("wb") as file:
+        file.write(bytes.fromhex("d4c3b2a102000400000000000000000000000400 01000000"))
+        for number, frame in enumerate(frames):
+            data, length = frame if isinstance(frame, tuple) else (frame, len(frame))
+            for value in (1000, number, len(data), length):
+                file.write(value.to_bytes(4, "little"))
+            file.write(data)
+    return path
+
+
+def raw_frames(path):
+    data, at, found = path.read_bytes(), 24, []
+    while at < len(data):
+        length = int.from_bytes(data[at + 8:at + 12], "little")
+        found.append(data[at + 16:at + 16 + length])
+        at += 16 + length
+    return found
+
+
+def udp(source, target, payload):
+    def checksum(data):
+        total = sum(int.from_bytes(data[at:at + 2], "big") for at in range(0, len(data), 2))
+        while total >> 16:
+            total = (total & 0xffff) + (total >> 16)
+        return (~total & 0xffff).to_bytes(2, "big")
+
+    addresses = bytes(source) + bytes(target)
+    segment = b"\x10\x00\x20\x00" + (8 + len(payload)).to_bytes(2, "big")
+    pseudo = addresses + b"\0\x11" + (8 + len(payload)).to_bytes(2, "big") + segment + b"\0\0" + payload
+    segment += checksum(pseudo + b"\0" * (len(pseudo) % 2)) + payload
+    header = b"\x45\0" + (20 + len(segment)).to_bytes(2, "big") + b"\x12\x34\x00\x00\x40\x11"
+    header += checksum(header + b"\0\0" + addresses) + addresses
+    return bytes.fromhex("525400000003 525400000002 0800") + header + segment
+
+
+def test_one_way_networks_map_source_or_destination(tmp_path):
+    out = tmp_path / "out.pcap"
+    replay(RPING, "-t", "-m", "src-ip:10.0.0.0/8=172.16.0.0/12", "-m", "dst-ip:10.0.0.2=192.168.1.1", "-w",
+           f"file:{out}")
+    pairs = {(fields(p, "ip")["src"], fields(p, "ip")["dst"]) for p in packets(out) if fields(p, "bth")}
+    assert pairs == {("172.16.0.3", "192.168.1.1"), ("172.16.0.2", "10.0.0.3")}
+    assert {p["icrc"]["status"] for p in packets(out) if "icrc" in p} == {"good"}
+    assert "matches no packet" in replay(RPING, "-t", "-m", "src-ip:11.0.0.0/8=12.0.0.0/8", "-w", "null", status=2).stderr
+
+
+def test_truncated_frames_are_shortened(tmp_path):
+    management = 0x64
+    whole = [frame for frame in raw_frames(RPING) if len(frame) > 200 and frame[42] != management][:5]
+    cut = capture_file(tmp_path / "cut.pcap", [(frame[:128], len(frame)) for frame in whole])
+    out = tmp_path / "out.pcap"
+    report = json.loads(replay(cut, "-t", "--truncated", "shorten", "--json", "-w", f"file:{out}").stdout)
+    assert report["shortened"] == report["sent"]["frames"] == 5
+    for packet in packets(out):
+        assert packet["icrc"]["status"] == "good" and not packet.get("findings")
+        assert 128 - 14 - 4 < fields(packet, "ip")["total_length"] <= 128 - 14
+
+
+def test_mtu_is_applied_in_each_mode(tmp_path):
+    payload = bytes(range(256)) * 8
+    big = capture_file(tmp_path / "big.pcap", [udp((10, 0, 0, 2), (10, 0, 0, 3), payload)])
+    out = tmp_path / "out.pcap"
+    skipped = replay(big, "-t", "--mtu", 576, "-w", f"file:{out}", status=3).stdout
+    assert "2090 bytes, the maximum of the wire and --mtu is 590" in skipped
+    replay(big, "-t", "--mtu", 576, "--too-long", "truncate", "-w", f"file:{out}")
+    assert [len(frame) for frame in raw_frames(out)] == [590]
+    replay(big, "-t", "--mtu", 576, "--too-long", "shorten", "-w", f"file:{out}")
+    frame = raw_frames(out)[0]
+    assert int.from_bytes(frame[16:18], "big") == 576 and int.from_bytes(frame[38:40], "big") == 556
+    text = replay(big, "-t", "--mtu", 576, "--too-long", "fragment", "-w", f"file:{out}").stdout
+    assert "fragmented 1 packet into 4 fragments" in text
+    parts = raw_frames(out)
+    assert all(len(part) <= 590 for part in parts)
+    assert b"".join(part[34:] for part in parts)[8:] == payload
+    assert [int.from_bytes(part[20:22], "big") for part in parts] == [0x2000, 0x2000 | 69, 0x2000 | 138, 207]
+
+
+def test_verbose_prints_each_sent_frame_as_dissect_does():
+    done = replay(RPING, "-t", "--limit", 20, "--verbose", "-w", "null")
+    lines = done.stdout.splitlines()
+    assert lines[20].startswith("sent 20 frames, ")
+    dissected = run("dissect", RPING, "--limit", 20).stdout.splitlines()
+    # The times differ, and the columns adapt to their widths.
+    assert [line.split()[2:] for line in lines[:20]] == [line.split()[2:] for line in dissected]
+    assert "--verbose cannot be used with --json" in replay(RPING, "-v", "--json", "-w", "null", status=2).stderr
+
+
+def test_flow_statistics_count_frames_of_each_flow(tmp_path):
+    flows = [udp((10, 0, 0, 2), (10, 0, 0, last), b"x" * 10) for last in (3, 4, 3, 5, 3)]
+    several = capture_file(tmp_path / "flows.pcap", [*flows, bytes(12) + b"\x08\x06" + bytes(46)])
+    report = json.loads(replay(several, "-t", "--flow-stats", "--json", "-w", "null").stdout)["flow_statistics"]
+    assert report["flows"] == 3 and report["frames_without_addresses"] == 1
+    assert report["list"][0]["flow"] == "10.0.0.2:4096 → 10.0.0.3:8192 UDP" and report["list"][0]["frames"] == 3
+    assert report["list"][0]["bytes"] == 3 * len(flows[0])
+    text = replay(several, "-t", "--flow-stats", "-w", "null").stdout
+    assert "flows      3 flows" in text and "1 frame without IP addresses" in text
+
+
+def test_drop_eligible_indicator_is_set(tmp_path):
+    out = tmp_path / "out.pcap"
+    replay(RPING, "-t", "-m", "vlan:none=7", "--vlan-priority", 3, "--vlan-dei", 1, "-w", f"file:{out}")
+    assert {frame[12:16].hex() for frame in raw_frames(out)} == {"81007007"}
+
+
+def test_saved_options_replay_the_same_frames(tmp_path):
+    options, first, second = tmp_path / "options", tmp_path / "first.pcap", tmp_path / "second.pcap"
+    replay(RPING, "-t", "-m", "ip:10.0.0.2=192.168.1.2", "--fault", "drop psn +3", "--exclude", "ip.src == 10.0.0.9",
+           "-w", f"file:{first}", "--save-opts", options)
+    lines = options.read_text().splitlines()
+    assert lines[0].startswith("#") and not any("--save-opts" in line for line in lines)
+    assert "--fault 'drop psn +3'" in lines
+    text = options.read_text().replace(str(first), str(second))
+    options.write_text(text)
+    replay(f"@{options}", RPING)
+    assert first.read_bytes() == second.read_bytes()
+    options.write_text("# comment\n-t\n--pps x  # rate\n")
+    assert f"(@{options}, line 3)" in replay(f"@{options}", RPING, "-w", "null", status=2).stderr
+
+
+def test_loops_with_changes_can_be_preloaded(tmp_path):
+    outputs = [tmp_path / "streamed.pcap", tmp_path / "preloaded.pcap"]
+    for out, more in zip(outputs, ([], ["--preload"]), strict=True):
+        report = json.loads(replay(RPING, "-t", "--loops", 3, "--ip-step", 256, "--qp-step", 1, *more, "--json", "-w",
+                                   f"file:{out}").stdout)
+        assert report["loops"] == 3 and report["sent"]["frames"] == 3 * 379
+    assert outputs[0].read_bytes() == outputs[1].read_bytes()
+    assert "limit the number of loops" in replay(RPING, "-t", "--loops", 0, "--ip-step", 2, "-K", "-w", "null",
+                                                 status=2).stderr
+
+
+def test_ip_step_changes_frames_without_rdma(tmp_path):
+    plain = capture_file(tmp_path / "plain.pcap", [udp((10, 0, 0, 2), (10, 0, 0, 3), b"x" * 10)])
+    out = tmp_path / "out.pcap"
+    replay(plain, "-t", "--loops", 3, "--ip-step", 256, "-w", f"file:{out}")
+    assert [frame[26:34].hex() for frame in raw_frames(out)] == ["0a0000020a000003", "0a0001020a000103", "0a0002020a000203"]
+    assert [frame[24:26] for frame in raw_frames(out)] != [raw_frames(plain)[0][24:26]] * 3, "the checksum follows"
+
+
+def test_pid_file_of_a_running_process_is_kept(tmp_path):
+    pid, null = tmp_path / "pid", ("-t", "-w", "null")
+    pid.write_text(f"{os.getpid()}\n")
+    assert f"belongs to process {os.getpid()}" in replay(RPING, *null, "--pid-file", pid, status=3).stderr
+    assert pid.read_text() == f"{os.getpid()}\n"
+    pid.write_text("keep me\n")
+    assert "other than a process ID" in replay(RPING, *null, "--pid-file", pid, status=3).stderr
+    assert pid.read_text() == "keep me\n"
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    pid.write_text(f"{ended.pid}\n")
+    replay(RPING, *null, "--pid-file", pid)
+    assert not pid.exists()
+    (tmp_path / "directory").mkdir()
+    replay(RPING, *null, "--pid-file", tmp_path / "directory", status=3)
+
+
+def test_missing_carrier_is_waited_for():
+    script = """
+        ip link add name wired type veth peer name other && ip link set wired up
+        (sleep 1; ip link set other up) &
+        {command} replay {capture} -t --limit 5 --json -w packet:wired --carrier-wait 20s; status=$?
+        wait
+        ip link set other down
+        until ip link show wired | grep -q NO-CARRIER; do :; done
+        {command} replay {capture} -t -w packet:wired --carrier-wait 100ms; echo "$status $?"
+    """.format(command=COMMAND, capture=RPING)
+    done = subprocess.run(["unshare", "-n", "sh", "-c", script], timeout=120, capture_output=True, text=True)
+    if "Operation not permitted" in done.stderr or "not found" in done.stderr:
+        pytest.skip("requires root, ip and unshare")
+    assert done.stdout.splitlines()[-1] == "0 3", done.stderr
+    assert json.loads(done.stdout.splitlines()[0])["sent"]["frames"] == 5
+    assert "no carrier; check the cable and the peer (waiting up to 20 s for the carrier)" in done.stderr

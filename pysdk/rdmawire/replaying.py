@@ -245,7 +245,7 @@ def replay(
 
     The options are those of the command, with underscores: speed, pps, bps, topspeed, burst, max_gap, spin, preload;
     loops, pause, continue_psns, ip_step, qp_step; limit, max_bytes, seconds, include, exclude, split; unmapped, others,
-    crc, icrc_mask, hop_limit, dscp, flow_label; truncated, too_long, allow_multicast, rate_cap; fault_seed. Times are
+    crc, icrc_mask, hop_limit, dscp, flow_label; truncated, too_long, mtu, allow_multicast, rate_cap; fault_seed. Times are
     seconds.
     """
     return _Prepared(capture, wire, map, faults, on_frame, on_progress, progress, dry_run, allow_target, options).run()

@@ -217,11 +217,16 @@ class Player {
       player_.snapped = choice<PlayerOptions::Snapped>(name, option.text(),
                                                        {{"skip", PlayerOptions::Snapped::skip},
                                                         {"pad", PlayerOptions::Snapped::pad},
+                                                        {"shorten", PlayerOptions::Snapped::shorten},
                                                         {"send", PlayerOptions::Snapped::send}});
     else if (name == "too_long")
-      player_.truncate = choice<bool>(name, option.text(), {{"skip", false}, {"truncate", true}});
+      player_.too_long = choice<PlayerOptions::TooLong>(name, option.text(),
+                                                        {{"skip", PlayerOptions::TooLong::skip},
+                                                         {"truncate", PlayerOptions::TooLong::truncate},
+                                                         {"shorten", PlayerOptions::TooLong::shorten},
+                                                         {"fragment", PlayerOptions::TooLong::fragment}});
     else
-      return (name == "limit" && option.to(player_.most_frames)) ||
+      return (name == "limit" && option.to(player_.most_frames)) || (name == "mtu" && option.to(player_.mtu)) ||
              (name == "max_bytes" && option.to(player_.max_bytes)) || (name == "dry_run" && option.to(player_.dry)) ||
              (name == "allow_multicast" && option.to(player_.allow_groups));
     return true;

@@ -13,6 +13,7 @@
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/tracking/address.hpp"
 #include "replay/faults/recompute_checksums.hpp"
+#include "replay/player/frame_lengths.hpp"
 
 namespace rdmawire::replay {
 
@@ -34,14 +35,17 @@ std::optional<Side> Sides::of(const HeaderStack& stack) const {
 
 FramePipeline::FramePipeline(const PlayerOptions& options, std::span<Wire* const> wires)
     : options_(options),
-      loops_(options.preload ? 1 : options.loops),
+      loops_(options.preload && !options.loops_differ() ? 1 : options.loops),
       wires_(wires),
       source_(options.files),
       rewriter_(options.map, options.rewrite),
       resegmenter_(options.map),
       sides_(options.map),
-      rewrites_(!options.map.empty() || changes_frames(options.rewrite)) {
-  for (const Wire* wire : wires) to_ethernet_ |= wire->capabilities().link == LinkType::ethernet;
+      rewrites_(!options.map.empty() || changes_frames(options.rewrite) || options.changes.ip_step != 0) {
+  for (const Wire* wire : wires) {
+    to_ethernet_ |= wire->capabilities().link == LinkType::ethernet;
+    limits_.push_back(dynamic_cast<const FrameLimits*>(wire));
+  }
   for (const MappedConnection& c : options.map.connections) dissects_ |= c.service == tracking::Service::iwarp;
   dissects_ |= options.include || options.exclude || options.first_wire;
   dissector_options_.verify_crcs = rewrites_;
@@ -118,6 +122,9 @@ void FramePipeline::tell(ReplayReport& report, const FrameCounters& tally) const
   report.loops = tally.loop;
   report.truncated = tally.truncated;
   report.padded = tally.padded;
+  report.shortened = tally.shortened;
+  report.fragmented = tally.fragmented;
+  report.fragments = tally.fragments;
   report.converted = tally.converted;
   report.rewritten = tally.rewritten;
   report.divided_pdus = tally.divided_pdus;
@@ -172,6 +179,8 @@ bool FramePipeline::next_loop() {
 void FramePipeline::change_map() {
   const LoopChanges& changes = options_.changes;
   FlowMap& map = rewriter_.map();
+  const bool steps = changes.ip_step && (tally_.loop - 1) % changes.ip_loops == 0;
+  if (steps) map.address_step += changes.ip_step;
   for (std::size_t i = 0; i < map.connections.size(); ++i)
     for (std::size_t e = 0; e < 2; ++e) {
       MappedEnd& end = map.connections[i].ends[e];
@@ -180,12 +189,8 @@ void FramePipeline::change_map() {
         end.psn.live = (end.psn.live.value_or(*end.psn.captured) + changes.psns[i][e]) & Psn::mask;
       if (i < changes.msns.size() && end.msn.captured && !iwarp)
         end.msn.live = (end.msn.live.value_or(*end.msn.captured) + changes.msns[i][e]) & Psn::mask;
-      if (changes.ip_step && end.address.captured && (tally_.loop - 1) % changes.ip_loops == 0) {
-        PortAddress address = end.address.live.value_or(*end.address.captured);
-        const auto low = static_cast<std::uint32_t>(address.low) + changes.ip_step;
-        address.low = (address.low & ~std::uint64_t{0xffffffff}) | low;
-        end.address.live = address;
-      }
+      if (steps && end.address.captured)
+        end.address.live = stepped(end.address.live.value_or(*end.address.captured), changes.ip_step);
       if (changes.qp_step && end.qp.captured)
         end.qp.live = (end.qp.live.value_or(*end.qp.captured) + changes.qp_step) & (iwarp ? 0xffff : 0xffffff);
     }
@@ -212,7 +217,7 @@ void FramePipeline::process() {
   packet_.time_ns = record_.time;
   packet_.link = record_.link;
   Bytes bytes = record_.bytes;
-  const bool snapped = record_.bytes.size() < record_.wire_length;
+  bool snapped = record_.bytes.size() < record_.wire_length;
   bool padded = false;
   if (snapped && options_.snapped == PlayerOptions::Snapped::pad) {
     padded_.assign(bytes.begin(), bytes.end());
@@ -221,7 +226,16 @@ void FramePipeline::process() {
     bytes = padded_;
     padded = true;
   }
-  std::uint32_t wire_length = padded ? static_cast<std::uint32_t>(bytes.size()) : record_.wire_length;
+  bool shortened = false;
+  if (snapped && options_.snapped == PlayerOptions::Snapped::shorten) {
+    padded_.assign(bytes.begin(), bytes.end());
+    if (const auto length = shorten_frame(padded_, record_.link, padded_.size())) {
+      bytes = Bytes(padded_).first(*length);
+      shortened = true;
+      snapped = false;
+    }
+  }
+  std::uint32_t wire_length = padded || shortened ? static_cast<std::uint32_t>(bytes.size()) : record_.wire_length;
   // The length of the frame and its filters are those without a frame check sequence that is removed.
   fcs_ = false;
   if (options_.fcs == PlayerOptions::Fcs::remove && !snapped && has_fcs(bytes)) {
@@ -241,6 +255,7 @@ void FramePipeline::process() {
     more_ = advance();
     return;
   }
+  tally_.shortened += shortened;
   if (options_.first_wire) matches_first_wire_ = options_.first_wire->matches(packet_);
   if (!schedule_) {
     const std::int64_t anchor = anchor_.value_or(record_.time);
@@ -283,10 +298,7 @@ void FramePipeline::leave(std::unique_ptr<Slot> slot, bool padded, std::int64_t 
   slot->number = packet_.number;
   slot->loop = tally_.loop;
   tally_.padded += padded;
-  if (!faults_) {
-    ready_.push_back(std::move(slot));
-    return;
-  }
+  if (!faults_) return enqueue(std::move(slot));
   fault_time_ = std::max(fault_time_, nominal);
   if (faults_->wakes() <= fault_time_) take(faults_->due(fault_time_));
   engine_slots_[faults_->frames() + 1] = {slot->lane, slot->connection, slot->from, slot->number};
@@ -414,7 +426,8 @@ bool FramePipeline::check(const Rewritten& rewritten, Slot& slot, bool snapped) 
   } else if (options_.lanes == PlayerOptions::Lanes::by_file) {
     slot.lane = static_cast<std::uint32_t>(std::min(source_.file(), wires_.size() - 1));
   }
-  if (snapped && options_.snapped == PlayerOptions::Snapped::skip)
+  using Snapped = PlayerOptions::Snapped;
+  if (snapped && (options_.snapped == Snapped::skip || options_.snapped == Snapped::shorten))
     return skip(Skip::snapped, fmt::format("{} of {} bytes", record_.bytes.size(), record_.wire_length)), false;
   const WireCapabilities& wire = wires_[slot.lane]->capabilities();
   if (record_.link != wire.link)
@@ -422,14 +435,7 @@ bool FramePipeline::check(const Rewritten& rewritten, Slot& slot, bool snapped) 
                 fmt::format("{}, but the wire uses {}{}", output::link_name(record_.link), output::link_name(wire.link),
                             wire.virtual_time ? " (file:PATH,link=TYPE sets another)" : "")),
            false;
-  if (wire.max_bytes && slot.bytes.size() > wire.max_bytes) {
-    if (!options_.truncate)
-      return skip(Skip::too_long,
-                  fmt::format("{} bytes, the maximum of the wire is {}", slot.bytes.size(), wire.max_bytes)),
-             false;
-    slot.bytes.resize(wire.max_bytes);
-    ++tally_.truncated;
-  }
+  if (!fit(slot)) return false;
   if (!options_.allow_groups && record_.link == LinkType::ethernet && !slot.bytes.empty() && (slot.bytes[0] & 1))
     return skip(Skip::group), false;
   return true;
@@ -457,8 +463,66 @@ void FramePipeline::take(const FaultOutcome& outcome) {
     slot->number = known == engine_slots_.end() ? 0 : known->second.number;
     slot->loop = tally_.loop;
     if (!leaving.faults.empty()) slot->comment = fmt::format("frame {}: {}", slot->number, leaving.faults);
-    delayed_.push(std::move(slot));
+    enqueue(std::move(slot));
   }
+}
+
+void FramePipeline::enqueue(std::unique_ptr<Slot> slot) {
+  const std::size_t most = limit_of(slot->lane, slot->bytes);
+  if (options_.too_long != PlayerOptions::TooLong::fragment || slot->bytes.size() <= most) return push(std::move(slot));
+  const auto fragments = fragment_frame(slot->bytes, wires_[slot->lane]->capabilities().link, most, ++fragment_id_);
+  // A frame with faults may have become invalid. The wire then rejects it.
+  if (fragments.empty()) return push(std::move(slot));
+  ++tally_.fragmented;
+  tally_.fragments += fragments.size();
+  for (const auto& bytes : fragments) {
+    auto part = make_slot();
+    *part = *slot;
+    part->bytes = bytes;
+    part->order = slots_++;
+    push(std::move(part));
+  }
+  recycle(std::move(slot));
+}
+
+std::size_t FramePipeline::limit_of(std::uint32_t lane, Bytes frame) const {
+  const WireCapabilities& wire = wires_[lane]->capabilities();
+  std::size_t most = limits_[lane] ? limits_[lane]->max_bytes_of(frame) : wire.max_bytes;
+  if (most == 0) most = std::numeric_limits<std::size_t>::max();
+  if (options_.mtu == 0) return most;
+  std::size_t header = 0;
+  if (wire.link == LinkType::ethernet) {
+    header = Ethernet::size;
+    const auto type = [&] { return frame.size() < header ? 0 : load_be<2>(frame.data() + header - 2); };
+    while (type() == ethertype::vlan || type() == ethertype::provider_vlan) header += Vlan::size;
+  }
+  return std::min(most, options_.mtu + header);
+}
+
+bool FramePipeline::fit(Slot& slot) {
+  const std::size_t most = limit_of(slot.lane, slot.bytes), bytes = slot.bytes.size();
+  if (bytes <= most) return true;
+  using TooLong = PlayerOptions::TooLong;
+  const LinkType link = record_.link;
+  if (options_.too_long == TooLong::truncate) {
+    slot.bytes.resize(most);
+    ++tally_.truncated;
+    return true;
+  }
+  if (options_.too_long == TooLong::shorten) {
+    if (const auto length = shorten_frame(slot.bytes, link, most)) {
+      slot.bytes.resize(*length);
+      ++tally_.shortened;
+      return true;
+    }
+  }
+  if (options_.too_long == TooLong::fragment && !fragment_frame(slot.bytes, link, most, 0).empty()) return true;
+  std::string_view why;
+  if (options_.too_long == TooLong::shorten) why = ", and the headers alone exceed it";
+  if (options_.too_long == TooLong::fragment) why = ", and the frame is not an IP packet that can be fragmented";
+  skip(Skip::too_long, fmt::format("{} bytes, the maximum {} is {}{}", bytes,
+                                   options_.mtu ? "of the wire and --mtu" : "of the wire", most, why));
+  return false;
 }
 
 std::unique_ptr<Slot> FramePipeline::pop_delayed() {

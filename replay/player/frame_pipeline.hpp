@@ -11,6 +11,7 @@
 #include "replay/faults/engine.hpp"
 #include "replay/player/player.hpp"
 #include "replay/rewrite/resegmenter.hpp"
+#include "replay/wires/frame_limits.hpp"
 
 namespace rdmawire::replay {
 
@@ -30,6 +31,7 @@ struct Slot {
 /// Counters of a frame pipeline.
 struct FrameCounters {
   std::uint64_t read = 0, loop = 0;
+  std::uint64_t shortened = 0, fragmented = 0, fragments = 0;
   std::uint64_t truncated = 0, padded = 0, converted = 0, rewritten = 0, divided_pdus = 0;
   std::uint64_t fcs = 0, fcs_changed = 0, tagged = 0, labeled = 0;
   std::uint64_t fault_hits = 0;  ///< including those beyond the limit
@@ -86,6 +88,15 @@ class FramePipeline {
   void change_map();
 
   std::unique_ptr<Slot> make_slot();
+  /// Makes a frame leave: at its time, if it may precede earlier ones. Divides it if it is too long.
+  void enqueue(std::unique_ptr<Slot> slot);
+  void push(std::unique_ptr<Slot> slot) {
+    faults_ ? delayed_.push(std::move(slot)) : ready_.push_back(std::move(slot));
+  }
+  /// Maximum length of this frame.
+  [[nodiscard]] std::size_t limit_of(std::uint32_t lane, Bytes frame) const;
+  /// Applies PlayerOptions::too_long. Returns false if the frame is skipped.
+  bool fit(Slot& slot);
 
   void skip(Skip why, std::string example = {});
 
@@ -133,8 +144,10 @@ class FramePipeline {
   static constexpr std::size_t most_engine_slots = 8192;  // more than the fault engine can hold back
 
   const PlayerOptions& options_;
-  std::uint64_t loops_;  ///< 0: unlimited. 1 with `preload`, because the player repeats preloaded frames
+  std::uint64_t loops_;  ///< 0: unlimited. 1 if the player repeats preloaded frames
   std::span<Wire* const> wires_;
+  std::vector<const FrameLimits*> limits_;  ///< by wire. nullptr: its capabilities
+  std::uint32_t fragment_id_ = 0;           ///< of the last fragmented IPv6 packet
   FrameCounters tally_;
   std::array<ReplayReport::Skipped, skips> first_skipped_;  ///< with zero counts
   std::string trouble_;

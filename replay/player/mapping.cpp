@@ -110,10 +110,11 @@ std::optional<Strangers> strangers(const std::string& file, const FlowMap& map, 
 
 /// Numbers of entries that are not part of a connection.
 struct Entries {
-  std::size_t hosts, prefixes, ports, vlans;
+  std::size_t hosts, prefixes, source_prefixes, destination_prefixes, ports, vlans;
 };
 Entries entries_of(const FlowMap& map) {
-  return {map.hosts.size(), map.prefixes.size(), map.ports.size(), map.vlans.size()};
+  return {map.hosts.size(), map.prefixes.size(), map.source_prefixes.size(), map.destination_prefixes.size(),
+          map.ports.size(), map.vlans.size()};
 }
 
 /// True if an assignment added an entry that applies to no frame.
@@ -129,9 +130,14 @@ bool matches_nothing(const Entries& before, const FlowMap& after, const Learnt& 
   }
   if (!learnt.all_addresses) return false;
   if (after.hosts.size() > before.hosts) return !learnt.addresses.contains(*after.hosts.back().address.captured);
-  if (after.prefixes.size() > before.prefixes)
+  const auto is_in_none = [&](const MappedPrefix& prefix) {
     return std::none_of(learnt.addresses.begin(), learnt.addresses.end(),
-                        [&](const PortAddress& address) { return after.prefixes.back().of(address).has_value(); });
+                        [&](const PortAddress& address) { return prefix.of(address).has_value(); });
+  };
+  if (after.prefixes.size() > before.prefixes) return is_in_none(after.prefixes.back());
+  if (after.source_prefixes.size() > before.source_prefixes) return is_in_none(after.source_prefixes.back());
+  if (after.destination_prefixes.size() > before.destination_prefixes)
+    return is_in_none(after.destination_prefixes.back());
   return false;
 }
 
@@ -171,6 +177,9 @@ tl::expected<Mapping, MappingError> make_mapping(const std::vector<std::string>&
     std::move(read->connections.begin(), read->connections.end(), std::back_inserter(made.map.connections));
     std::move(read->hosts.begin(), read->hosts.end(), std::back_inserter(made.map.hosts));
     std::move(read->prefixes.begin(), read->prefixes.end(), std::back_inserter(made.map.prefixes));
+    std::move(read->source_prefixes.begin(), read->source_prefixes.end(), std::back_inserter(made.map.source_prefixes));
+    std::move(read->destination_prefixes.begin(), read->destination_prefixes.end(),
+              std::back_inserter(made.map.destination_prefixes));
     std::move(read->ports.begin(), read->ports.end(), std::back_inserter(made.map.ports));
     std::move(read->vlans.begin(), read->vlans.end(), std::back_inserter(made.map.vlans));
   }

@@ -9,7 +9,9 @@
 
 #include "replay/player/prefetcher.hpp"
 #include "replay/wires/clock.hpp"
+#include "replay/wires/departures.hpp"
 #include "replay/wires/file.hpp"
+#include "replay/wires/verbs_queues.hpp"
 
 namespace rdmawire::replay {
 namespace {
@@ -30,8 +32,11 @@ class Player {
       : options_(options), wires_(wires), feeder_(options, wires), cap_(options.rate_cap) {
     report_.lanes.resize(wires.size());
     outstanding_.resize(wires.size());
+    departures_.resize(wires.size());
     for (std::size_t i = 0; i < wires.size(); ++i) {
       report_.lanes[i].wire = wires[i]->name();
+      auto* const times = dynamic_cast<DepartureTimes*>(wires[i]);
+      if (times && times->departure_source()) departures_[i].times = times;
       counted_before_.push_back(wires[i]->counters().sent);
       counted_bytes_before_.push_back(wires[i]->counters().sent_bytes);
     }
@@ -72,15 +77,7 @@ class Player {
     if (!virtual_) anchor = wires_[0]->now() + lead;
     feeder_.begin_schedule(anchor);
     if (options_.preload) {
-      if (options_.loops != 1 && (options_.changes.any() || !options_.faults.rules().empty())) {
-        report_.trouble = "loops with changes or faults cannot be preloaded";
-        return false;
-      }
-      while (!stopped()) {
-        auto slot = feeder_.next();
-        if (!slot) break;
-        loaded_.push_back(std::move(slot));
-      }
+      if (!preload()) return false;
       report_.loops = 1;
       if (anchor) shift_ = wires_[0]->now() + lead - *anchor;
       return true;
@@ -88,6 +85,28 @@ class Player {
     // Callbacks run in the caller's thread.
     const bool looked_at = options_.step || options_.on_frame || options_.on_fault || options_.edit;
     if (options_.ahead && !virtual_ && !options_.dry && !looked_at && runs_ahead()) ahead_.emplace(feeder_);
+    return true;
+  }
+
+  /// Prepares all frames. If the loops differ, those of all loops.
+  bool preload() {
+    if (options_.loops == 0 && options_.loops_differ()) {
+      report_.trouble = "loops with changes or faults can be preloaded only if their number is limited";
+      return false;
+    }
+    constexpr std::uint64_t most_bytes = std::uint64_t{4} << 30;
+    std::uint64_t bytes = 0;
+    while (!stopped()) {
+      auto slot = feeder_.next();
+      if (!slot) break;
+      bytes += slot->bytes.capacity() + sizeof(Slot);
+      loaded_.push_back(std::move(slot));
+      if (bytes > most_bytes) {
+        report_.trouble =
+            fmt::format("the preloaded frames exceed {} GiB (replay without --preload)", most_bytes >> 30);
+        return false;
+      }
+    }
     return true;
   }
 
@@ -119,13 +138,15 @@ class Player {
       return leaving;
     }
     if (next_loaded_ == loaded_.size()) {
-      if (loaded_.empty() || (options_.loops != 0 && report_.loops >= options_.loops)) return leaving;
+      if (loaded_.empty() || options_.loops_differ() || (options_.loops != 0 && report_.loops >= options_.loops))
+        return leaving;
       next_loaded_ = 0;
       ++report_.loops;
       shift_ += feeder_.length() + options_.pause;
     }
     leaving.slot = loaded_[next_loaded_++].get();
     leaving.time = leaving.slot->time + shift_;
+    if (options_.loops_differ()) report_.loops = leaving.slot->loop;
     leaving.loop = report_.loops;
     return leaving;
   }
@@ -384,6 +405,8 @@ class Player {
 
   /// Names the first frame that a failed wire did not send: an accepted one, otherwise `next`.
   std::string first_unsent(std::size_t lane, const Leaving* next) {
+    // Several QPs: the frames before it may not have been sent either.
+    if (dynamic_cast<const OutOfOrder*>(wires_[lane]) != nullptr) return {};
     note_outstanding(lane, 0, 0);
     const std::uint64_t number = !outstanding_[lane].empty() ? outstanding_[lane].front()
                                  : next                      ? next->slot->number
@@ -413,6 +436,8 @@ class Player {
       report_.last_bytes += top() ? 0 : slot.bytes.size();
       last_due_ = std::max(last_due_, leaving.time);
       if (!virtual_ && leaving.due != 0) report_.lateness.add(now - leaving.due);
+      if (departures_[batch_lane_].times) departures_[batch_lane_].due.push_back(leaving.due);
+      if (options_.flow_statistics || options_.on_sent) note_sent(leaving, virtual_ ? leaving.time : now);
       if (slot.connection < flows_.size()) {
         flows_[slot.connection].frames[static_cast<std::size_t>(slot.from)] += 1;
         flows_[slot.connection].bytes[static_cast<std::size_t>(slot.from)] += slot.bytes.size();
@@ -420,7 +445,55 @@ class Player {
     }
     lane.frames += count;
     note_outstanding(batch_lane_, from, count);
+    constexpr std::size_t most_pending = 1024;
+    if (departures_[batch_lane_].due.size() >= most_pending) note_departures(batch_lane_);
     last_sent_ = now;
+  }
+
+  /// The scheduled times of accepted frames whose departures are still unknown.
+  struct Pending {
+    DepartureTimes* times = nullptr;  ///< nullptr: unknown
+    std::deque<std::int64_t> due;     ///< 0: none
+    std::uint64_t first = 0;          ///< number of the frame with the first entry
+    std::int64_t last_due = 0, last_time = 0;
+  };
+
+  /// Compares the departures of frames with their schedule.
+  void note_departures(std::size_t lane) {
+    Pending& pending = departures_[lane];
+    if (!pending.times) return;
+    auto& known = report_.departures;
+    std::vector<Departure> departures;
+    pending.times->read_departures(departures);
+    known.source = pending.times->departure_source();
+    for (const Departure& departure : departures) {
+      if (departure.index < pending.first || departure.index - pending.first >= pending.due.size()) continue;
+      const auto passed = static_cast<std::ptrdiff_t>(departure.index - pending.first);
+      const std::int64_t due = pending.due[static_cast<std::size_t>(passed)];
+      pending.due.erase(pending.due.begin(), pending.due.begin() + passed + 1);
+      pending.first = departure.index + 1;
+      if (due == 0) continue;
+      ++known.frames;
+      known.early += departure.time < due;
+      known.lateness.add(std::max<std::int64_t>(0, departure.time - due));
+      if (pending.last_due != 0)
+        known.spacing.add(std::abs((departure.time - pending.last_time) - (due - pending.last_due)));
+      pending.last_due = due;
+      pending.last_time = departure.time;
+    }
+    // Timestamps may be lost.
+    constexpr std::size_t most_pending = 65'536;
+    while (pending.due.size() > most_pending) {
+      pending.due.pop_front();
+      ++pending.first;
+    }
+  }
+
+  void note_sent(const Leaving& leaving, std::int64_t now) {
+    const Slot& slot = *leaving.slot;
+    const LinkType link = wires_[batch_lane_]->capabilities().link;
+    if (options_.flow_statistics) flow_statistics_.add(slot.bytes, link, now);
+    if (options_.on_sent) options_.on_sent({slot.number, leaving.loop, slot.bytes, link, now, batch_lane_});
   }
 
   void tell_progress(std::int64_t now) {
@@ -454,6 +527,7 @@ class Player {
           report_.trouble = fmt::format("{}: some frames were not sent within {} s", wires_[i]->name(),
                                         options_.patience / 1'000'000'000);
       }
+      note_departures(i);
       // Count only frames that the wire reports as sent.
       lane.left = std::min(lane.frames, wires_[i]->counters().sent - counted_before_[i]);
       report_.sent += lane.left;
@@ -475,6 +549,7 @@ class Player {
       if (i < options_.numbers.size()) flows_[i].number = options_.numbers[i];
       report_.flows.push_back(std::move(flows_[i]));
     }
+    if (options_.flow_statistics) report_.flow_statistics = flow_statistics_.report();
     const std::uint64_t loops = report_.loops;
     feeder_.tell(report_, tally());
     if (options_.preload) report_.loops = loops;
@@ -497,6 +572,8 @@ class Player {
   std::vector<std::uint64_t> counted_before_, counted_bytes_before_;
   std::vector<std::deque<std::uint64_t>> outstanding_;  ///< by wire: numbers of accepted frames, not yet completed
   std::vector<ReplayReport::Flow> flows_;
+  FlowStatistics flow_statistics_;
+  std::vector<Pending> departures_;  ///< by wire
   std::vector<std::unique_ptr<Slot>> loaded_;
   std::size_t next_loaded_ = 0;
   std::uint64_t taken_ = 0, taken_bytes_ = 0, loop_ = 1;

@@ -36,6 +36,16 @@ struct PlayedFrame {
   std::uint32_t lane = 0;  ///< index of its wire
 };
 
+/// A frame that a wire accepted.
+struct SentFrame {
+  std::uint64_t number = 0;  ///< in the captures. 0: injected by a fault
+  std::uint64_t loop = 1;
+  Bytes frame;
+  LinkType link = LinkType::ethernet;
+  std::int64_t time = 0;   ///< on the wire's clock
+  std::uint32_t lane = 0;  ///< index of its wire
+};
+
 /// Changes from one loop to the next.
 struct LoopChanges {
   /// PSNs continue where the previous loop ended: live values advance by the number of PSNs of the endpoint. Computed
@@ -76,16 +86,22 @@ struct PlayerOptions {
   std::uint64_t most_frames = 0, max_bytes = 0;  ///< frames and bytes to send. 0: unlimited
   std::int64_t most_time = 0;                    ///< nanoseconds since the first frame. 0: unlimited
 
-  enum class Snapped : std::uint8_t { skip, pad, send } snapped = Snapped::skip;
+  enum class Snapped : std::uint8_t { skip, pad, shorten, send } snapped = Snapped::skip;
   /// Handling of the Ethernet frame check sequence of captured frames.
   enum class Fcs : std::uint8_t {
     recompute,  ///< recompute it in frames that change
     remove,     ///< remove it: the device adds one
     keep,       ///< as captured
   } fcs = Fcs::recompute;
-  bool truncate = false;     ///< truncate frames that are too long for the wire
+  enum class TooLong : std::uint8_t {
+    skip,
+    truncate,  ///< drop the last bytes
+    shorten,   ///< the same, with valid lengths and checksums, see shorten_frame()
+    fragment,  ///< divide IP packets into fragments, after faults were applied
+  } too_long = TooLong::skip;
+  std::uint32_t mtu = 0;     ///< maximum length of frames without Ethernet header and VLAN tags. 0: only the wire's
   bool allow_groups = true;  ///< send frames to group addresses
-  bool preload = false;      ///< prepare all frames before the first one is sent
+  bool preload = false;      ///< prepare all frames before the first one is sent, of all loops if they differ
 
   FaultProgram faults;  ///< sides a and b: the first and the second wire if there are several, otherwise the
                         ///< endpoints a and b
@@ -109,10 +125,15 @@ struct PlayerOptions {
   std::function<void(std::int64_t, std::uint64_t)> long_gap{};
   std::function<void(const PlayedFrame&)> on_frame{};
   std::function<void(const FaultHit&)> on_fault{};  ///< called after on_frame for this frame
+  std::function<void(const SentFrame&)> on_sent{};  ///< called for each frame that a wire accepted
+  bool flow_statistics = false;                     ///< count the frames of each flow, see FlowStatistics
   /// Called for each frame to send, before faults. Returns the bytes to send instead. nullopt: the frame is not sent
   /// and counts as excluded.
   std::function<std::optional<std::vector<std::uint8_t>>(const PlayedFrame&)> edit{};
   bool dry = false;  ///< everything except sending
+
+  /// True if the frames of the loops differ, so that `preload` prepares those of all loops.
+  [[nodiscard]] bool loops_differ() const { return changes.any() || !faults.rules().empty(); }
 };
 
 /// Replays until the captures end, a limit is reached, the stop flag is set or an error occurs. All wires must use

@@ -15,6 +15,7 @@
 #include "dissectors/protocol/decode.hpp"
 #include "replay/faults/frames_for_test.hpp"
 #include "replay/rewrite/maps_for_test.hpp"
+#include "replay/wires/departures.hpp"
 #include "replay/wires/namespaces_for_test.hpp"
 #include "replay/wires/pair.hpp"
 
@@ -171,7 +172,7 @@ TEST_F(PlayerTest, RatesCountOnlyFramesToSend) {
 
   // One byte per nanosecond. The sent frames have 60 bytes, the captured ones more.
   options.pace = {Pace::Kind::bits, 8e9};
-  options.truncate = true;
+  options.too_long = PlayerOptions::TooLong::truncate;
   Recorder bits_per_second;
   bits_per_second.capabilities_.max_bytes = 60;
   run(options, bits_per_second);
@@ -222,8 +223,139 @@ TEST_F(PlayerTest, PreloadedReplayIsIdentical) {
   EXPECT_EQ(report.loops, 3U);
   EXPECT_EQ(loaded.times(), streamed.times());
   EXPECT_EQ(loaded.psns(), streamed.psns());
+  // Loops that differ are prepared one by one.
   options.changes.qp_step = 1;
-  EXPECT_THAT(run(options, loaded).trouble, HasSubstr("cannot be preloaded"));
+  options.changes.ip_step = 256;
+  options.preload = false;
+  Recorder stepped, loaded_steps;
+  run(options, stepped);
+  options.preload = true;
+  EXPECT_EQ(run(options, loaded_steps).loops, 3U);
+  ASSERT_EQ(loaded_steps.entries.size(), 9U);
+  EXPECT_EQ(loaded_steps.times(), stepped.times());
+  for (std::size_t i = 0; i < 9; ++i) EXPECT_EQ(loaded_steps.entries[i].frame, stepped.entries[i].frame);
+  EXPECT_NE(loaded_steps.entries[0].frame, loaded_steps.entries[3].frame);
+  options.loops = 0;
+  EXPECT_THAT(run(options, loaded).trouble, HasSubstr("only if their number is limited"));
+}
+
+TEST_F(PlayerTest, LoopsChangeAddressesOutsideOfConnections) {
+  ByteVector to_group = frames::tcp(true, 1, 8);
+  store_be(to_group.data() + 30, 4, 0xe0000001);
+  PlayerOptions options;
+  options.files = {capture("tcp.pcapng", {{begin, frames::tcp(true, 1, 8)}, {begin + 1, to_group}})};
+  options.rewrite.others = options.rewrite.unmapped = Unmapped::keep;
+  options.loops = 3;
+  options.changes.ip_step = 256;
+  Recorder wire;
+  EXPECT_EQ(run(options, wire).trouble, "");
+  ASSERT_EQ(wire.entries.size(), 6U);
+  for (std::uint32_t loop = 0; loop < 3; ++loop) {
+    const HeaderStack stack = decode(wire.entries[2 * loop].frame);
+    EXPECT_EQ(stack.get<Ipv4>()->get<"src">(), 0x0a000002U + loop * 256);
+    EXPECT_EQ(stack.get<Ipv4>()->get<"dst">(), 0x0a000003U + loop * 256);
+    EXPECT_EQ(internet_checksum(stack.bytes_of(*stack.find(info<Ipv4>))), 0);
+    EXPECT_EQ(decode(wire.entries[2 * loop + 1].frame).get<Ipv4>()->get<"dst">(), 0xe0000001U)
+        << "a group address is not the address of a host";
+  }
+}
+
+TEST_F(PlayerTest, MtuShortensOrFragmentsLongFrames) {
+  PlayerOptions options;
+  Frame big = frames::between(true) / Value<Udp>() / Value<Bth>().set<"opcode">(4).set<"dest_qp">(0x11);
+  big.payload.assign(1000, 0x5a);
+  options.files = {capture("big.pcapng", {{begin, big.encode()}, {begin + 1, frames::request(1)}})};
+  options.mtu = 500;
+  Recorder skipping, truncating, shortening, dividing;
+  const ReplayReport skipped = run(options, skipping);
+  EXPECT_EQ(skipped.skip(Skip::too_long).example, "1058 bytes, the maximum of the wire and --mtu is 514");
+  options.too_long = PlayerOptions::TooLong::truncate;
+  EXPECT_EQ(run(options, truncating).truncated, 1U);
+  EXPECT_EQ(truncating.entries[0].frame.size(), 514U);
+  options.too_long = PlayerOptions::TooLong::shorten;
+  EXPECT_EQ(run(options, shortening).shortened, 1U);
+  EXPECT_EQ(shortening.entries[0].frame.size(), 514U);
+  EXPECT_EQ(decode(shortening.entries[0].frame).get<Ipv4>()->get<"total_length">(), 500U);
+  options.too_long = PlayerOptions::TooLong::fragment;
+  const ReplayReport divided = run(options, dividing);
+  EXPECT_EQ(divided.fragmented, 1U);
+  EXPECT_EQ(divided.fragments, 3U);
+  EXPECT_EQ(divided.sent, 4U);
+  for (const auto& entry : dividing.entries) EXPECT_LE(entry.frame.size(), 514U);
+  EXPECT_EQ(dividing.entries[3].frame, frames::request(1)) << "the order is kept";
+  // Faults apply to the whole packet.
+  options.faults = FaultProgram::compile("drop psn 1").value();
+  Recorder faulty;
+  EXPECT_EQ(run(options, faulty).sent, 3U);
+}
+
+TEST_F(PlayerTest, TruncatedFramesAreShortenedWithValidLengths) {
+  const ByteVector whole = frames::request(100);
+  ByteVector cut(whole.begin(), whole.begin() + 63);
+  ByteVector headers(whole.begin(), whole.begin() + 50);
+  PlayerOptions options;
+  options.files = {capture("cut.pcapng", {{begin, cut, 66}, {begin + 1, headers, 66}})};
+  options.snapped = PlayerOptions::Snapped::shorten;
+  Recorder wire;
+  const ReplayReport report = run(options, wire);
+  EXPECT_EQ(report.shortened, 1U);
+  EXPECT_EQ(report.skip(Skip::snapped).frames, 1U) << "the BTH is incomplete";
+  ASSERT_EQ(wire.entries.size(), 1U);
+  const HeaderStack stack = decode(wire.entries[0].frame);
+  EXPECT_TRUE(stack.findings().empty());
+  EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::good);
+}
+
+// Frames leave 3 µs after their time, except the second one, which leaves 1 µs early.
+TEST_F(PlayerTest, DeparturesAreComparedWithTheSchedule) {
+  class Stamping : public Recorder, public DepartureTimes {
+   public:
+    Stamping() : Recorder(true) { capabilities_.paces = true; }
+    [[nodiscard]] const char* departure_source() const override { return "device"; }
+    void read_departures(std::vector<Departure>& departures) override {
+      for (; read < entries.size(); ++read)
+        if (read != 3) departures.push_back({read, entries[read].time + (read == 1 ? -1000 : 3000)});
+    }
+    std::size_t read = 0;
+  };
+  PlayerOptions options;
+  options.files = {requests(6)};
+  Stamping wire;
+  const ReplayReport report = run(options, wire);
+  EXPECT_EQ(report.sent, 6U);
+  EXPECT_EQ(report.departures.source, "device");
+  EXPECT_EQ(report.departures.frames, 5U) << "the timestamp of the fourth frame is lost";
+  EXPECT_EQ(report.departures.early, 1U);
+  EXPECT_EQ(report.departures.lateness.max(), 3000U);
+  EXPECT_EQ(report.departures.spacing.max(), 4000U);
+  EXPECT_THAT(to_text(report), HasSubstr("left       5 frames by the clock of the device"));
+  EXPECT_EQ(nlohmann::json::parse(to_json(report))["departures"]["early"], 1);
+}
+
+TEST_F(PlayerTest, SentFramesAndFlowsAreReported) {
+  PlayerOptions options;
+  options.files = {requests(5)};
+  options.loops = 2;
+  options.flow_statistics = true;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> sent;
+  options.on_sent = [&](const SentFrame& frame) {
+    sent.emplace_back(frame.number, frame.loop);
+    EXPECT_EQ(ByteVector(frame.frame.begin(), frame.frame.end()),
+              frames::request(99 + static_cast<std::uint32_t>(frame.number)));
+  };
+  for (const bool real : {false, true}) {
+    sent.clear();
+    Recorder wire(real);
+    wire.down_after = 7;
+    const ReplayReport report = run(options, wire);
+    ASSERT_EQ(sent.size(), 7U) << "only frames that the wire accepted";
+    EXPECT_EQ(sent.back(), std::pair(std::uint64_t{2}, std::uint64_t{2}));
+    ASSERT_TRUE(report.flow_statistics);
+    EXPECT_EQ(report.flow_statistics->flows, 1U);
+    EXPECT_EQ(report.flow_statistics->largest.at(0).frames, 7U);
+    EXPECT_THAT(to_text(report), HasSubstr("RoCE QP 0x11: 7 frames"));
+    EXPECT_EQ(nlohmann::json::parse(to_json(report))["flow_statistics"]["list"][0]["frames"], 7);
+  }
 }
 
 TEST_F(PlayerTest, LimitsEndReplay) {
@@ -609,7 +741,7 @@ TEST_F(PlayerTest, FramesTooLongForWireAreRefusedOrTruncated) {
   EXPECT_EQ(report.sent, 0U);
   EXPECT_EQ(report.skip(Skip::too_long).frames, 2U);
   EXPECT_EQ(report.skip(Skip::too_long).example, "66 bytes, the maximum of the wire is 60");
-  options.truncate = true;
+  options.too_long = PlayerOptions::TooLong::truncate;
   EXPECT_EQ(run(options, narrow).truncated, 2U);
   EXPECT_EQ(narrow.entries[0].frame.size(), 60U);
 }

@@ -13,8 +13,10 @@ struct SkipWords {
 };
 constexpr SkipWords skip_words[skips] = {
     {"excluded", "not selected by the filters"},
-    {"snapped", "truncated by the capture; --truncated pad appends zeros, --truncated send sends the captured part"},
-    {"too_long", "too long for the wire; --too-long truncate shortens them"},
+    {"snapped",
+     "truncated by the capture; --truncated pad appends zeros, --truncated shorten corrects the lengths, --truncated "
+     "send sends the captured part"},
+    {"too_long", "too long (--too-long truncate, shorten or fragment sends them)"},
     {"group", "broadcast or multicast destination; --allow-multicast sends them"},
     {"unmapped", "RDMA connection without a mapping (--unmapped keep sends them)"},
     {"others", "other protocols between hosts without a mapping (--others keep sends them)"},
@@ -74,6 +76,43 @@ std::string name_of(const ReplayReport::Flow& flow) {
   return fmt::format("{} ({})", numbered, flow.name);
 }
 
+std::string to_text(const FlowReport& report) {
+  std::string out = "flows      " + counted(report.flows, "flow");
+  if (report.nanoseconds > 0) out += fmt::format(", {:.1f} flows/s", per_second(report.flows, report.nanoseconds));
+  if (report.other_frames) out += fmt::format(", {} without IP addresses", counted(report.other_frames, "frame"));
+  if (report.beyond_frames) out += fmt::format(", {} of further flows", counted(report.beyond_frames, "frame"));
+  out += '\n';
+  for (std::size_t i = 0; i < std::min(report.largest.size(), most_flows); ++i) {
+    const FlowReport::Flow& flow = report.largest[i];
+    out += fmt::format("flow       {}: {}, {} bytes", flow.who, counted(flow.frames, "frame"), flow.bytes);
+    if (flow.nanoseconds > 0)
+      out += fmt::format(", {:.0f} frames/s, {:.3f} Mbit/s", per_second(flow.frames, flow.nanoseconds),
+                         per_second(flow.bytes * 8, flow.nanoseconds) / 1e6);
+    out += '\n';
+  }
+  if (report.flows > most_flows)
+    out += fmt::format(
+        "and {} more flows (--json lists {})\n", report.flows - most_flows,
+        report.flows > FlowReport::most_listed ? fmt::format("the first {}", FlowReport::most_listed) : "all");
+  return out;
+}
+
+nlohmann::ordered_json to_json_value(const FlowReport& report) {
+  using nlohmann::ordered_json;
+  ordered_json list = ordered_json::array();
+  for (const FlowReport::Flow& flow : report.largest)
+    list.push_back({{"flow", flow.who},
+                    {"frames", flow.frames},
+                    {"bytes", flow.bytes},
+                    {"frames_per_second", per_second(flow.frames, flow.nanoseconds)},
+                    {"bits_per_second", per_second(flow.bytes * 8, flow.nanoseconds)}});
+  return {{"flows", report.flows},
+          {"flows_per_second", per_second(report.flows, report.nanoseconds)},
+          {"frames_without_addresses", report.other_frames},
+          {"frames_of_further_flows", report.beyond_frames},
+          {"list", std::move(list)}};
+}
+
 }  // namespace
 
 std::string_view to_string(Skip why) { return skip_words[static_cast<std::size_t>(why)].name; }
@@ -104,6 +143,14 @@ std::string to_text(const ReplayReport& r) {
   } else if (r.waited && r.sent > 0) {
     out += "achieved   " + text_of(r.achieved, rate_of(r, r.achieved)) + '\n';
   }
+  if (const auto& left = r.departures; left.frames != 0) {
+    out += fmt::format("left       {} frames by the clock of the {}: lateness p50 {}, p99 {}, max {}", left.frames,
+                       left.source, about(left.lateness.quantile(500)), about(left.lateness.quantile(990)),
+                       about(left.lateness.max()));
+    out += fmt::format(", spacing error p50 {}, p99 {}, max {}\n", about(left.spacing.quantile(500)),
+                       about(left.spacing.quantile(990)), about(left.spacing.max()));
+    if (left.early) out += fmt::format("early      {} left before their time\n", counted(left.early, "frame"));
+  }
   if (r.lanes.size() > 1)
     for (const auto& lane : r.lanes)
       out += fmt::format("wire       {}: {} frames, {} bytes\n", lane.wire, lane.frames, lane.bytes);
@@ -120,6 +167,9 @@ std::string to_text(const ReplayReport& r) {
   }
   if (r.converted) out += fmt::format("converted  {} frames to Ethernet\n", r.converted);
   if (r.truncated) out += fmt::format("truncated  {} frames\n", r.truncated);
+  if (r.shortened) out += fmt::format("shortened  {}, with valid lengths\n", counted(r.shortened, "frame"));
+  if (r.fragmented)
+    out += fmt::format("fragmented {} into {} fragments\n", counted(r.fragmented, "packet"), r.fragments);
   if (r.padded) out += fmt::format("padded     {} frames truncated by the capture\n", r.padded);
   if (r.fcs) {
     out += fmt::format("fcs        {} with a frame check sequence", counted(r.fcs, "frame"));
@@ -140,6 +190,7 @@ std::string to_text(const ReplayReport& r) {
     out += fmt::format("and {} more connections: {} and {} frames (--json lists all)\n", r.flows.size() - most_flows,
                        frames[0], frames[1]);
   }
+  if (r.flow_statistics) out += to_text(*r.flow_statistics);
   for (const auto& rule : r.faults) {
     out += fmt::format("fault      {}: {} done", rule.text, rule.count.done);
     if (rule.count.undoable) out += fmt::format(", {} not possible ({})", rule.count.undoable, rule.reason);
@@ -176,6 +227,15 @@ std::string to_json(const ReplayReport& r) {
                                             {"p99", r.lateness.quantile(990)},
                                             {"max", r.lateness.max()}}
                              : ordered_json(nullptr);
+  const auto quantiles = [](const captures::analysis::Histogram& times) {
+    return ordered_json{{"p50", times.quantile(500)}, {"p99", times.quantile(990)}, {"max", times.max()}};
+  };
+  if (const auto& left = r.departures; left.frames != 0)
+    json["departures"] = {{"source", left.source},
+                          {"frames", left.frames},
+                          {"early", left.early},
+                          {"lateness", quantiles(left.lateness)},
+                          {"spacing_error", quantiles(left.spacing)}};
   json["skipped"] = ordered_json::object();
   for (std::size_t i = 0; i < skips; ++i) {
     const auto& skipped = r.skipped[i];
@@ -189,6 +249,8 @@ std::string to_json(const ReplayReport& r) {
   json["converted"] = r.converted;
   json["truncated"] = r.truncated;
   json["padded"] = r.padded;
+  json["shortened"] = r.shortened;
+  json["fragmented"] = {{"packets", r.fragmented}, {"fragments", r.fragments}};
   json["fcs"] = {{"frames", r.fcs}, {"changed", r.fcs_changed}};
   json["divided_pdus"] = r.divided_pdus;
   json["wires"] = ordered_json::array();
@@ -203,6 +265,7 @@ std::string to_json(const ReplayReport& r) {
                                    {"live_endpoints", flow.live.empty() ? flow.who : flow.live},
                                    {"frames", {flow.frames[0], flow.frames[1]}},
                                    {"bytes", {flow.bytes[0], flow.bytes[1]}}});
+  if (r.flow_statistics) json["flow_statistics"] = to_json_value(*r.flow_statistics);
   json["faults"] = ordered_json::array();
   for (const auto& rule : r.faults)
     json["faults"].push_back({{"rule", rule.text},

@@ -9,6 +9,7 @@
 
 #include "captures/analysis/histogram.hpp"
 #include "replay/faults/engine.hpp"
+#include "replay/player/flow_statistics.hpp"
 #include "replay/rewrite/rewriter.hpp"
 #include "replay/schedule/schedule.hpp"
 
@@ -82,18 +83,31 @@ struct ReplayReport {
   std::int64_t requested = 0;                     ///< scheduled time from the first to the last frame, in nanoseconds
   std::int64_t achieved = 0;                      ///< actual time from the first to the last frame, in nanoseconds
   captures::analysis::Histogram lateness;         ///< nanoseconds from the scheduled to the actual time
-  bool timed = false;                             ///< there was a real-time schedule
-  bool waited = false;                            ///< `achieved` is elapsed time
+  /// Times at which frames left, if a wire reports them.
+  struct Departures {
+    std::string source;                      ///< "kernel" or "device"
+    std::uint64_t frames = 0;                ///< frames with a time and a schedule
+    std::uint64_t early = 0;                 ///< of these, frames that left before their time
+    captures::analysis::Histogram lateness;  ///< nanoseconds from the scheduled time. 0 for early frames
+    captures::analysis::Histogram spacing;   ///< nanoseconds by which the gap to the previous frame differs
+  };
+  Departures departures;
+  bool timed = false;   ///< there was a real-time schedule
+  bool waited = false;  ///< `achieved` is elapsed time
   std::array<Skipped, skips> skipped;
   std::uint64_t truncated = 0, padded = 0, rewritten = 0;
-  std::uint64_t converted = 0;     ///< frames that got an Ethernet header, see LinkConversion
-  std::uint64_t fcs = 0;           ///< frames with a frame check sequence
-  std::uint64_t fcs_changed = 0;   ///< of these, frames whose frame check sequence was recomputed or removed
-  bool fcs_removed = false;        ///< frame check sequences were removed
-  std::uint64_t tagged = 0;        ///< frames with a VLAN tag, after rewriting
-  std::uint64_t labeled = 0;       ///< frames with an IPv6 or GRH flow label
-  std::uint64_t divided_pdus = 0;  ///< iWARP: PDUs in several frames, whose STags were not rewritten
-  std::vector<Flow> flows;         ///< connections with sent frames
+  std::uint64_t shortened = 0;                ///< frames with less payload and valid headers
+  std::uint64_t fragmented = 0;               ///< packets that were divided into fragments
+  std::uint64_t fragments = 0;                ///< their fragments
+  std::uint64_t converted = 0;                ///< frames that got an Ethernet header, see LinkConversion
+  std::uint64_t fcs = 0;                      ///< frames with a frame check sequence
+  std::uint64_t fcs_changed = 0;              ///< of these, frames whose frame check sequence was recomputed or removed
+  bool fcs_removed = false;                   ///< frame check sequences were removed
+  std::uint64_t tagged = 0;                   ///< frames with a VLAN tag, after rewriting
+  std::uint64_t labeled = 0;                  ///< frames with an IPv6 or GRH flow label
+  std::uint64_t divided_pdus = 0;             ///< iWARP: PDUs in several frames, whose STags were not rewritten
+  std::vector<Flow> flows;                    ///< connections with sent frames
+  std::optional<FlowReport> flow_statistics;  ///< with PlayerOptions::flow_statistics
   std::vector<Lane> lanes;
   std::vector<Rule> faults;
   std::vector<FaultHit> fault_hits;      ///< in order, at most a limit

@@ -19,6 +19,19 @@ using tracking::Side;
 /// True for an IPv4 address, which is stored as an IPv4-mapped IPv6 address. RFC 4291, 2.5.5.2.
 constexpr bool is_ipv4(const PortAddress& address) { return address.high == 0 && address.low >> 32 == 0xffff; }
 
+/// True for the IP address of one host. False for LIDs, and for unspecified, multicast and limited broadcast addresses.
+constexpr bool is_unicast_ip(const PortAddress& address) {
+  const auto v4 = static_cast<std::uint32_t>(address.low);
+  if (is_ipv4(address)) return v4 != 0 && v4 < 0xe000'0000;
+  return address.high != 0 && address.high >> 56 != 0xff;
+}
+
+/// The address with `step` added to its last 32 bits, modulo 2^32.
+constexpr PortAddress stepped(PortAddress address, std::uint32_t step) {
+  address.low = (address.low & ~std::uint64_t{0xffffffff}) | (static_cast<std::uint32_t>(address.low) + step);
+  return address;
+}
+
 /// Hash for tables by address or flow.
 struct HashFlow {
   std::size_t operator()(const tracking::FlowKey& key) const { return key.hash(); }
@@ -149,19 +162,29 @@ struct FlowMap {
   std::vector<MappedConnection> connections;
   std::vector<MappedHost> hosts;
   std::vector<MappedPrefix> prefixes{};  ///< the first one that contains an address applies
-  std::vector<MappedPorts> ports{};      ///< the first one that contains a port applies
+  /// The same for captured source or destination addresses only. They take precedence over all other addresses.
+  std::vector<MappedPrefix> source_prefixes{}, destination_prefixes{};
+  std::vector<MappedPorts> ports{};  ///< the first one that contains a port applies
   /// Changes of all Ethernet frames. The first one that applies to the frame's tag is used. A live VLAN of a connection
   /// takes precedence.
   std::vector<MappedVlan> vlans{};
+  /// Added to the last 32 bits of the live unicast IP addresses of hosts that are not an endpoint of a connection.
+  std::uint32_t address_step = 0;
 
   [[nodiscard]] bool empty() const {
-    return connections.empty() && hosts.empty() && prefixes.empty() && ports.empty() && vlans.empty();
+    return connections.empty() && hosts.empty() && prefixes.empty() && source_prefixes.empty() &&
+           destination_prefixes.empty() && ports.empty() && vlans.empty() && address_step == 0;
+  }
+  /// The live address according to the first of `list` that contains the address.
+  [[nodiscard]] static std::optional<PortAddress> in_prefix(const std::vector<MappedPrefix>& list,
+                                                            const PortAddress& address) {
+    for (const MappedPrefix& prefix : list)
+      if (const auto live = prefix.of(address)) return live;
+    return std::nullopt;
   }
   /// The live address of a host by its network.
   [[nodiscard]] std::optional<PortAddress> in_prefix(const PortAddress& address) const {
-    for (const MappedPrefix& prefix : prefixes)
-      if (const auto live = prefix.of(address)) return live;
-    return std::nullopt;
+    return in_prefix(prefixes, address);
   }
   /// Sets the missing live addresses of connections and hosts by their networks.
   void apply_prefixes() {

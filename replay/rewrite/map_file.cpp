@@ -66,8 +66,14 @@ std::string prefix_text(const PortAddress& address, unsigned bits) {
   return fmt::format("{}/{}", captures::analysis::to_text(address), is_ipv4(address) ? bits - v4_offset : bits);
 }
 
-tl::expected<MappedPrefix, std::string> parse_prefixes(std::string_view captured, std::string_view live) {
-  const auto from = parse_prefix(captured), to = parse_prefix(live);
+/// `single`: an address without a length is the prefix of one host.
+tl::expected<MappedPrefix, std::string> parse_prefixes(std::string_view captured, std::string_view live,
+                                                       bool single = false) {
+  const auto with_length = [single](std::string_view text) {
+    const std::string host = std::string(text) + "/" + (text.find(':') == std::string_view::npos ? "32" : "128");
+    return parse_prefix(single && text.find('/') == std::string_view::npos ? host : text);
+  };
+  const auto from = with_length(captured), to = with_length(live);
   if (!from || !to)
     return tl::unexpected(std::string("expected networks such as 10.0.0.0/8 or fd00::/64 as captured and live values"));
   if (is_ipv4(from->first) != is_ipv4(to->first))
@@ -98,7 +104,9 @@ std::string mac_text(std::uint64_t mac) {
 class MapReader {
  public:
   FlowMap read(const json& root) {
-    members(root, "", {"rdmawire", "connections", "hosts", "prefixes", "ports", "vlans"});
+    members(
+        root, "",
+        {"rdmawire", "connections", "hosts", "prefixes", "source_prefixes", "destination_prefixes", "ports", "vlans"});
     const std::string expected = fmt::format("{} {}", format_name, version_text);
     if (!root.contains("rdmawire") || root["rdmawire"] != expected)
       throw Wrong{"/rdmawire", fmt::format("must be \"{}\", the format of the file", expected)};
@@ -124,12 +132,15 @@ class MapReader {
       };
       return std::pair(text("captured"), text("live"));
     };
-    each(root, "", "prefixes", [&](const json& value, const std::string& at) {
-      const auto [captured, live] = pair_text(value, at);
-      const auto prefix = parse_prefixes(captured, live);
-      if (!prefix) throw Wrong{at, prefix.error()};
-      map.prefixes.push_back(*prefix);
-    });
+    for (const auto& [name, list] :
+         {std::pair("prefixes", &map.prefixes), std::pair("source_prefixes", &map.source_prefixes),
+          std::pair("destination_prefixes", &map.destination_prefixes)})
+      each(root, "", name, [&pair_text, list = list](const json& value, const std::string& at) {
+        const auto [captured, live] = pair_text(value, at);
+        const auto prefix = parse_prefixes(captured, live);
+        if (!prefix) throw Wrong{at, prefix.error()};
+        list->push_back(*prefix);
+      });
     each(root, "", "ports", [&](const json& value, const std::string& at) {
       const auto [captured, live] = pair_text(value, at);
       const auto ports = parse_ports(captured, live);
@@ -342,11 +353,14 @@ class MapWriter {
       for (std::size_t i = 0; i < entries.size(); ++i) out_ += (i ? ",\n    " : "\n    ") + text(entries[i]);
       out_ += "\n  ]";
     };
-    list("prefixes", map.prefixes, [](const MappedPrefix& prefix) {
+    const auto text_of_prefix = [](const MappedPrefix& prefix) {
       return fmt::format("{{\"captured\": \"{}\", \"live\": \"{}\"}}",
                          prefix_text(prefix.captured, prefix.captured_bits),
                          prefix_text(prefix.live, prefix.live_bits));
-    });
+    };
+    list("prefixes", map.prefixes, text_of_prefix);
+    list("source_prefixes", map.source_prefixes, text_of_prefix);
+    list("destination_prefixes", map.destination_prefixes, text_of_prefix);
     list("ports", map.ports, [](const MappedPorts& ports) {
       const std::string captured =
           ports.from == ports.to ? fmt::format("{}", ports.from) : fmt::format("{}-{}", ports.from, ports.to);
@@ -559,6 +573,12 @@ struct Assignment {
     map.hosts.push_back({{from, to}, {}});
     return {};
   }
+  [[nodiscard]] Result one_way_ip(std::vector<MappedPrefix>& list) const {
+    const auto prefix = parse_prefixes(left, right, true);
+    if (!prefix) return fail(prefix.error());
+    list.push_back(*prefix);
+    return {};
+  }
   [[nodiscard]] Result mac() const {
     const auto to = output::parse_mac(right);
     if (!to) return fail("expected a MAC address on the right");
@@ -666,14 +686,15 @@ struct Assignment {
   }
 };
 
-constexpr std::string_view kinds[] = {"ip",  "mac",         "port", "qp",   "psn",  "msn", "qkey",
-                                      "srq", "source-port", "rkey", "pkey", "vlan", "mtu", "comm-id"};
+constexpr std::string_view kinds[] = {"ip",          "mac",  "port", "qp",   "psn", "msn",     "qkey",   "srq",
+                                      "source-port", "rkey", "pkey", "vlan", "mtu", "comm-id", "src-ip", "dst-ip"};
 
 }  // namespace
 
 std::string assignments_help() {
   return "ip:10.0.0.2=192.168.1.2          address of a host\n"
-         "ip:10.0.0.0/8=172.16.0.0/12      addresses of all hosts of a network without an address of their own\n"
+         "ip:10.0.0.0/8=172.16.0.0/12      addresses of all other hosts of a network\n"
+         "src-ip:10.0.0.0/8=172.16.0.0/12  source addresses of a network (dst-ip: destination addresses)\n"
          "mac:10.0.0.2=52:54:00:12:34:56   MAC address of a host\n"
          "port:8000-8010=80                UDP and TCP ports in all frames\n"
          "qp:0x11=0x777                    QP number; iWARP: TCP port\n"
@@ -710,6 +731,8 @@ tl::expected<void, std::string> assign(FlowMap& map, std::string_view text) {
     };
   };
   if (a.kind == "ip") return a.ip();
+  if (a.kind == "src-ip") return a.one_way_ip(map.source_prefixes);
+  if (a.kind == "dst-ip") return a.one_way_ip(map.destination_prefixes);
   if (a.kind == "mac") return a.mac();
   if (a.kind == "port") return a.port_range();
   if (a.kind == "qp") return a.of_end(qp_number.most, number(&MappedEnd::qp));

@@ -95,10 +95,14 @@ TEST(MapFile, AllOfferedFieldsAreAccepted) {
 
 TEST(MapFile, NetworksAndPortsRoundTrip) {
   FlowMap map;
-  for (const char* text : {"ip:10.0.0.0/8=172.16.0.0/12", "ip:fd00::/64=fd01::/48", "port:80=8080", "port:1000-2000=7"})
+  for (const char* text : {"ip:10.0.0.0/8=172.16.0.0/12", "ip:fd00::/64=fd01::/48", "port:80=8080", "port:1000-2000=7",
+                           "src-ip:10.0.0.0/8=172.16.0.0/12", "dst-ip:10.0.0.2=10.0.0.9", "dst-ip:fd00::1=fd00::2"})
     ASSERT_TRUE(assign(map, text)) << text;
   ASSERT_EQ(map.prefixes.size(), 2U);
   ASSERT_EQ(map.ports.size(), 2U);
+  ASSERT_EQ(map.source_prefixes.size(), 1U);
+  ASSERT_EQ(map.destination_prefixes.size(), 2U);
+  EXPECT_THAT(assign(map, "src-ip:10.0.0.1=fd00::1").error(), HasSubstr("both IPv4 or both IPv6"));
   const std::string text = write_flow_map(map);
   const auto read = read_flow_map(text);
   ASSERT_TRUE(read) << read.error() << text;

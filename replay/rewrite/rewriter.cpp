@@ -254,11 +254,13 @@ struct Rewriter::Index {
 
   [[nodiscard]] std::optional<MappedHost> host(const PortAddress& address) const {
     const auto found = hosts.find(address);
-    if (found == hosts.end()) {
-      const auto live = map.in_prefix(address);
-      return live ? std::optional(MappedHost{{address, live}, {}}) : std::nullopt;
+    if (found == hosts.end() || !found->second.end) {
+      MappedHost known{{address, map.in_prefix(address)}, {}};
+      if (found != hosts.end()) known = map.hosts[found->second.index];
+      if (map.address_step != 0 && is_unicast_ip(address))
+        known.address.live = stepped(known.address.live.value_or(address), map.address_step);
+      return found != hosts.end() || known.address.live ? std::optional(known) : std::nullopt;
     }
-    if (!found->second.end) return map.hosts[found->second.index];
     const MappedEnd& end = map.connections[found->second.index].at(*found->second.end);
     return MappedHost{end.address, end.mac};
   }
@@ -272,6 +274,8 @@ struct Rewriter::Index {
                                        const MappedHost& to) const;
   void rewrite_management(Patch& patch, const HeaderStack& stack, std::optional<Place> place) const;
   void rewrite_arp(Patch& patch, const HeaderStack& stack) const;
+  /// Applies FlowMap::source_prefixes and FlowMap::destination_prefixes. Returns true if an address is in one of them.
+  [[nodiscard]] bool rewrite_one_way(Patch& patch, const HeaderStack& stack) const;
   void rewrite_options(Patch& patch, const HeaderStack& stack) const;
   void rewrite_neighbors(Patch& patch, const HeaderStack& stack, const MappedHost& sender) const;
   /// Maps UDP and TCP ports that the connection's live values did not change. Returns true if a port was mapped.
@@ -433,6 +437,36 @@ void Rewriter::Index::rewrite_arp(Patch& patch, const HeaderStack& stack) const 
   }
 }
 
+bool Rewriter::Index::rewrite_one_way(Patch& patch, const HeaderStack& stack) const {
+  if (map.source_prefixes.empty() && map.destination_prefixes.empty()) return false;
+  const auto source = [&](const PortAddress& address) { return FlowMap::in_prefix(map.source_prefixes, address); };
+  const auto target = [&](const PortAddress& address) { return FlowMap::in_prefix(map.destination_prefixes, address); };
+  if (const Layer* arp = stack.find(info<ArpEthernet>)) {
+    const std::uint8_t* const at = stack.bytes.data() + arp->offset;
+    const auto from = source(PortAddress::of_ipv4(load_field<ArpEthernet, "sender_protocol">(at))),
+               to = target(PortAddress::of_ipv4(load_field<ArpEthernet, "target_protocol">(at)));
+    if (from) patch.store<ArpEthernet, "sender_protocol">(*arp, *from);
+    if (to) patch.store<ArpEthernet, "target_protocol">(*arp, *to);
+    return from || to;
+  }
+  const auto ports = tracking::ports_of(stack);
+  if (!ports || stack.network == HeaderStack::none) return false;
+  // A captured and a live prefix have the same version of IP.
+  const auto from = source(ports->from), to = target(ports->to);
+  const Layer& network = stack.layers()[stack.network];
+  if (network.header == &info<Ipv4>) {
+    if (from) patch.store<Ipv4, "src">(network, *from);
+    if (to) patch.store<Ipv4, "dst">(network, *to);
+  } else if (network.header == &info<Ipv6>) {
+    if (from) patch.store<Ipv6, "src">(network, *from);
+    if (to) patch.store<Ipv6, "dst">(network, *to);
+  } else {
+    if (from) patch.store<Grh, "sgid">(network, *from);
+    if (to) patch.store<Grh, "dgid">(network, *to);
+  }
+  return from || to;
+}
+
 // Moves a frame to the multicast group of a solicited node: the group and its MAC address have the low 24 bits of the
 // node's address. RFC 4291, 2.7.1, and RFC 2464, 7.
 void follow_solicited_node(Patch& patch, const HeaderStack& stack, const PortAddress& live) {
@@ -498,13 +532,18 @@ bool Rewriter::Index::rewrite_ports(Patch& patch, const HeaderStack& stack) cons
 // IEEE 802.1Q, 9.6: priority, drop eligible, VLAN ID.
 void Rewriter::Index::rewrite_tag(Bytes frame, MutableBytes buffer) const {
   constexpr std::size_t at = detail::field_of<Ethernet>("type").bit / 8;
-  if ((!options.vlan_priority && !options.vlan_type) || frame.size() < at + Vlan::size) return;
+  if (!options.vlan_priority && !options.vlan_dei && !options.vlan_type) return;
+  if (frame.size() < at + Vlan::size) return;
   const std::uint64_t type = load_be<2>(frame.data() + at);
   if (type != ethertype::vlan && type != ethertype::provider_vlan) return;
   if (options.vlan_type) store_be(buffer.data() + at, 2, *options.vlan_type);
+  std::uint8_t& control = buffer[at + 2];
+  if (options.vlan_dei) {
+    constexpr unsigned bit = 1U << 4;
+    control = static_cast<std::uint8_t>((control & ~bit) | (*options.vlan_dei != 0 ? bit : 0U));
+  }
   if (options.vlan_priority) {
     constexpr unsigned shift = 5;
-    std::uint8_t& control = buffer[at + 2];
     control = static_cast<std::uint8_t>((control & low_mask(shift)) | *options.vlan_priority << shift);
   }
 }
@@ -759,6 +798,7 @@ Rewritten Rewriter::Index::rewrite(const HeaderStack& stack, MutableBytes buffer
   }
 
   known |= rewrite_ports(patch, stack) && !unmapped;
+  known |= rewrite_one_way(patch, stack) && !unmapped;
   const MappedVlan* vlan = vlan_of_all(stack);
   known |= vlan && !unmapped && (!bth || map.connections.empty());
 

@@ -32,6 +32,7 @@ struct RewriteOptions {
   std::optional<std::uint8_t> hop_limit{}, dscp{};
   std::int16_t hop_limit_step = 0;              ///< added to the TTL or hop limit, which stays from 1 to 255
   std::optional<std::uint8_t> vlan_priority{};  ///< of the outermost VLAN tag
+  std::optional<std::uint8_t> vlan_dei{};       ///< drop eligible indicator of the outermost VLAN tag: 0 or 1
   std::optional<std::uint16_t> vlan_type{};     ///< EtherType of the outermost VLAN tag: 802.1Q or 802.1ad
   std::optional<std::uint32_t> flow_label{};    ///< IPv6, GRH
 };
@@ -39,7 +40,7 @@ struct RewriteOptions {
 /// True if the options change frames without a map.
 inline bool changes_frames(const RewriteOptions& options) {
   return options.crc == CrcPolicy::recompute || options.icrc_mask || options.hop_limit || options.dscp ||
-         options.flow_label || options.hop_limit_step || options.vlan_priority || options.vlan_type;
+         options.flow_label || options.hop_limit_step || options.vlan_priority || options.vlan_dei || options.vlan_type;
 }
 
 /// Result for one frame.

@@ -395,6 +395,36 @@ TEST(Rewriter, NetworksMapHostsWithoutOwnAddress) {
   EXPECT_EQ(internet_checksum(other.stack().bytes_of(*other.stack().find(info<Ipv4>))), 0);
 }
 
+TEST(Rewriter, OneWayNetworksMapOnlySourceOrDestination) {
+  FlowMap map;
+  map.source_prefixes.push_back({ipv4(0x0a000000), ipv4(0xac100000), 96 + 8, 96 + 12});
+  map.destination_prefixes.push_back({ipv4(0x0a000002), ipv4(0x01020304), 128, 128});
+  const Rewriter rewriter(map);
+  const Result there = rewrite(rewriter, request(1003));
+  EXPECT_EQ(there.stack().get<Ipv4>()->get<"src">(), 0xac100002U);
+  EXPECT_EQ(there.stack().get<Ipv4>()->get<"dst">(), 0x0a000003U) << "it is no source here";
+  EXPECT_EQ(check_icrc(there.stack()).status, CrcCheck::Status::good);
+  const Result back = rewrite(rewriter, answer(1003));
+  EXPECT_EQ(back.stack().get<Ipv4>()->get<"src">(), 0xac100003U);
+  EXPECT_EQ(back.stack().get<Ipv4>()->get<"dst">(), 0x01020304U);
+  EXPECT_EQ(internet_checksum(back.stack().bytes_of(*back.stack().find(info<Ipv4>))), 0);
+
+  // They take precedence over the addresses of a connection, and apply to captured addresses.
+  map.connections.push_back(connection());
+  const Result mapped = rewrite(Rewriter(map), request(1003));
+  EXPECT_EQ(mapped.stack().get<Ipv4>()->get<"src">(), 0xac100002U);
+  EXPECT_EQ(mapped.stack().get<Ipv4>()->get<"dst">(), 0xc0a80103U);
+  EXPECT_EQ(check_icrc(mapped.stack()).status, CrcCheck::Status::good);
+
+  std::vector<std::uint8_t> arp(42, 0);
+  store_be(arp.data() + 12, 8, 0x0806000108000604);
+  store_be(arp.data() + 28, 4, 0x0a000002);
+  store_be(arp.data() + 38, 4, 0x0a000002);
+  const Result asked = rewrite(rewriter, arp);
+  EXPECT_EQ(load_be<4>(asked.frame.data() + 28), 0xac100002U);
+  EXPECT_EQ(load_be<4>(asked.frame.data() + 38), 0x01020304U);
+}
+
 using Address = std::array<std::uint8_t, 16>;
 constexpr Address node_address(std::uint8_t net, std::uint8_t last) {
   return {0x20, 0x01, 0x0d, 0xb8, net, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, last};
@@ -498,6 +528,12 @@ TEST(Rewriter, VlanPriorityAndTypeOfOutermostTag) {
   options.vlan_priority = 0;
   const Result changed = rewrite(Rewriter({}, options), added.frame);
   EXPECT_EQ(load_be<4>(changed.frame.data() + 12), 0x81000007U);
+  RewriteOptions eligible;
+  eligible.vlan_dei = 1;
+  const Result dropped_first = rewrite(Rewriter({}, eligible), added.frame);
+  EXPECT_EQ(load_be<2>(dropped_first.frame.data() + 14), 0xb007U) << "the priority is kept";
+  eligible.vlan_dei = 0;
+  EXPECT_EQ(rewrite(Rewriter({}, eligible), dropped_first.frame).frame, added.frame);
   const Result untagged = rewrite(Rewriter({}, options), request(1000));
   EXPECT_EQ(untagged.frame, untagged.before);
 }
