@@ -879,12 +879,16 @@ def test_pid_file_of_a_running_process_is_kept(tmp_path):
 def test_missing_carrier_is_waited_for():
     script = """
         ip link add name wired type veth peer name other && ip link set wired up
-        (sleep 1; ip link set other up) &
-        {command} replay {capture} -t --limit 5 --json -w packet:wired --carrier-wait 20s; status=$?
+        (sleep 1 && ip link set other up) &
+        {command} replay {capture} -t --limit 5 --json -w packet:wired --carrier-wait 20s
+        status=$?
         wait
         ip link set other down
-        until ip link show wired | grep -q NO-CARRIER; do :; done
-        {command} replay {capture} -t -w packet:wired --carrier-wait 100ms; echo "$status $?"
+        until ip link show wired | grep -q NO-CARRIER
+        do sleep 0.1
+        done
+        {command} replay {capture} -t -w packet:wired --carrier-wait 100ms
+        echo "$status $?"
     """.format(command=COMMAND, capture=RPING)
     done = subprocess.run(["unshare", "-n", "sh", "-c", script], timeout=120, capture_output=True, text=True)
     if "Operation not permitted" in done.stderr or "not found" in done.stderr:

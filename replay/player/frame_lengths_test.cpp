@@ -102,7 +102,7 @@ TEST(FragmentFrame, Ipv4FragmentsContainThePayloadInOrder) {
     }
     EXPECT_EQ(payload, ByteVector(whole.begin() + 34, whole.end())) << most;
   }
-  EXPECT_TRUE(fragment_frame(whole, LinkType::ethernet, 41, 0).empty()) << "no room for 8 bytes";
+  EXPECT_TRUE(fragment_frame(whole, LinkType::ethernet, 41, 0).empty()) << "the limit is too small for 8 bytes";
 }
 
 TEST(FragmentFrame, FragmentOfAFragmentKeepsItsOffset) {
