@@ -19,6 +19,7 @@
 #include "cli/device_options.hpp"
 #include "cli/lab.hpp"
 #include "cli/terminal.hpp"
+#include "conformance/coverage/blind_fault.hpp"
 #include "conformance/coverage/coverage.hpp"
 #include "conformance/report/assessment.hpp"
 #include "conformance/report/merge.hpp"
@@ -103,10 +104,17 @@ std::string text_of_change(const conformance::Change& change) {
   return {};
 }
 
-Exit list_faults() {
+Exit list_faults(bool json) {
   Output output;
+  if (json) {
+    output.text() += conformance::faults_as_json();
+    return output.finish() ? Exit::success : Exit::error;
+  }
   for (const conformance::SeededFault& fault : conformance::seeded_faults())
     output.text() += fmt::format("{:<36} {}  [{}]\n", fault.name, fault.sentence, fmt::join(fault.broken, ", "));
+  output.text() += "\nBlind faults, written without knowledge of the cases (docs/reference/blind-faults.md):\n\n";
+  for (const conformance::BlindFault& fault : conformance::blind_faults())
+    output.text() += fmt::format("{:<36} {}  [{}]\n", fault.name, fault.sentence, fault.area);
   return output.finish() ? Exit::success : Exit::error;
 }
 
@@ -644,7 +652,7 @@ Exit run(Options& options, const Given& given) {
   if (options.coverage) return show_coverage();
   if (!options.mutations) options.run.clauses = use_clauses(options.clauses);
   if (options.list) return list(options);
-  if (target.faults == std::vector<std::string>{"list"}) return list_faults();
+  if (target.faults == std::vector<std::string>{"list"}) return list_faults(options.json);
   check_device_options(target, given);
   if (!options.ics.empty()) apply_ics(options, given);
   if (!select_cases(options, given)) {
@@ -688,6 +696,7 @@ Exit run(Options& options, const Given& given) {
 std::vector<std::string> fault_names() {
   std::vector<std::string> names;
   for (const conformance::SeededFault& fault : conformance::seeded_faults()) names.emplace_back(fault.name);
+  for (const conformance::BlindFault& fault : conformance::blind_faults()) names.emplace_back(fault.name);
   return names;
 }
 
@@ -733,7 +742,7 @@ Command certify_command() {
       .by_default("rdmawire-agent next to rdmawire");
   command
       .option("--fault", "NAME", target.faults,
-              "Inject a fault into the reference device. The name \"list\" prints all faults.")
+              "Inject a fault into the reference device. The name \"list\" prints all faults (with --json as JSON).")
       .completes(fault_names);
   command
       .option("--ics", "FILE", options->ics,

@@ -11,6 +11,7 @@
 #include <random>
 #include <thread>
 
+#include "conformance/coverage/blind_fault.hpp"
 #include "conformance/coverage/seeded_fault.hpp"
 #include "conformance/report/journal.hpp"
 #include "conformance/report/package.hpp"
@@ -374,19 +375,19 @@ void evaluate(Assessment& made, const std::optional<Ics>& ics, const ReportedCap
 std::string in_vain(const TargetOptions& target, std::span<const Case* const> cases) {
   if (!target.faults.empty() && !is_cheap(target.device))
     return fmt::format("faults can only be injected into reference devices; {} is a different device", target.device);
-  const auto known = seeded_faults();
   for (const std::string& name : target.faults) {
-    const auto is_it = [&](const SeededFault& fault) { return fault.name == name; };
-    const auto first = std::find_if(known.begin(), known.end(), is_it);
-    if (first == known.end()) return fmt::format("unknown fault \"{}\"", name);
-    // Some names exist in both families.
-    const bool runs = std::any_of(known.begin(), known.end(), [&](const SeededFault& fault) {
-      return is_it(fault) && std::any_of(cases.begin(), cases.end(),
-                                         [&](const Case* which) { return which->family() == fault.family; });
+    std::vector<Family> families;  // some names exist in both
+    for (const SeededFault& fault : seeded_faults())
+      if (fault.name == name) families.push_back(fault.family);
+    for (const BlindFault& fault : blind_faults())
+      if (fault.name == name) families.push_back(fault.family);
+    if (families.empty()) return fmt::format("unknown fault \"{}\"", name);
+    const bool runs = std::any_of(cases.begin(), cases.end(), [&](const Case* which) {
+      return std::find(families.begin(), families.end(), which->family()) != families.end();
     });
     if (!runs)
       return fmt::format("the fault \"{}\" applies to {}, but none of the selected cases tests it", name,
-                         to_string(first->family));
+                         to_string(families.front()));
   }
   return {};
 }

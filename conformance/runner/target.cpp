@@ -9,7 +9,9 @@
 #include <charconv>
 #include <cstring>
 
+#include "conformance/device/iwarp/blind/blind_faults.hpp"
 #include "conformance/device/iwarp/fault_table.hpp"
+#include "conformance/device/roce/blind/blind_faults.hpp"
 #include "conformance/device/roce/fault_table.hpp"
 #include "conformance/device/roce/reference.hpp"
 #include "conformance/lab/guest.hpp"
@@ -149,9 +151,15 @@ class ReferenceTarget final : public Target {
   [[nodiscard]] std::string details() const override { return "rdmawire's reference device"; }
   tl::expected<void, TargetError> set_faults(const std::vector<std::string>& names) override {
     std::vector<device::Fault> all;
+    std::vector<const device::RoceBlindFault*> blind;
     for (const std::string& name : names) {
+      if (const device::RoceBlindFault* found = device::find_blind_fault(name)) {
+        blind.push_back(found);
+        continue;
+      }
       const device::FaultRow* fault = device::find_fault(name);
-      if (!fault && endpoint::find_fault(name)) continue;  // a fault of the iWARP reference device
+      // A fault of the iWARP reference device
+      if (!fault && (endpoint::find_fault(name) || endpoint::find_blind_fault(name))) continue;
       if (!fault) {
         std::vector<std::string_view> known;
         for (const device::FaultRow& row : device::fault_rows) known.push_back(row.name);
@@ -164,6 +172,7 @@ class ReferenceTarget final : public Target {
     device::Faults faults;
     for (const device::Fault fault : all) faults.set(fault);
     reference_->device().set_faults(faults);
+    reference_->device().set_blind_faults(std::move(blind));
     return {};
   }
   [[nodiscard]] std::vector<std::string> faults() override {
@@ -171,6 +180,7 @@ class ReferenceTarget final : public Target {
     std::vector<std::string> names;
     for (const device::FaultRow& row : device::fault_rows)
       if (reference_->device().faults()[row.fault]) names.emplace_back(row.name);
+    for (const device::RoceBlindFault* fault : reference_->device().blind_faults()) names.emplace_back(fault->name);
     return names;
   }
 

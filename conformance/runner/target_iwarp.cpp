@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "conformance/device/iwarp/blind/blind_faults.hpp"
 #include "conformance/device/iwarp/fault_table.hpp"
 #include "conformance/device/iwarp/reference.hpp"
+#include "conformance/device/roce/blind/blind_faults.hpp"
 #include "conformance/device/roce/fault_table.hpp"
 #include "dissectors/output/edit_distance.hpp"
 
@@ -50,9 +52,15 @@ class ReferenceEndpointTarget final : public Target {
   [[nodiscard]] std::string details() const override { return "rdmawire's iWARP reference endpoint"; }
   tl::expected<void, TargetError> set_faults(const std::vector<std::string>& names) override {
     std::vector<endpoint::Fault> all;
+    std::vector<const endpoint::IwarpBlindFault*> blind;
     for (const std::string& name : names) {
+      if (const endpoint::IwarpBlindFault* found = endpoint::find_blind_fault(name)) {
+        blind.push_back(found);
+        continue;
+      }
       const endpoint::FaultRow* fault = endpoint::find_fault(name);
-      if (!fault && device::find_fault(name)) continue;  // a fault of the RoCE reference device
+      // A fault of the RoCE reference device
+      if (!fault && (device::find_fault(name) || device::find_blind_fault(name))) continue;
       if (!fault) {
         std::vector<std::string_view> known;
         for (const endpoint::FaultRow& row : endpoint::fault_rows) known.push_back(row.name);
@@ -61,13 +69,14 @@ class ReferenceEndpointTarget final : public Target {
       }
       all.push_back(fault->fault);
     }
-    reference_->set_faults(all);
+    reference_->set_faults(all, std::move(blind));
     return {};
   }
   [[nodiscard]] std::vector<std::string> faults() override {
     std::vector<std::string> names;
     for (const endpoint::FaultRow& row : endpoint::fault_rows)
       if (reference_->has_fault(row.fault)) names.emplace_back(row.name);
+    for (const endpoint::IwarpBlindFault* fault : reference_->blind_faults()) names.emplace_back(fault->name);
     return names;
   }
 

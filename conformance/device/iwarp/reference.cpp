@@ -33,10 +33,16 @@ void ReferenceEndpoint::set_fault(Fault fault) {
   adapter_.rnic().set_fault(fault);
 }
 
-void ReferenceEndpoint::set_faults(std::span<const Fault> faults) {
+void ReferenceEndpoint::set_faults(std::span<const Fault> faults, std::vector<const IwarpBlindFault*> blind) {
   const std::lock_guard lock(tcp_.mutex());
   adapter_.rnic().clear_faults();
   for (const Fault fault : faults) adapter_.rnic().set_fault(fault);
+  adapter_.rnic().set_blind_faults(std::move(blind));
+}
+
+std::vector<const IwarpBlindFault*> ReferenceEndpoint::blind_faults() {
+  const std::lock_guard lock(tcp_.mutex());
+  return adapter_.rnic().blind_faults();
 }
 
 bool ReferenceEndpoint::has_fault(Fault fault) {

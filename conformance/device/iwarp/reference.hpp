@@ -25,9 +25,10 @@ class ReferenceEndpoint {
 
   // The following functions must not be called while a command is running.
   void set_fault(Fault fault);
-  /// Replace all faults.
-  void set_faults(std::span<const Fault> faults);
+  /// Replace all faults. `blind`: pointers into blind_faults().
+  void set_faults(std::span<const Fault> faults, std::vector<const IwarpBlindFault*> blind = {});
   [[nodiscard]] bool has_fault(Fault fault);
+  [[nodiscard]] std::vector<const IwarpBlindFault*> blind_faults();
   /// Set the MPA settings of new streams.
   void wish(const machines::MpaSettings& mpa);
   [[nodiscard]] machines::MpaSettings wished();

@@ -6,12 +6,23 @@ namespace rdmawire::endpoint {
 
 void Rnic::set_fault(Fault fault) {
   faults_.set(fault);
+  update_decisions();
+}
+
+void Rnic::set_blind_faults(std::vector<const IwarpBlindFault*> faults) {
+  blind_faults_ = std::move(faults);
+  update_decisions();
+}
+
+void Rnic::update_decisions() {
   decisions_ = decisions_with(faults_);
+  for (const IwarpBlindFault* fault : blind_faults_) fault->add_to(decisions_);
   memory_decisions_ = memory_decisions_with(faults_);
 }
 
 void Rnic::clear_faults() {
   faults_.clear();
+  blind_faults_.clear();
   decisions_ = {};
   memory_decisions_ = {};
 }

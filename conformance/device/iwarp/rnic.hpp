@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "conformance/device/iwarp/blind/blind_faults.hpp"
 #include "conformance/device/iwarp/decisions.hpp"
 #include "conformance/device/iwarp/faults.hpp"
 #include "conformance/device/roce/completion_queue.hpp"
@@ -35,6 +36,9 @@ class Rnic {
   [[nodiscard]] const Decisions& decisions() const { return decisions_; }
   /// Enable a fault for all following operations.
   void set_fault(Fault fault);
+  /// Inject exactly these blind faults, in addition to set_fault(). Pointers into blind_faults().
+  void set_blind_faults(std::vector<const IwarpBlindFault*> faults);
+  [[nodiscard]] const std::vector<const IwarpBlindFault*>& blind_faults() const { return blind_faults_; }
   /// Disable all faults.
   void clear_faults();
 
@@ -69,9 +73,12 @@ class Rnic {
   static constexpr std::size_t most_events = 4096;
 
  private:
+  void update_decisions();
+
   RnicOptions options_;
   device::Random random_;
   Faults faults_;
+  std::vector<const IwarpBlindFault*> blind_faults_;
   Decisions decisions_;
   device::MemoryDecisions memory_decisions_;
   device::Memory memory_{random_, memory_decisions_};

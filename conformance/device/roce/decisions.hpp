@@ -100,6 +100,8 @@ void react(Core& core, QueuePair& qp, const Packet& packet, const machines::RcRe
            const Decision& decision);
 /// Execute an atomic, and return the original value. 9.4.5.
 std::uint64_t operate(MutableBytes bytes, const machines::RcRequest& request);
+/// Store the payload of a WRITE packet. `va`: address of its first byte. 9.4.3 (clause number not verified).
+void place_write(MutableBytes to, Bytes payload, const machines::RcRequest& request, std::uint64_t va);
 /// Return the part of a SEND's payload to place in its receive, which is all of it.
 Bytes placed_payload(const Responder& at, Bytes payload);
 /// Return the completion of a finished receive. `bytes`: length of the message.
@@ -312,6 +314,9 @@ void flush_receives(Core& core, QueuePair& qp, const std::deque<ReceiveRequest>&
 bool reports_last_wqe(const QueuePair& qp);
 /// True if a drained send queue raises an event, because the application requested it.
 bool reports_drained(const Requester& at);
+/// True if an SRQ with a limit contains fewer receives than its limit, which raises an event. 10.2.9.1 (clause number
+/// not verified).
+bool is_below_limit(const SharedReceiveQueue& srq);
 
 // Verbs: device.cpp
 /// Return the counters that the application sees.
@@ -394,6 +399,8 @@ struct ResponderDecisions {
   Overridable<void(Core&, QueuePair&, const Packet&, const machines::RcRequest&, const Decision&)> react =
       conforming::react;
   Overridable<std::uint64_t(MutableBytes, const machines::RcRequest&)> operate = conforming::operate;
+  Overridable<void(MutableBytes, Bytes, const machines::RcRequest&, std::uint64_t)> place_write =
+      conforming::place_write;
   Overridable<Bytes(const Responder&, Bytes)> placed_payload = conforming::placed_payload;
   Overridable<Completion(const QueuePair&, const Packet&, std::uint64_t)> receive_completion =
       conforming::receive_completion;
@@ -522,6 +529,7 @@ struct QueuePairDecisions {
   Overridable<void(Core&, QueuePair&, const std::deque<ReceiveRequest>&)> flush_receives = conforming::flush_receives;
   Overridable<bool(const QueuePair&)> reports_last_wqe = conforming::reports_last_wqe;
   Overridable<bool(const Requester&)> reports_drained = conforming::reports_drained;
+  Overridable<bool(const SharedReceiveQueue&)> is_below_limit = conforming::is_below_limit;
 };
 
 /// Decisions about verbs calls.

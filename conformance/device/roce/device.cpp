@@ -51,7 +51,17 @@ std::vector<std::uint16_t> Device::pkeys() const { return core_.decisions.verbs.
 
 void Device::set_faults(const Faults& faults) {
   core_.faults = faults;
-  core_.decisions = decisions_with(faults);
+  update_decisions();
+}
+
+void Device::set_blind_faults(std::vector<const RoceBlindFault*> faults) {
+  blind_faults_ = std::move(faults);
+  update_decisions();
+}
+
+void Device::update_decisions() {
+  core_.decisions = decisions_with(core_.faults);
+  for (const RoceBlindFault* fault : blind_faults_) fault->add_to(core_.decisions);
 }
 
 Result<std::uint32_t> Device::new_object(const char* call) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "conformance/device/roce/blind/blind_faults.hpp"
 #include "conformance/device/roce/core.hpp"
 #include "conformance/device/roce/verbs.hpp"
 #include "replay/wires/simulated_host.hpp"
@@ -33,6 +34,9 @@ class Device final : public replay::SimulatedHost, public Verbs {
   [[nodiscard]] const Faults& faults() const { return core_.faults; }
   /// Replace the injected faults. They have an effect from the next event.
   void set_faults(const Faults& faults);
+  /// Inject exactly these blind faults, in addition to set_faults(). Pointers into blind_faults().
+  void set_blind_faults(std::vector<const RoceBlindFault*> faults);
+  [[nodiscard]] const std::vector<const RoceBlindFault*>& blind_faults() const { return blind_faults_; }
   [[nodiscard]] Counters counters() const;
   /// Return the name of the type of a GID, as it is reported to the application.
   [[nodiscard]] std::string_view gid_type(const GidEntry& entry) const;
@@ -122,6 +126,7 @@ class Device final : public replay::SimulatedHost, public Verbs {
   [[nodiscard]] const QueuePair* qp(std::uint32_t qp) const;
 
  private:
+  void update_decisions();
   Result<std::uint32_t> new_object(const char* call);
   Result<CmConnection*> find_cm(std::uint32_t cm_id, const char* call);
   Result<CmParameters> with_queue_pair(CmParameters with, const char* call);
@@ -130,6 +135,7 @@ class Device final : public replay::SimulatedHost, public Verbs {
   void send_out(replay::SimulatedHostOutput& output);
 
   Core core_;
+  std::vector<const RoceBlindFault*> blind_faults_;
   std::map<std::uint32_t, std::uint32_t> qpns_;  ///< QP numbers by handle
   std::uint32_t last_handle_ = 0;
   std::size_t objects_ = 0;

@@ -132,7 +132,7 @@ Result<void> Memory::deregister(std::uint32_t handle) {
   if (found == regions_.end()) return refuse(ENOENT, fmt::format("dereg_mr: unknown region {}", handle));
   if (!decisions_.may_deregister(found->second))
     return refuse(EBUSY, fmt::format("dereg_mr: region {} has {} bound windows", handle, found->second.windows));
-  regions_.erase(found);
+  decisions_.remove_region(*this, handle);
   return {};
 }
 
@@ -165,19 +165,20 @@ Window* Memory::window(std::uint32_t handle) {
 }
 
 bool Memory::uses(std::uint32_t pd) const {
-  const auto in_pd = [&](const auto& entry) { return entry.second.pd == pd; };
-  return std::any_of(regions_.begin(), regions_.end(), in_pd) || std::any_of(windows_.begin(), windows_.end(), in_pd);
+  return std::ranges::any_of(regions_,
+                             [&](const auto& entry) { return entry.second.pd == pd && !entry.second.stale; }) ||
+         std::ranges::any_of(windows_, [&](const auto& entry) { return entry.second.pd == pd; });
 }
 
 Region* Memory::region_by_key(std::uint32_t key) {
   for (auto& entry : regions_)
-    if (entry.second.key == key) return &entry.second;
+    if (decisions_.is_key(entry.second.key, key)) return &entry.second;
   return nullptr;
 }
 
 Window* Memory::window_by_key(std::uint32_t key) {
   for (auto& entry : windows_)
-    if (entry.second.key == key) return &entry.second;
+    if (decisions_.is_key(entry.second.key, key)) return &entry.second;
   return nullptr;
 }
 
@@ -316,6 +317,10 @@ bool Memory::invalidate_remote(std::uint32_t rkey, const Accessor& accessor) {
 namespace conforming {
 
 bool may_deregister(const Region& region) { return region.windows == 0; }
+
+void remove_region(Memory& memory, std::uint32_t handle) { memory.regions().erase(handle); }
+
+bool is_key(std::uint32_t own, std::uint32_t key) { return own == key; }
 
 std::uint32_t propose_key(Random& random, std::uint32_t /*last*/) { return random.bits(32); }
 

@@ -33,6 +33,7 @@ struct Region {
   std::uint32_t key = 0;   ///< both lkey and rkey
   std::uint32_t rights = 0;
   std::uint32_t windows = 0;  ///< number of bound windows
+  bool stale = false;         ///< deregistered: set only by faults
 };
 
 struct Window {
@@ -74,6 +75,8 @@ class Memory {
   [[nodiscard]] Region* region(std::uint32_t handle);
   [[nodiscard]] Window* window(std::uint32_t handle);
   [[nodiscard]] std::size_t count() const { return regions_.size() + windows_.size(); }
+  /// All regions, by handle.
+  [[nodiscard]] std::map<std::uint32_t, Region>& regions() { return regions_; }
   /// True if the protection domain has a region or window.
   [[nodiscard]] bool uses(std::uint32_t pd) const;
 

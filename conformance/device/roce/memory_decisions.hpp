@@ -17,6 +17,10 @@ namespace conforming {
 
 /// True if the region may be deregistered, because no windows are bound to it. 10.6.7.2.6.
 bool may_deregister(const Region& region);
+/// Remove a deregistered region, whose key is no longer valid. 10.6.5.
+void remove_region(Memory& memory, std::uint32_t handle);
+/// True if `key` is the key `own` of a region or window: all 32 bits are equal.
+bool is_key(std::uint32_t own, std::uint32_t key);
 /// Return a random key for a region or window. `last`: the previously returned key. RFC 5040, 8.1.1.
 std::uint32_t propose_key(Random& random, std::uint32_t last);
 /// Return the rights of a window, which are those of its bind. C10-77. `region`: the region of the window.
@@ -42,6 +46,8 @@ void invalidate_remote(Memory& memory, std::uint32_t key);
 /// Decisions about application memory.
 struct MemoryDecisions {
   Overridable<bool(const Region&)> may_deregister = conforming::may_deregister;
+  Overridable<void(Memory&, std::uint32_t)> remove_region = conforming::remove_region;
+  Overridable<bool(std::uint32_t, std::uint32_t)> is_key = conforming::is_key;
   Overridable<std::uint32_t(Random&, std::uint32_t)> propose_key = conforming::propose_key;
   Overridable<std::uint32_t(const Window&, const Region&)> rights_of_window = conforming::rights_of_window;
   Overridable<machines::AccessDecision(const machines::MemoryObject*, const machines::RemoteAccess&)> judge_access =

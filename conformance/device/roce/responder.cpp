@@ -124,7 +124,8 @@ std::uint64_t change_memory(Core& core, QueuePair& qp, const Packet& packet, con
   if (op.begins_message()) part.length = request.payload;
   const Reached reached = reach(core, qp, part);
   keep_for_reads(core, qp, reached.bytes);
-  std::copy_n(packet.payload.begin(), std::min(reached.bytes.size(), packet.payload.size()), reached.bytes.begin());
+  const std::uint64_t va = op.begins_message() ? request.va : qp.responder.state.va;
+  core.decisions.responder.place_write(reached.bytes, packet.payload, request, va);
   return 0;
 }
 
@@ -184,6 +185,10 @@ std::uint64_t operate(MutableBytes bytes, const RcRequest& request) {
   else if (original == request.compare)
     store_le(bytes.data(), 8, request.swap_or_add);
   return original;
+}
+
+void place_write(MutableBytes to, Bytes payload, const RcRequest& /*request*/, std::uint64_t /*va*/) {
+  std::copy_n(payload.begin(), std::min(to.size(), payload.size()), to.begin());
 }
 
 Bytes placed_payload(const Responder& /*at*/, Bytes payload) { return payload; }
