@@ -20,8 +20,7 @@ constexpr std::size_t length_at = Terminate::size;  ///< the DDP segment length 
 constexpr IwarpBlindFault rdmap_rows[] = {
     {.name = "read-response-tail-lost",
      .area = rdmap,
-     .sentence = "The last 1 to 3 bytes of a READ of several segments are not stored if its length is not a multiple "
-                 "of four.",
+     .sentence = "READs of several segments store only a multiple of four bytes.",
      .trigger = "READ whose response has two or more segments and an odd length: wrong bytes in memory",
      .add_to =
          [](Decisions& d) {
@@ -36,7 +35,7 @@ constexpr IwarpBlindFault rdmap_rows[] = {
          }},
     {.name = "second-of-three-reads-first",
      .area = rdmap,
-     .sentence = "If three or more READs wait, the second is answered first.",
+     .sentence = "The responder answers the second of three or more waiting READs first.",
      .trigger = "three READ requests in one TCP segment: the order of the responses",
      .add_to =
          [](Decisions& d) {

@@ -587,7 +587,7 @@ TEST(BlindFaults, ConnectionManagerTriggersShowFaults) {
   EXPECT_NE(connected(nullptr, nullptr, 2, true, false), connected(nullptr, limited, 2, true, false));
   const auto* unlimited = find_blind_fault("cm-rep-always-unlimited-rnr");
   EXPECT_NE(connected(nullptr, nullptr, 2, true, true), connected(nullptr, unlimited, 2, true, true));
-  // The starting PSN is random. At least one of these devices chooses a large one.
+  // The starting PSN is random. One or more of these devices choose a large one.
   const auto* cut = find_blind_fault("cm-starting-psn-of-23-bits");
   bool differs = false;
   for (std::uint8_t number = 2; number < 10; ++number)

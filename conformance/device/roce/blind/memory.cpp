@@ -67,7 +67,7 @@ constexpr RoceBlindFault rows[] = {
          }},
     {.name = "second-window-has-rights-of-region",
      .area = memory_area,
-     .sentence = "If two or more windows are bound to a region, they have the rights of the region.",
+     .sentence = "Windows have the rights of their region if two or more are bound to it.",
      .trigger = "two windows on a region, of which one lacks a right: access with this right is accepted",
      .add_to =
          [](Decisions& d) {

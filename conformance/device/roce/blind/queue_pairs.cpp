@@ -14,8 +14,8 @@ constexpr std::string_view queue_pairs = "queue pairs and SRQ";
 constexpr RoceBlindFault rows[] = {
     {.name = "busy-queue-pair-blocks-fourth",
      .area = queue_pairs,
-     .sentence = "With four or more queue pairs in RTS, only one at a time has outstanding requests.",
-     .trigger = "four queue pairs in RTS, a request on one without ACK, a request on another: it is not sent",
+     .sentence = "Only one queue pair at a time has outstanding requests if four or more are in RTS.",
+     .trigger = "four queue pairs in RTS, an unacknowledged request on one, a request on another: it is not sent",
      .add_to =
          [](Decisions& d) {
            d.requester.start.override_with([](const auto& next, Core& core, QueuePair& qp) {

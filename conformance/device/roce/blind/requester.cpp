@@ -94,7 +94,7 @@ constexpr RoceBlindFault retry_rows[] = {
          }},
     {.name = "rnr-restarts-message",
      .area = requester,
-     .sentence = "After an RNR NAK, the requester retransmits the complete message.",
+     .sentence = "The requester retransmits the complete message after an RNR NAK.",
      .trigger = "RNR NAK for the last packet of a WRITE with Immediate of two or more packets: the PSN of the retry",
      .add_to =
          [](Decisions& d) {
@@ -172,8 +172,7 @@ constexpr RoceBlindFault request_rows[] = {
          }},
     {.name = "read-tail-lost",
      .area = requester,
-     .sentence = "The last 1 to 3 bytes of a READ of several packets are not stored if its length is not a multiple "
-                 "of four.",
+     .sentence = "READs of several packets store only a multiple of four bytes.",
      .trigger = "READ of two or more packets with pad 1 to 3: wrong bytes in memory",
      .add_to =
          [](Decisions& d) {

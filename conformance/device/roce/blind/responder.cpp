@@ -114,7 +114,7 @@ constexpr RoceBlindFault sequence_rows[] = {
          }},
     {.name = "long-payload-accepted-at-mtu-256",
      .area = responder,
-     .sentence = "At path MTU 256, the responder accepts WRITE Only packets with up to 512 bytes.",
+     .sentence = "The responder accepts WRITE Only packets with up to 512 bytes at path MTU 256.",
      .trigger = "path MTU 256, WRITE Only with 257 to 512 bytes: an ACK instead of a NAK",
      .add_to =
          [](Decisions& d) {
@@ -198,7 +198,7 @@ constexpr RoceBlindFault response_rows[] = {
          }},
     {.name = "reads-use-2048-at-mtu-4096",
      .area = responder,
-     .sentence = "At path MTU 4096, the packets of READ responses have at most 2,048 bytes.",
+     .sentence = "The packets of READ responses have at most 2,048 bytes at path MTU 4096.",
      .trigger = "path MTU 4096, READ of more than 2,048 bytes: too many and too short packets",
      .add_to =
          [](Decisions& d) {
@@ -270,7 +270,7 @@ constexpr RoceBlindFault receive_rows[] = {
          }},
     {.name = "nak-after-second-rnr",
      .area = responder,
-     .sentence = "After the second RNR NAK for a request, the responder reports the following packets as a gap.",
+     .sentence = "The responder reports packets that follow the second RNR NAK for a request as a gap.",
      .trigger = "two RNR NAKs for one PSN, then a packet after it: a sequence error NAK",
      .add_to =
          [](Decisions& d) {

@@ -30,7 +30,7 @@ constexpr RoceBlindFault service_rows[] = {
          }},
     {.name = "ud-immediate-lost-without-payload",
      .area = services,
-     .sentence = "The completion of a datagram without payload has no immediate data.",
+     .sentence = "The completion of an empty datagram has no immediate data.",
      .trigger = "UD SEND with Immediate of 0 bytes: the flag and the value in the completion",
      .add_to =
          [](Decisions& d) {
@@ -127,8 +127,8 @@ constexpr RoceBlindFault congestion_rows[] = {
 constexpr RoceBlindFault manager_rows[] = {
     {.name = "cm-no-retry-after-mra",
      .area = manager,
-     .sentence = "After an MRA, the CM gives up at the first timeout.",
-     .trigger = "MRA for a REQ and no REP: no retransmission of the REQ",
+     .sentence = "The CM gives up at the first timeout after an MRA.",
+     .trigger = "MRA for a REQ, then silence: no retransmission of the REQ",
      .add_to =
          [](Decisions& d) {
            d.cm.time_out.override_with([](const auto& next, CmConnection& at, std::int64_t now) {
