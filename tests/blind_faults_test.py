@@ -82,6 +82,7 @@ def test_reports_fault_that_did_not_run(tmp_path):
     done = run(status=1)
     assert "cuts-fpdus" in done.stderr and "no device" in done.stderr
     assert run.results()["score"] == {"faults": 2, "found": 1}
+    assert run.results()["table"] == 3
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
