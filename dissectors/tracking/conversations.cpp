@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "dissectors/protocol/icrc_cause.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/transport.hpp"
+#include "dissectors/tracking/crc_cause.hpp"
 
 namespace rdmawire::tracking {
 namespace {
@@ -33,18 +33,6 @@ FlowKey path_of(Wire wire, const FlowKey& ports, std::uint16_t local_lid, std::u
   return {named(local_gid, ports.from), named(remote_gid, ports.to), 0};
 }
 
-// True for a damaged packet, which must not create a connection. A packet is not damaged if only a port or address was
-// rewritten, or if its sender computes the ICRC incorrectly.
-bool is_damaged(const HeaderStack& stack) {
-  switch (explain_icrc(stack).kind) {
-    case IcrcCause::Kind::unknown:
-    case IcrcCause::Kind::header:
-    case IcrcCause::Kind::payload:
-    case IcrcCause::Kind::icrc: return true;
-    default: return false;
-  }
-}
-
 Event event_of(EventKind kind, const Packet& packet) {
   Event event;
   event.kind = kind;
@@ -70,7 +58,8 @@ void Conversations::add(const Packet& packet) {
   const auto ports = ports_of(stack);
   const CmMessage cm = read_cm_message(stack);
   if (!ports || !cm.kind) return;
-  if (packet.icrc.status == CrcCheck::Status::bad && is_damaged(stack)) return;
+  // Damaged packets must not create connections.
+  if (packet.icrc.status == CrcCheck::Status::bad && is_damage(explain_icrc(stack).kind)) return;
 
   if (cm.kind == &info<CmRep> && packet.icrc.status == CrcCheck::Status::good)
     if (const Found found = find(*ports, cm); found.conversation) found.conversation->evidence.crcs_good = true;

@@ -49,6 +49,13 @@ constexpr std::uint64_t restored_value(const IcrcCause& cause) {
   }
 }
 
+/// True if the packet's headers or payload are damaged. A packet with a rewritten port or address, or of a sender that
+/// computes the ICRC incorrectly, is not damaged.
+constexpr bool is_damage(IcrcCause::Kind kind) {
+  using Kind = IcrcCause::Kind;
+  return kind == Kind::unknown || kind == Kind::header || kind == Kind::payload || kind == Kind::icrc;
+}
+
 /// Returns the address in the form that explain_icrc() requires. The address must not be a LID.
 inline std::array<std::uint8_t, 16> bytes_of(const PortAddress& address) {
   std::array<std::uint8_t, 16> bytes;

@@ -5,7 +5,10 @@
 namespace rdmawire::tracking {
 
 Dissector::Dissector(const DissectorOptions& options)
-    : options_(options), tcp_(options.tcp), evidence_(options.evidence) {}
+    : options_(options), tcp_(options.tcp), evidence_(options.evidence) {
+  tcp_.assume_iwarp(options.iwarp_ports);
+  evidence_.assume(options.upper_layers);
+}
 
 void Dissector::dissect(Packet& packet, Bytes bytes, std::uint32_t wire_length) {
   read(packet, bytes, wire_length, options_);

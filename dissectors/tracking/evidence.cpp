@@ -71,6 +71,17 @@ NumberKey group_key(std::uint32_t qkey, std::uint16_t pkey) {
   constexpr std::uint16_t full_member = 0x8000;
   return {std::uint64_t{qkey} << 16 | (pkey | full_member)};
 }
+
+constexpr std::string_view assumed_reason = "the user selected the protocol for this number";
+
+/// Decodes a message whose direction is unknown. Only NVMe over Fabrics needs it: a completion has 16 bytes, and a
+/// command 64.
+void decode_assumed(HeaderStack& stack, Upper protocol, Extent extent) {
+  UpperContext context;
+  context.protocol = protocol;
+  context.to_listener = extent == Extent::beginning || stack.payload.length != NvmeCqe::size;
+  decode_upper(stack, context, extent);
+}
 }  // namespace
 
 Evidence::Evidence(std::uint32_t capacity)
@@ -91,7 +102,7 @@ void Evidence::apply(Packet& packet) {
   switch (opcode(bth.get<"opcode">()).transport) {
     case Transport::rc:
     case Transport::uc:
-      if (!flows_.empty()) apply_connection(packet);
+      if (knows_flows()) apply_connection(packet);
       break;
     case Transport::ud:
       if (bth.get<"dest_qp">() == 1)
@@ -103,6 +114,13 @@ void Evidence::apply(Packet& packet) {
   }
 }
 
+Upper Evidence::assumed(std::initializer_list<std::uint32_t> numbers) const {
+  for (const AssumedUpper& one : assumed_)
+    for (const std::uint32_t number : numbers)
+      if (one.numbers.has(number)) return one.protocol;
+  return Upper::unknown;
+}
+
 void Evidence::apply_connection(Packet& packet) {
   HeaderStack& stack = packet.stack;
   const auto ports = ports_of(stack);
@@ -110,11 +128,17 @@ void Evidence::apply_connection(Packet& packet) {
   const View<Bth> bth(stack.bytes.data() + stack.layers()[stack.transport].offset);
   const FlowKey key = ports->with(bth.get<"dest_qp">());
   Flow* flow = flows_.find(key);
-  if (!flow) return;
-  packet.upper = flow->evidence;
-  UpperContext context = flow->context;
   const Opcode& op = opcode(bth.get<"opcode">());
   const Extent extent = op.ends_message() ? Extent::whole : Extent::beginning;
+  if (!flow) {
+    const Upper protocol = assumed({static_cast<std::uint32_t>(key.number)});
+    if (protocol == Upper::unknown) return;
+    packet.upper = {protocol, assumed_reason, 0};
+    if (op.operation == Operation::send && op.begins_message()) decode_assumed(stack, protocol, extent);
+    return;
+  }
+  packet.upper = flow->evidence;
+  UpperContext context = flow->context;
   if (op.operation != Operation::send) {
     context.connect_data = context.protocol == Upper::nvme && is_connect_data(stack, key, *flow);
     if (context.connect_data) decode_upper(stack, context, extent);
@@ -215,7 +239,9 @@ void Evidence::apply_iwarp(Packet& packet) {
   if (!ports || !tcp) return;
   const std::uint16_t source = tcp->get<"src_port">(), destination = tcp->get<"dst_port">();
   const KnownService* listener = find_iwarp_service(destination);
-  if (!listener && !find_iwarp_service(source)) return;
+  const bool is_service = listener || find_iwarp_service(source);
+  const Upper selected = assumed({destination, source});
+  if (!is_service && selected == Upper::unknown) return;
   const FlowKey key = ports->with(std::uint64_t{source} << 16 | destination);
 
   for (Pdu& pdu : packet.pdus) {
@@ -236,9 +262,10 @@ void Evidence::apply_iwarp(Packet& packet) {
       continue;
     }
     bool to_listener = false;
-    const Stream* stream = stream_of(key, packet.number, to_listener);
-    if (!stream || stream->evidence.protocol == Upper::unknown) continue;
-    packet.upper = stream->evidence;
+    const Stream* stream = is_service ? stream_of(key, packet.number, to_listener) : nullptr;
+    const bool known = stream && stream->evidence.protocol != Upper::unknown;
+    if (!known && selected == Upper::unknown) continue;
+    packet.upper = known ? stream->evidence : UpperEvidence{selected, assumed_reason, 0};
     const auto rdmap = stack.get<Rdmap>();
     const auto ddp = stack.get<Ddp>();
     const auto untagged = stack.get<DdpUntagged>();
@@ -247,12 +274,17 @@ void Evidence::apply_iwarp(Packet& packet) {
     const bool send = operation == RdmapOperation::send || operation == RdmapOperation::send_invalidate ||
                       operation == RdmapOperation::send_se || operation == RdmapOperation::send_se_invalidate;
     if (!send) continue;
+    const Extent extent = ddp->get<"last">() ? Extent::whole : Extent::beginning;
+    if (!known) {
+      decode_assumed(stack, selected, extent);
+      continue;
+    }
     UpperContext context;
     context.protocol = stream->evidence.protocol;
     context.to_listener = to_listener;
     context.first_message = untagged->get<"msn">() == 1;
     context.admin_queue = stream->admin_queue;
-    decode_upper(stack, context, ddp->get<"last">() ? Extent::whole : Extent::beginning);
+    decode_upper(stack, context, extent);
   }
 }
 

@@ -4,10 +4,13 @@
 /// is not a source.
 
 #include <cstdint>
+#include <initializer_list>
+#include <utility>
 #include <vector>
 
 #include "dissectors/protocol/upper.hpp"
 #include "dissectors/tracking/address.hpp"
+#include "dissectors/tracking/assumed.hpp"
 #include "dissectors/tracking/cm_message.hpp"
 #include "dissectors/tracking/level.hpp"
 #include "dissectors/tracking/lru.hpp"
@@ -32,13 +35,15 @@ class Evidence {
   static constexpr std::uint32_t default_capacity = 1U << 16;
   explicit Evidence(std::uint32_t capacity = default_capacity);
 
+  /// Sets the protocols of connections without evidence.
+  void assume(std::vector<AssumedUpper> protocols) { assumed_ = std::move(protocols); }
   /// Collects evidence from a decoded packet and its PDUs. If the packet's upper layer protocol is known, sets
   /// packet.upper and adds the protocol's headers to the stack in which the message starts. Packets must be in capture
   /// order.
   void apply(Packet& packet);
 
   /// Returns whether the upper layer protocol of any connection between QPs is known.
-  [[nodiscard]] bool knows_flows() const { return !flows_.empty(); }
+  [[nodiscard]] bool knows_flows() const { return !flows_.empty() || !assumed_.empty(); }
   /// Number of known connection directions, iWARP connections and datagram QPs.
   [[nodiscard]] std::uint64_t known() const {
     return std::uint64_t{flows_.size()} + datagram_qps_.size() + streams_.size();
@@ -104,6 +109,7 @@ class Evidence {
   void learn_group(std::uint64_t frame, const HeaderStack& stack);
   void apply_datagram(Packet& packet);
   void apply_connection(Packet& packet);
+  [[nodiscard]] Upper assumed(std::initializer_list<std::uint32_t> numbers) const;
   bool is_connect_data(const HeaderStack& stack, const FlowKey& key, Flow& flow);
   Request learn_request(std::uint64_t frame, const CmMessage& cm, const FlowKey& ports, bool native);
   void learn_flows(const Request& request, const CmMessage& reply);
@@ -112,6 +118,7 @@ class Evidence {
   const Stream* stream_of(const FlowKey& key, std::uint64_t frame, bool& to_listener);
   void learn_datagram_qp(std::uint16_t lid, std::uint32_t qp, const DatagramQp& value);
 
+  std::vector<AssumedUpper> assumed_;
   LruTable<FlowKey, Flow> flows_;
   LruTable<FlowKey, Request> requests_;
   LruTable<FlowKey, DatagramQp> datagram_qps_;

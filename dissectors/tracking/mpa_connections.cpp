@@ -96,11 +96,23 @@ void MpaConnections::evict(Order::iterator victim) {
   order_.erase(victim);
 }
 
+bool MpaConnections::is_assumed(const Key& key) const {
+  return std::any_of(assumed_ports_.begin(), assumed_ports_.end(),
+                     [&](const NumberRange& range) { return range.has(key.low.port) || range.has(key.high.port); });
+}
+
 // Processes one packet of a connection.
 class MpaConnections::LiveAnalysis final : public TcpStream::Sink, public MpaStream::Events {
  public:
   LiveAnalysis(MpaConnections& all, Connection& connection, bool from_high, Packet& packet, bool verify)
       : all_(all), connection_(connection), from_high_(from_high), packet_(packet), verify_(verify) {}
+
+  /// Treats the connection as iWARP before its first FPDU was found.
+  void assume() {
+    recognize(false);
+    direction().mpa.expect();
+    other().mpa.expect();
+  }
 
   void segment(std::uint32_t seq, std::uint32_t length, Bytes captured, bool plain) {
     const SegmentArrival arrival = accept(seq, length, captured, plain);
@@ -308,6 +320,7 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
     other.window = static_cast<std::uint32_t>(tcp.get<"window">()) << (scaled ? direction.shift : 0);
   }
   LiveAnalysis following(*this, current, from_high, packet, verify_crcs);
+  if (!current.info && length != 0 && is_assumed(key)) following.assume();
   if (!rst) following.segment(seq, length, captured, !syn && !fin);
   const bool reset = rst && direction.tcp.in_window(seq, direction.window);
   if (reset) {

@@ -6,7 +6,10 @@
 #include <list>
 #include <memory>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
+#include "dissectors/tracking/assumed.hpp"
 #include "dissectors/tracking/mpa_stream.hpp"
 #include "dissectors/tracking/tcp_stream.hpp"
 
@@ -53,6 +56,9 @@ class MpaConnections {
   };
   MpaConnections();
   explicit MpaConnections(Limits limits) : limits_(limits) {}
+
+  /// Treats the connections of these TCP ports as iWARP from their first data, without evidence.
+  void assume_iwarp(std::vector<NumberRange> ports) { assumed_ports_ = std::move(ports); }
 
   /// Adds the PDUs and notes of the packet's TCP segment to packet.pdus and packet.notes. Requires that the transport
   /// layer of the stack is TCP.
@@ -102,8 +108,10 @@ class MpaConnections {
   Connection* known(const Key& key);
   Connection& begin(const Key& key);
   void evict(Order::iterator victim);
+  [[nodiscard]] bool is_assumed(const Key& key) const;
 
   Limits limits_;
+  std::vector<NumberRange> assumed_ports_;
   Order order_;
   std::unordered_map<Key, Order::iterator, KeyHash> connections_;
   Scratch scratch_;

@@ -38,6 +38,13 @@ bool plausible(const std::uint8_t* fpdu) {
   const std::size_t headers = Ddp::size + Rdmap::size + (op.tagged ? DdpTagged::size : DdpUntagged::size);
   return op.known && op.tagged == static_cast<bool>(ddp.get<"tagged">()) && length >= headers;
 }
+/// A cheap condition for an FPDU or its marker at `bytes`, for the search in streams of other protocols: a marker that
+/// points to itself, or the constant bits of the control fields.
+bool may_begin_fpdu(const std::uint8_t* bytes) {
+  constexpr unsigned ddp_mask = 0x3f, ddp_bits = 1, rdmap_mask = 0xb0;  // reserved bits and versions
+  const bool controls = (bytes[2] & ddp_mask) == ddp_bits && (bytes[3] & rdmap_mask) == 0;
+  return controls || load_be<4>(bytes) == 0;
+}
 constexpr std::uint32_t plausible_bytes = Fpdu::size + Ddp::size + Rdmap::size;
 // Like plausible(), but the fields of an untagged header must also be consistent. RFC 5040, figure 4.
 constexpr std::uint32_t strict_bytes = plausible_bytes + 8;
@@ -48,6 +55,41 @@ bool strictly_plausible(const std::uint8_t* fpdu) {
   const std::uint8_t* untagged = fpdu + plausible_bytes;
   return load_be<4>(untagged + 4) == op.queue && (op.invalidate || load_be<4>(untagged) == 0);
 }
+
+/// The next expected fields of a sender's FPDUs: offsets and MSNs of consecutive FPDUs continue each other.
+class Continuation {
+ public:
+  static constexpr std::uint32_t header_bytes = plausible_bytes + DdpUntagged::size;
+
+  /// Processes the first bytes of a plausible FPDU. Returns true if they continue an earlier FPDU.
+  bool add(const std::uint8_t* fpdu) {
+    const View<Ddp> ddp(fpdu + Fpdu::size);
+    const bool tagged = ddp.get<"tagged">(), last = ddp.get<"last">();
+    const std::size_t headers = Ddp::size + Rdmap::size + (tagged ? DdpTagged::size : DdpUntagged::size);
+    const std::uint64_t payload = load_be<2>(fpdu) - headers;
+    const std::uint8_t* at = fpdu + plausible_bytes;
+    if (tagged) {
+      const std::uint64_t stag = load_be<4>(at), offset = load_be<8>(at + 4);
+      const bool continues = payload != 0 && tagged_.known && tagged_.number == stag && tagged_.offset == offset;
+      tagged_ = {true, stag, offset + payload};
+      return continues;
+    }
+    const std::uint64_t queue = load_be<4>(at + 4), msn = load_be<4>(at + 8), offset = load_be<4>(at + 12);
+    if (queue >= queues_.size()) return false;
+    Next& next = queues_[queue];
+    const bool continues = next.known && next.number == msn && next.offset == offset;
+    next = {true, last ? (msn + 1) & 0xffffffff : msn, last ? 0 : offset + payload};
+    return continues;
+  }
+
+ private:
+  struct Next {
+    bool known = false;
+    std::uint64_t number = 0, offset = 0;  // STag or MSN, and the offset
+  };
+  Next tagged_;
+  std::array<Next, 4> queues_;
+};
 
 }  // namespace
 
@@ -85,7 +127,7 @@ bool MpaStream::Layout::head(std::uint64_t at, Bytes bytes, std::uint32_t byte_c
     std::memcpy(out, bytes.data(), byte_count);
     return true;
   }
-  std::array<std::uint8_t, strict_bytes + 2 * mpa::marker_bytes> gathered;
+  std::array<std::uint8_t, Continuation::header_bytes + 2 * mpa::marker_bytes> gathered;
   remove_markers(bytes.first(raw), at - origin, gathered.data());
   std::memcpy(out, gathered.data(), byte_count);
   return true;
@@ -266,6 +308,7 @@ MpaStream::FramingResult MpaStream::one(std::uint64_t at, Bytes bytes, const Lay
     const std::uint64_t crc_at = raw - mpa::crc_bytes;
     verdict.proven = load_be<4>(bytes.data() + crc_at) == compute_mpa_crc(bytes.first(crc_at));
   }
+  verdict.plausible = true;
   if (verdict.proven || (known_ && modes.crc != Use::on)) verdict.kind = FramingResult::Kind::yes;
   return verdict;
 }
@@ -283,6 +326,7 @@ MpaStream::FramingResult MpaStream::one(std::uint64_t at, Bytes bytes, bool mark
       best.ambiguous = true;
       return;
     }
+    if (verdict.kind == no && best.kind == no && verdict.plausible) best = verdict;
     const bool closer = verdict.kind == more && (best.kind == no || (best.kind == more && verdict.end < best.end));
     if (closer || (verdict.kind == yes && (verdict.proven || best.kind != yes))) best = verdict;
   };
@@ -301,6 +345,7 @@ MpaStream::FramingResult MpaStream::acceptable(std::uint64_t at, Bytes bytes) {
   const bool known_use = modes.markers != Use::unknown;
   const Layout layout{modes.markers == Use::on, modes.marker_origin};
   FramingResult first = one(at, bytes, known_use, layout);
+  if (first.kind == FramingResult::Kind::no && first.plausible && !known_) return without_crcs(at, bytes, first);
   if (first.kind != FramingResult::Kind::yes) return first;
   if (first.ambiguous) return {};
   // If the connection is known to be iWARP, one valid CRC is sufficient.
@@ -317,6 +362,34 @@ MpaStream::FramingResult MpaStream::acceptable(std::uint64_t at, Bytes bytes) {
   }
   const FramingResult second = one(first.end, behind, known_use || first.layout.markers, first.layout);
   return second.kind == FramingResult::Kind::yes ? first : second;
+}
+
+// Detects a stream without CRCs, whose start was not captured: consecutive FPDUs, of which one continues the offset or
+// the MSN of an earlier one.
+MpaStream::FramingResult MpaStream::without_crcs(std::uint64_t at, Bytes bytes, const FramingResult& first) {
+  constexpr int most = 8;
+  Continuation continuation;
+  FramingResult next = first;
+  std::uint64_t here = at;
+  for (int fpdus = 0; fpdus < most; ++fpdus) {
+    std::uint8_t header[Continuation::header_bytes];
+    const Bytes rest = bytes.subspan(here - at);
+    if (!first.layout.head(here, rest, Continuation::header_bytes, header)) {
+      next.kind = FramingResult::Kind::more;
+      next.end = here + first.layout.span(here, Continuation::header_bytes);
+      return next;
+    }
+    if (continuation.add(header)) {
+      FramingResult found = first;
+      found.kind = FramingResult::Kind::yes;
+      return found;
+    }
+    here = next.end;
+    next = one(here, bytes.subspan(here - at), first.layout);
+    if (next.kind == FramingResult::Kind::more) return next;
+    if (!next.plausible) return {};
+  }
+  return {};
 }
 
 void MpaStream::adopt(Context& c, std::uint64_t at, const FramingResult& verdict) {
@@ -367,8 +440,10 @@ std::size_t MpaStream::search(Context& c, std::uint64_t at, Bytes bytes) {
               held_.begin() + static_cast<std::ptrdiff_t>(held_count_), held_.begin() + static_cast<std::ptrdiff_t>(i));
     --held_count_;
   }
+  const bool quick = modes.markers != Use::on;
   while (held_count_ < held_.size() && searched_to_ + shortest_fpdu <= end) {
     const std::uint64_t place = searched_to_++;
+    if (quick && !may_begin_fpdu(bytes.data() + (place - at))) continue;
     if (alignment_ != unaligned && (place & 3) != alignment_) continue;
     const FramingResult verdict = acceptable(place, from(place));
     if (verdict.kind == FramingResult::Kind::yes) {

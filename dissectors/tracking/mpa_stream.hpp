@@ -98,6 +98,7 @@ class MpaStream {
     std::uint64_t end = 0;   // kind yes: end of the FPDU. Kind more: offset up to which bytes are needed
     bool proven = false;     // kind yes: the CRC is valid
     bool ambiguous = false;  // kind yes: the CRC is valid for several positions of markers
+    bool plausible = false;  // an FPDU, apart from its CRC
     Layout layout;
   };
   struct BufferedSegment {
@@ -112,6 +113,7 @@ class MpaStream {
   std::size_t search(Context& c, std::uint64_t at, Bytes bytes);
   void adopt(Context& c, std::uint64_t at, const FramingResult& verdict);
   FramingResult acceptable(std::uint64_t at, Bytes bytes);
+  FramingResult without_crcs(std::uint64_t at, Bytes bytes, const FramingResult& first);
   FramingResult one(std::uint64_t at, Bytes bytes, bool marker_use_known, const Layout& known_layout);
   FramingResult one(std::uint64_t at, Bytes bytes, const Layout& layout);
   void emit(Context& c, std::uint64_t at, Bytes raw, std::uint32_t whole, const Layout& layout, bool stable,

@@ -180,6 +180,15 @@ void add_stream(const Branch& tree, packet_info* pinfo, const FrameFacts& facts)
   tree.text(Own::completeness_text, letters);
 }
 
+/// Adds the connection that a CM packet establishes or closes.
+void add_cm(const Branch& tree, packet_info* pinfo, std::uint64_t frame, const FrameFacts& facts) {
+  const ConnectionFacts& connection = *facts.connection;
+  tree.number(Own::connection, connection.id);
+  add_stream(tree, pinfo, facts);
+  if (connection.opened_frame != frame) tree.frame(Own::opened_in, connection.opened_frame);
+  if (connection.closed_frame != frame) tree.frame(Own::closed_in, connection.closed_frame);
+}
+
 /// Adds the requester's window after the packet, and the effect of a response on the window.
 void add_window(const Branch& tree, const PacketNote& note, const FrameFacts& facts) {
   tree.number(Own::outstanding, note.outstanding);
@@ -419,7 +428,7 @@ const char* end_text(packet_info* pinfo, const ConnectionFacts& connection, Side
 void show_analysis(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Session& session, std::uint64_t frame,
                    const FrameFacts& facts) {
   proto_tree* where = nullptr;
-  if (tree && (facts.note || facts.mrc || !facts.messages.empty() || !facts.events.empty() ||
+  if (tree && (facts.note || facts.connection || facts.mrc || !facts.messages.empty() || !facts.events.empty() ||
                !facts.violations.empty() || !facts.early.empty() || !facts.whole.empty() || !facts.parts.empty())) {
     const Branch root(tree, tvb);
     proto_item* heading = root.heading(Own::analysis);
@@ -433,6 +442,7 @@ void show_analysis(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Se
   for (const Event* event : facts.events) add_event(tvb, pinfo, where, *event);
   for (const ViolationFacts& violation : facts.violations) add_violation(tvb, pinfo, where, violation);
   if (where && facts.mrc) add_mrc(Branch(where, tvb), *facts.mrc);
+  if (where && facts.connection && !facts.note) add_cm(Branch(where, tvb), pinfo, frame, facts);
   if (where && facts.note) {
     const Branch inside(where, tvb);
     const PacketNote& note = *facts.note;

@@ -80,12 +80,11 @@ inline std::int64_t time_of(const nstime_t& time) {
 /// Registers "follow" for a connection. 4.4 added functions for sub-streams, which do not exist here.
 inline void register_follow(int proto, const char* tap, follow_conv_filter_func of_packet,
                             follow_index_filter_func of_index, follow_address_filter_func of_addresses,
-                            follow_port_to_display_func port) {
+                            follow_port_to_display_func port, tap_packet_cb data) {
 #if RDMAWIRE_WIRESHARK_AT_LEAST(4, 4)
-  register_follow_stream(proto, tap, of_packet, of_index, of_addresses, port, follow_tvb_tap_listener, nullptr,
-                         nullptr);
+  register_follow_stream(proto, tap, of_packet, of_index, of_addresses, port, data, nullptr, nullptr);
 #else
-  register_follow_stream(proto, tap, of_packet, of_index, of_addresses, port, follow_tvb_tap_listener);
+  register_follow_stream(proto, tap, of_packet, of_index, of_addresses, port, data);
 #endif
 }
 

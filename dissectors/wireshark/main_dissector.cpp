@@ -237,6 +237,17 @@ std::uint16_t port_decoded_as_roce() {
   return port;
 }
 
+void append_ports_decoded_as_iwarp(std::vector<tracking::NumberRange>& ports) {
+  dissector_table_foreach(
+      "tcp.port",
+      [](const gchar*, ftenum_t, gpointer key, gpointer value, gpointer to) {
+        if (dtbl_entry_get_handle(static_cast<dtbl_entry_t*>(value)) != on_tcp) return;
+        const guint port = GPOINTER_TO_UINT(key);
+        static_cast<std::vector<tracking::NumberRange>*>(to)->push_back({port, port});
+      },
+      &ports);
+}
+
 void take_places() {
   for (Place* place : places) {
     dissector_table_t table = find_dissector_table(place->table);

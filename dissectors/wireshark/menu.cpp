@@ -96,7 +96,7 @@ void follow_stream(ext_menubar_gui_type, gpointer, gpointer) {
   if (!info || !name || info->cf_framenr == 0 || !session()) return report_error("no packet is selected", nullptr);
   static FrameFacts facts;
   session()->facts_of(info->cf_framenr, facts);
-  if (!facts.note || !facts.connection) return report_error("the packet belongs to no RDMA connection", nullptr);
+  if (!facts.connection) return report_error("the packet belongs to no RDMA connection", nullptr);
   GError* error = nullptr;
   gchar* output = nullptr;
   const gint file = g_file_open_tmp("rdmawire-follow-XXXXXX.txt", &output, &error);

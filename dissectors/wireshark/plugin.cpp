@@ -49,6 +49,12 @@ void unless_out_of_memory(const Work& work) {
   }
 }
 
+template <class Add>
+void append_ranges(const range_t* ranges, const Add& add) {
+  if (!ranges) return;
+  for (guint i = 0; i < ranges->nranges; ++i) add({ranges->ranges[i].low, ranges->ranges[i].high});
+}
+
 void begin() {
   current_of = nullptr;
   unless_out_of_memory([] {
@@ -57,6 +63,13 @@ void begin() {
     options.dissector.decode.mrc = preferences.mrc;
     options.dissector.decode.extra_roce_v2_port =
         preferences.roce_port ? static_cast<std::uint16_t>(preferences.roce_port) : port_decoded_as_roce();
+    append_ranges(preferences.iwarp_ports,
+                  [&](const tracking::NumberRange& ports) { options.dissector.iwarp_ports.push_back(ports); });
+    append_ports_decoded_as_iwarp(options.dissector.iwarp_ports);
+    for (std::size_t i = 0; i < upper_layer_count; ++i)
+      append_ranges(preferences.upper_layers[i], [&](const tracking::NumberRange& numbers) {
+        options.dissector.upper_layers.push_back({numbers, static_cast<Upper>(i)});
+      });
     options.monitors = preferences.check_rules;
     options.kept_bytes = std::size_t{preferences.kept_megabytes} << 20;
     options.tracked_bytes = std::size_t{preferences.connection_megabytes} << 20;
@@ -97,6 +110,34 @@ int dissect_after_all(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void*
   }
   if (frame.packet) tap(pinfo, frame);
   return static_cast<int>(tvb_captured_length(tvb));
+}
+
+/// Preferences for captures that do not contain the start of their connections.
+void register_number_preferences(module_t* module) {
+  constexpr guint32 last_port = 0xffff, last_qp = 0xffffff;
+  preferences.iwarp_ports = range_empty(wmem_epan_scope());
+  prefs_register_range_preference(module, "iwarp_ports", "TCP ports of iWARP",
+                                  "Connections of these ports are iWARP, even if their start was not captured and no "
+                                  "FPDU has a valid CRC. Other connections are recognized. Applies to the next file",
+                                  &preferences.iwarp_ports, last_port);
+  struct UpperLayer {
+    Upper protocol;
+    const char *name, *title;
+  };
+  static constexpr UpperLayer rows[] = {
+      {Upper::nvme, "upper_layers.nvme", "QPs or TCP ports of NVMe over Fabrics"},
+      {Upper::rpc_rdma, "upper_layers.rpc_rdma", "QPs or TCP ports of RPC-over-RDMA"},
+      {Upper::iser, "upper_layers.iser", "QPs or TCP ports of iSER"},
+      {Upper::srp, "upper_layers.srp", "QPs of SRP"},
+      {Upper::smb_direct, "upper_layers.smb_direct", "QPs or TCP ports of SMB Direct"}};
+  for (const UpperLayer& row : rows) {
+    range_t*& numbers = preferences.upper_layers[static_cast<std::size_t>(row.protocol)];
+    numbers = range_empty(wmem_epan_scope());
+    prefs_register_range_preference(module, row.name, row.title,
+                                    "Destination QPs, or TCP ports of iWARP, of connections whose start was not "
+                                    "captured. Evidence of the capture takes precedence. Applies to the next file",
+                                    &numbers, last_qp);
+  }
 }
 
 void register_preferences() {
@@ -141,6 +182,7 @@ void register_preferences() {
       "Discard the analysis of a frame about 65,000 frames later, to limit memory for captures of any length. "
       "Do not use it in the main window or with tshark -2, which dissect old frames again",
       &preferences.read_once);
+  register_number_preferences(module);
 }
 
 void register_protocol() {

@@ -2,10 +2,15 @@
 #pragma once
 /// Shared by all parts of the plugin: its protocol, its preferences, and the current file.
 
+#include <array>
+#include <vector>
+
 #include "dissectors/wireshark/compat.hpp"
 #include "dissectors/wireshark/session.hpp"
 
 namespace rdmawire::wireshark {
+
+inline constexpr std::size_t upper_layer_count = static_cast<std::size_t>(Upper::smb_direct) + 1;
 
 /// The user's preferences.
 struct Preferences {
@@ -21,6 +26,9 @@ struct Preferences {
   guint roce_port = 0;
   guint kept_megabytes = 16;
   guint connection_megabytes = 512;
+  range_t* iwarp_ports = nullptr;
+  /// Destination QPs, or TCP ports of iWARP, by protocol.
+  std::array<range_t*, upper_layer_count> upper_layers{};
 };
 extern Preferences preferences;
 
@@ -51,6 +59,14 @@ void register_taps(int proto);
 /// Passes the frame to the taps.
 void tap(packet_info* pinfo, const Current& current);
 
+/// Registers Follow Stream. follow.cpp
+void register_follow_taps(int proto);
+/// Passes the frame's data to Follow Stream.
+void tap_payload(packet_info* pinfo, const Current& current);
+/// Returns the display filter of the frame's connection and sets the number of its stream, or returns nullptr if it has
+/// no connection. The caller frees the filter with g_free().
+gchar* connection_filter(packet_info* pinfo, guint& stream);
+
 /// Registers the flow graph. flow_graph.cpp
 void register_flow_graph(int proto);
 
@@ -72,6 +88,8 @@ void hand_off();
 /// Returns a UDP port other than 4791 that Decode As or the built-in dissector's preference assigned to RoCE, or 0 if
 /// there is none.
 std::uint16_t port_decoded_as_roce();
+/// Appends the TCP ports that Decode As assigned to rdmawire.
+void append_ports_decoded_as_iwarp(std::vector<tracking::NumberRange>& ports);
 /// Replaces RoCE's and InfiniBand's dissectors in Wireshark's tables, or restores them, according to the
 /// preference. Called at the start of each file, because other dissectors' preferences may have changed the tables.
 void take_places();

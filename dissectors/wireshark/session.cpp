@@ -157,11 +157,13 @@ const Packet& Session::add(const Frame& frame) {
     row.read_response = operation == Operation::rdma_read_response && packet_.icrc.status != CrcCheck::Status::bad &&
                         !packet_.stack.cut;
   }
+  row.damaged = packet_.icrc.status == CrcCheck::Status::bad;
   if (row.notifies) notified_at_[frame.number] = frame.time_ns;
   row.time = frame.time_ns;
   save(row);
   keep_segment(row);
   note_rpc(row);
+  note_cm(row);
   if (!packet_.pdus.empty()) keep_stream_segments();
   if (monitors_) {
     note_stack();
@@ -464,26 +466,61 @@ void Session::number_streams() {
   ConnectionFacts *own = nullptr, *whole = nullptr;
   for (std::size_t frame = rows_.begin(); frame < rows_.end(); ++frame) {
     const Row& row = std::as_const(rows_)[frame];
-    if (!row.has_note) continue;
-    if (!own || row.connection != last_id) {
+    const std::uint64_t id = connection_in(row);
+    if (id == 0) continue;
+    if (!own || id != last_id) {
       bool swapped = false;
-      last_id = row.connection;
+      last_id = id;
       own = &connections_[last_id];
       whole = &connections_[now_called(last_id, swapped)];
     }
-    if (own == whole && renamed_.empty()) {
+    if (own == whole && renamed_.empty() && !assigned_late_) {
       if (whole->stream == ConnectionFacts::no_stream) whole->stream = streams_++;
       continue;
     }
-    std::int64_t& time = merged.try_emplace(last_id, own->first_time).first->second;
-    time += row.time;
+    std::int64_t& last = merged.try_emplace(last_id, own->first_time).first->second;
+    const std::int64_t time = row.own_time ? row.time : last += row.time;
     if (whole->stream == ConnectionFacts::no_stream) {
       whole->stream = streams_++;
       whole->first_time = whole->last_time = time;
     }
-    rows_[frame].time = time - whole->last_time;
+    Row& changed = rows_[frame];
+    changed.time = time - whole->last_time;
+    changed.own_time = false;
     whole->last_time = time;
   }
+}
+
+// Assigns a CM packet to its connection, whose ID is known since the REQ.
+void Session::note_cm(Row& row) {
+  const std::uint32_t exchange = exchanges_.add(packet_);
+  if (exchange == 0) return;
+  row.cm = true;
+  row.message = exchange;
+  const std::uint64_t id = exchanges_.connection_of(exchange);
+  if (id == 0) {
+    row.own_time = true;
+    return;
+  }
+  ConnectionFacts& facts = connections_[id];
+  facts.id = id;
+  if (facts.stream == ConnectionFacts::no_stream) facts.stream = streams_++;
+  if (facts.last_time == 0) facts.first_time = facts.last_time = row.time;
+  row.time -= std::exchange(facts.last_time, row.time);
+}
+
+// Assigns the CM packets of an exchange whose REQ was not captured, by the frames of its event.
+void Session::assign_cm(const Event& event) {
+  if (event.connection == 0) return;
+  for (const std::uint64_t frame : {event.frame, event.last_frame})
+    if (const Row* row = find_row(frame); row && row->cm && exchanges_.assign(row->message, event.connection))
+      assigned_late_ = true;
+}
+
+// Returns the ID of the row's connection, before merging. 0: none.
+std::uint64_t Session::connection_in(const Row& row) const {
+  if (row.cm) return exchanges_.connection_of(row.message);
+  return row.has_note ? row.connection : 0;
 }
 
 // Evaluates the sender of a datagram of QP 1. transport() evaluates the other packets.
@@ -624,6 +661,26 @@ void Session::note_open_burst(Requests& requests, const PacketNote& note) const 
   open.back().event.cause_frame = note.cause_frame;
 }
 
+std::vector<std::uint32_t> Session::frames_in_order(std::uint64_t connection, Side sender, bool responses) const {
+  std::vector<std::pair<std::int64_t, std::uint32_t>> found;  // PSN without the modulus, and frame
+  std::int64_t last = 0;
+  for (std::size_t frame = rows_.begin(); frame < rows_.end(); ++frame) {
+    const Row& row = rows_[frame];
+    if (!row.has_note || row.damaged || row.notifies || row.read_response != responses) continue;
+    bool swapped = false;
+    if (now_called(row.connection, swapped) != connection || other_if(row.end, swapped) != sender ||
+        (row.requester == row.end) == responses)
+      continue;
+    last = found.empty() ? row.relative_psn : last + (Psn(row.relative_psn) - Psn(static_cast<std::uint32_t>(last)));
+    found.emplace_back(last, static_cast<std::uint32_t>(frame));
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<std::uint32_t> frames;
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (i == 0 || found[i].first != found[i - 1].first) frames.push_back(found[i].second);
+  return frames;
+}
+
 bool Session::is_iwarp(std::uint64_t frame) const {
   const Row* row = find_row(frame);
   return row && row->iwarp;
@@ -695,6 +752,8 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
   std::reverse(facts.parts.begin(), facts.parts.end());
   std::reverse(facts.early.begin(), facts.early.end());
   if (!row->has_note) {
+    if (row->cm) facts.connection = connection_of(exchanges_.connection_of(row->message));
+    if (facts.connection) facts.since_previous = row->own_time ? 0 : row->time;
     store_messages(facts, none);
     return early_of(frame, facts);
   }
@@ -846,8 +905,9 @@ void Session::event(const Connection* connection, const Event& event) {
   if (event.kind == tracking::EventKind::retransmission)
     std::erase_if(requests_of(event.connection, event.end).open_bursts,
                   [&](const OpenBurst& burst) { return burst.event.frame == event.frame; });
-  if (event.kind == tracking::EventKind::rejected || event.kind == tracking::EventKind::tcp_reset ||
-      event.kind == tracking::EventKind::terminate)
+  using enum tracking::EventKind;
+  if (event.kind == opened || event.kind == closed || event.kind == rejected) assign_cm(event);
+  if (event.kind == rejected || event.kind == tcp_reset || event.kind == terminate)
     if (const auto found = connections_.find(event.connection); found != connections_.end())
       found->second.aborted = true;
   if (event.kind == tracking::EventKind::ecn_marked && event.connection != 0 && rows_.has(event.frame)) {

@@ -21,6 +21,7 @@
 #include "dissectors/tracking/dissector.hpp"
 #include "dissectors/tracking/mrc_tracker.hpp"
 #include "dissectors/tracking/tracker.hpp"
+#include "dissectors/wireshark/cm_exchanges.hpp"
 #include "dissectors/wireshark/packed_table.hpp"
 #include "dissectors/wireshark/seen_psns.hpp"
 
@@ -151,7 +152,7 @@ struct StreamMessage {
 /// Analysis of one frame. Valid until the next frame is added.
 struct FrameFacts {
   std::optional<PacketNote> note;
-  const ConnectionFacts* connection = nullptr;  ///< connection of the note
+  const ConnectionFacts* connection = nullptr;  ///< connection of the note, or of the CM packet
   const MessageFacts* message = nullptr;        ///< the note's message, once it is finished
   const Event* retransmission = nullptr;        ///< the retransmission burst that contains the frame
   std::uint32_t round = 0;                      ///< number of the burst among those of its requester, from 1
@@ -216,6 +217,9 @@ class Session final : public tracking::Sink {
   [[nodiscard]] bool is_iwarp(std::uint64_t frame) const;
   /// True if the frame's SEND message cannot start with a header of RPC-over-RDMA version 1. RFC 8166, 4.1
   [[nodiscard]] bool is_not_rpc(std::uint64_t frame) const;
+  /// Returns the first frame of each request packet of a connection's endpoint, or of each of its READ responses, in
+  /// PSN order. Without damaged packets. Call after finish().
+  [[nodiscard]] std::vector<std::uint32_t> frames_in_order(std::uint64_t connection, Side sender, bool responses) const;
   /// Number of connections with packets.
   [[nodiscard]] std::uint32_t streams() const { return streams_; }
 
@@ -245,14 +249,15 @@ class Session final : public tracking::Sink {
   struct Row {
     std::int64_t related_delay = 0;
     std::int64_t time = 0;  ///< until its note arrives its own time, then the time since the connection's last packet
-    std::uint32_t connection = 0, message = 0, related_frame = 0, relative_psn = 0, outstanding = 0;
+    std::uint32_t connection = 0, message = 0,  // of a CM packet, `message` is its exchange
+        related_frame = 0, relative_psn = 0, outstanding = 0;
     std::uint32_t outstanding_bytes = 0, acknowledged = 0, retransmitted_in = 0;
     std::uint32_t saved = none, segment = none;
     std::uint16_t reads = 0, credits = 0;
     std::uint8_t read_limit = 0;
     bool has_note : 1 = false, has_credits : 1 = false, again : 1 = false, iwarp : 1 = false, happened : 1 = false,
                     notifies : 1 = false, marked : 1 = false, not_rpc : 1 = false, read_response : 1 = false,
-                    repeated_response : 1 = false;
+                    repeated_response : 1 = false, cm : 1 = false, own_time : 1 = false, damaged : 1 = false;
     tracking::Answered answered : 2 = tracking::Answered::nothing;
     Side end : 1 = Side::a;
     Side requester : 1 = Side::a;
@@ -365,6 +370,9 @@ class Session final : public tracking::Sink {
   void note_open_burst(Requests& requests, const PacketNote& note) const;
   void note_rpc(Row& row);
   void note_stack();
+  void note_cm(Row& row);
+  void assign_cm(const Event& event);
+  [[nodiscard]] std::uint64_t connection_in(const Row& row) const;
   void number_streams();
   void link_violations();
   void clear_packet(Packet& packet, const Frame& frame) const;
@@ -395,6 +403,8 @@ class Session final : public tracking::Sink {
   std::size_t violations_seen_ = 0;
   std::vector<ViolationFacts> violations_;
   conformance::KnownStacks stacks_;
+  CmExchanges exchanges_;
+  bool assigned_late_ = false;  ///< CM packets were assigned to connections after later packets
   std::unordered_map<std::uint64_t, OpenMessage> open_messages_;  ///< by TCP connection, model and sender
   Kept<StreamMessage> stream_messages_;
   std::deque<Milestone> milestones_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/// Tables and windows known from TCP: conversations, endpoints, service response times, statistics, Follow. Each is
-/// also available with tshark's -z.
+/// Tables and windows known from TCP: conversations, endpoints, service response times, statistics. Each is also
+/// available with tshark's -z.
 
 #include <cstring>
 
@@ -14,20 +14,8 @@ namespace rdmawire::wireshark {
 namespace {
 
 int packets_tap = -1;
-int follow_tap = -1;
 
 const Current& frame_of(const void* data) { return *static_cast<const Current*>(data); }
-
-/// QPs of a frame's sender and receiver (iWARP: TCP ports).
-struct Between {
-  std::uint32_t from = 0, to = 0;
-};
-std::optional<Between> between(const FrameFacts& facts) {
-  if (!facts.note || !facts.connection) return {};
-  const auto& ends = facts.connection->ends;
-  return Between{ends[static_cast<std::size_t>(facts.note->end)].qp,
-                 ends[static_cast<std::size_t>(tracking::other(facts.note->end))].qp};
-}
 
 // ------------------------------------------------------------------------------------- conversations and endpoints
 
@@ -147,88 +135,34 @@ tap_packet_status count_events(stats_tree* tree, packet_info*, epan_dissect_t*, 
   return facts.events.empty() && facts.violations.empty() ? TAP_PACKET_DONT_REDRAW : TAP_PACKET_REDRAW;
 }
 
-// -------------------------------------------------------------------------------------------------------- follow
-
-gchar* filter_of(guint stream) { return g_strdup_printf("rdmawire.stream == %u", stream); }
-
-gchar* follow_packet(epan_dissect_t*, packet_info* pinfo, guint* stream, guint* sub_stream) {
-  if (!session()) return nullptr;
-  static FrameFacts facts;
-  session()->facts_of(pinfo->num, facts);
-  if (!facts.note || !facts.connection) return nullptr;
-  *stream = facts.connection->stream;
-  *sub_stream = 0;
-  return filter_of(*stream);
-}
-
-gchar* follow_index(guint stream, guint) { return filter_of(stream); }
-
-gchar* follow_addresses(address* from, address* to, int from_qp, int to_qp) {
-  const char* family = from->type == AT_IPv6 ? "ipv6" : "ip";
-  gchar* one = address_to_str(nullptr, from);
-  gchar* other = address_to_str(nullptr, to);
-  gchar* filter = g_strdup_printf(
-      "((%s.src == %s and %s.dst == %s and rdmawire.analysis.qp == %d and rdmawire.analysis.peer_qp == %d) or "
-      "(%s.src == %s and %s.dst == %s and rdmawire.analysis.qp == %d and rdmawire.analysis.peer_qp == %d))",
-      family, one, family, other, from_qp, to_qp, family, other, family, one, to_qp, from_qp);
-  wmem_free(nullptr, one);
-  wmem_free(nullptr, other);
-  return filter;
-}
-
-gchar* queue_pair_text(wmem_allocator_t* allocator, guint qp) { return wmem_strdup_printf(allocator, "%u", qp); }
-
-void tap_payload(packet_info* pinfo, const Current& current) {
-  const Packet& packet = *current.packet;
-  const std::optional<PacketNote>& note = current.known().note;
-  // Skip a retransmission if the first transmission was captured.
-  if (!note || (note->again && note->related_frame != 0) || current.known().repeated_response) return;
-  // "Follow" distinguishes the senders by port.
-  const auto pair = between(current.known());
-  if (!pair) return;
-  pinfo->srcport = pair->from;
-  pinfo->destport = pair->to;
-  const auto give = [&](const HeaderStack& stack) {
-    const Range range = message_bytes(stack);
-    if (range.length == 0) return;
-    auto* copy = static_cast<guint8*>(wmem_memdup(pinfo->pool, stack.bytes.data() + range.offset, range.length));
-    tap_queue_packet(follow_tap, pinfo,
-                     tvb_new_child_real_data(current.tvb, copy, range.length, static_cast<gint>(range.length)));
-  };
-  if (packet.stack.get<Bth>()) give(packet.stack);
-  for (const tracking::Pdu& pdu : packet.pdus)
-    if (pdu.stack.get<Rdmap>()) give(pdu.stack);
-}
-
 }  // namespace
 
 void register_taps(int proto) {
   packets_tap = register_tap("rdmawire");
-  follow_tap = register_tap("rdmawire_follow");
   register_conversation_table(proto, TRUE, count_conversation, count_endpoints);
   register_srt_table(proto, nullptr, 1, count_response_times, begin_response_times, nullptr);
   stats_tree_register_plugin("rdmawire", "rdmawire", "RDMA/Packets by operation", 0, count_operations, begin_operations,
                              nullptr);
   stats_tree_register_plugin("rdmawire", "rdmawire_events", "RDMA/Events and violations", 0, count_events, begin_events,
                              nullptr);
-  register_follow(proto, "rdmawire_follow", follow_packet, follow_index, follow_addresses, queue_pair_text);
+  register_follow_taps(proto);
   register_filter(
       "rdmawire", "RDMA connection",
       [](packet_info* pinfo, auto...) -> Boolean {
         static FrameFacts facts;
         if (!session()) return FALSE;
         session()->facts_of(pinfo->num, facts);
-        return facts.note.has_value();
+        return facts.connection != nullptr;
       },
       [](packet_info* pinfo, auto...) -> char* {
-        guint stream = 0, sub_stream = 0;
-        return follow_packet(nullptr, pinfo, &stream, &sub_stream);
+        guint stream = 0;
+        return connection_filter(pinfo, stream);
       });
 }
 
 void tap(packet_info* pinfo, const Current& current) {
   if (have_tap_listener(packets_tap)) tap_queue_packet(packets_tap, pinfo, &current);
-  if (have_tap_listener(follow_tap)) tap_payload(pinfo, current);
+  tap_payload(pinfo, current);
 }
 
 }  // namespace rdmawire::wireshark

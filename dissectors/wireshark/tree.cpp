@@ -256,8 +256,9 @@ void show(tvbuff_t* tvb, packet_info* pinfo, proto_item* item, const Session& se
       // Constant, zero-terminated sentences.
       proto_item_set_generated(
           proto_tree_add_string(inside, field_id(Own::upper_reason), tvb, 0, 0, packet.upper.reason.data()));
-      proto_item_set_generated(
-          proto_tree_add_uint(inside, field_id(Own::upper_frame), tvb, 0, 0, static_cast<guint32>(packet.upper.frame)));
+      if (packet.upper.frame != 0)
+        proto_item_set_generated(proto_tree_add_uint(inside, field_id(Own::upper_frame), tvb, 0, 0,
+                                                     static_cast<guint32>(packet.upper.frame)));
     }
     for (std::string_view note : packet.notes)
       proto_item_set_generated(proto_tree_add_string(root, field_id(Own::note), tvb, 0, 0, note.data()));
