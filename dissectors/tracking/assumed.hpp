@@ -1,5 +1,5 @@
 #pragma once
-/// Assumptions of the user about connections without evidence, such as captures without the start of a connection.
+/// Assumptions of the user about connections whose start was not captured.
 
 #include <cstdint>
 

@@ -17,8 +17,8 @@ struct DissectorOptions {
   bool verify_crcs = true;
   MpaConnections::Limits tcp = {};
   std::uint32_t evidence = Evidence::default_capacity;  ///< maximum number of entries of each kind
-  std::vector<NumberRange> iwarp_ports;                 ///< TCP ports of iWARP connections without evidence
-  std::vector<AssumedUpper> upper_layers;               ///< of connections without evidence
+  std::vector<NumberRange> iwarp_ports = {};            ///< TCP ports of iWARP, known to the caller
+  std::vector<AssumedUpper> upper_layers = {};          ///< known to the caller
 };
 
 class Dissector {

@@ -36,7 +36,7 @@ constexpr std::uint32_t host_qp = 0x21, target_qp = 0x22, host_id = 0x1111, targ
 /// Two hosts with RoCEv2. Their packets are dissected in order.
 class Wires {
  public:
-  explicit Wires() : dissector_(DissectorOptions{}) {}
+  explicit Wires(const DissectorOptions& options = {}) : dissector_(options) {}
 
   const Packet& see(ByteVector bytes, LinkType link = LinkType::ethernet) {
     bytes_ = std::move(bytes);
@@ -157,6 +157,28 @@ TEST(CmEvidence, OnlyFirstPacketOfMessageHasHeaders) {
     EXPECT_EQ(later.stack.payload.length, 256U);
     EXPECT_EQ(later.stack.layers().size(), 4U);
   }
+}
+
+TEST(AssumedUpper, MessagesToTheSelectedQueuePairsAreDecoded) {
+  DissectorOptions options;
+  options.upper_layers = {{{target_qp, target_qp}, Upper::nvme}, {{0x40, 0x4f}, Upper::iser}};
+  Wires wires(options);
+  const Packet& command = wires.see(send(host, target, target_qp, sqe));
+  EXPECT_EQ(command.upper.protocol, Upper::nvme);
+  EXPECT_EQ(command.upper.frame, 0U);
+  EXPECT_TRUE(command.stack.get<NvmeIo>());
+  EXPECT_TRUE(wires.see(send(target, host, target_qp, cqe)).stack.get<NvmeCqe>());
+  EXPECT_EQ(wires.see(send(host, target, 0x4f, sqe)).upper.protocol, Upper::iser);
+  EXPECT_EQ(wires.see(send(host, target, 0x50, sqe)).upper.protocol, Upper::unknown);
+}
+
+TEST(AssumedUpper, EvidenceTakesPrecedence) {
+  DissectorOptions options;
+  options.upper_layers = {{{0, 0xffffff}, Upper::iser}};
+  Wires wires(options);
+  wires.see(connect_request(4420));
+  wires.see(connect_reply());
+  EXPECT_EQ(wires.see(send(host, target, target_qp, sqe)).upper.protocol, Upper::nvme);
 }
 
 TEST(CmEvidence, UnknownPortsStayData) {
@@ -341,6 +363,8 @@ TEST(IpoibEvidence, ConnectedModeByServiceId) {
 /// Sends iWARP packets, which contain the PDUs of their streams.
 class Streams {
  public:
+  explicit Streams(std::vector<AssumedUpper> assumed = {}) { evidence_.assume(std::move(assumed)); }
+
   const Packet& see(std::uint16_t from, std::uint16_t to, const Frame& pdu, bool back = false) {
     Frame frame = Value<Ethernet>() / Value<Ipv4>().set<"src">(back ? target : host).set<"dst">(back ? host : target);
     frame /= Value<Tcp>().set<"src_port">(from).set<"dst_port">(to);
@@ -410,6 +434,13 @@ TEST(IwarpEvidence, PortsOfInitiatorsAreIgnored) {
   EXPECT_EQ(streams.see(40000, 445, mpa_request()).upper.protocol, Upper::unknown);
   // The capture does not contain the start of the connection, and both ports belong to services.
   EXPECT_EQ(streams.see(5445, 3260, fpdu(ByteVector(76), 9)).upper.protocol, Upper::unknown);
+}
+
+TEST(IwarpEvidence, SelectedPortNeedsNoStart) {
+  Streams streams({{{9000, 9000}, Upper::nvme}});
+  EXPECT_TRUE(streams.see(40000, 9000, fpdu(sqe, 9)).pdus[0].stack.get<NvmeIo>());
+  EXPECT_TRUE(streams.see(9000, 40000, fpdu(cqe, 9), true).pdus[0].stack.get<NvmeCqe>());
+  EXPECT_EQ(streams.see(40000, 9001, fpdu(sqe, 9)).upper.protocol, Upper::unknown);
 }
 
 TEST(IwarpEvidence, ConnectionWithoutCapturedStart) {

@@ -364,8 +364,8 @@ MpaStream::FramingResult MpaStream::acceptable(std::uint64_t at, Bytes bytes) {
   return second.kind == FramingResult::Kind::yes ? first : second;
 }
 
-// Detects a stream without CRCs, whose start was not captured: consecutive FPDUs, of which one continues the offset or
-// the MSN of an earlier one.
+// Detects a stream without CRCs in the middle of the connection: consecutive FPDUs, of which one continues the offset
+// or the MSN of an earlier one.
 MpaStream::FramingResult MpaStream::without_crcs(std::uint64_t at, Bytes bytes, const FramingResult& first) {
   constexpr int most = 8;
   Continuation continuation;

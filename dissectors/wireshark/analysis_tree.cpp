@@ -201,6 +201,7 @@ void add_window(const Branch& tree, const PacketNote& note, const FrameFacts& fa
                                        [](const auto& one) { return one.first == Part::answer; });
   if (completed) tree.number(Own::completes, static_cast<std::uint64_t>(completed));
   if (note.answered == tracking::Answered::acknowledged) tree.flag(Own::duplicate_acknowledgement, true);
+  if (facts.duplicate_number) tree.number(Own::duplicate_number, facts.duplicate_number);
   if (facts.repeated_response) tree.flag(Own::repeated_response, true);
   if (note.answered == tracking::Answered::unseen) tree.flag(Own::unseen_request, true);
 }

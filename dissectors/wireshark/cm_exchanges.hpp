@@ -25,7 +25,7 @@ class CmExchanges {
   /// connection.
   std::uint32_t add(const tracking::Packet& packet);
   /// Returns the ID of the exchange's connection: the number of the frame with its REQ, as in tracking::Connection.
-  /// 0: the REQ was not captured, and assign() was not called.
+  /// 0: unknown, because the REQ is missing in the capture.
   [[nodiscard]] std::uint64_t connection_of(std::uint32_t exchange) const {
     return exchange == 0 || exchange > connections_.size() ? 0 : connections_[exchange - 1];
   }

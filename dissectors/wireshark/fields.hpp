@@ -80,6 +80,7 @@ enum class Own : std::uint8_t {
   acknowledges,
   completes,
   duplicate_acknowledgement,
+  duplicate_number,
   repeated_response,
   unseen_request,
   reads,

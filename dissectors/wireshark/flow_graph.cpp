@@ -4,6 +4,7 @@
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/opcode.hpp"
 #include "dissectors/protocol/rdmap.hpp"
+#include "dissectors/tracking/cm_message.hpp"
 #include "dissectors/wireshark/plugin.hpp"
 
 // Wireshark exports these functions, but its development packages do not contain their header. The structures are the
@@ -37,8 +38,12 @@ void sequence_analysis_use_color_filter(packet_info* pinfo, FlowGraphItem* item)
 namespace rdmawire::wireshark {
 namespace {
 
-/// Returns the operations of the packet: "RC SEND Only", or those of its PDUs.
+/// Returns the operations of the packet: "RC SEND Only", the title of its CM message, or the operations of its PDUs.
 void append_operations(GString* text, const Packet& packet) {
+  if (const tracking::CmMessage cm = tracking::read_cm_message(packet.stack); cm.kind) {
+    g_string_append_len(text, cm.kind->title.data(), static_cast<gssize>(cm.kind->title.size()));
+    return;
+  }
   const auto append = [&](std::string_view name) {
     if (text->len) g_string_append(text, ", ");
     g_string_append(text, name.empty() ? "unknown opcode" : name.data());
@@ -55,21 +60,27 @@ tap_packet_status add_to_graph(void* data, packet_info* pinfo, epan_dissect_t*, 
   auto* graph = static_cast<FlowGraph*>(data);
   const Current& frame = *static_cast<const Current*>(given);
   const FrameFacts& facts = frame.known();
-  if (!frame.packet || !facts.note || !facts.connection) return TAP_PACKET_DONT_REDRAW;
+  if (!frame.packet || !facts.connection) return TAP_PACKET_DONT_REDRAW;
   FlowGraphItem* item = sequence_analysis_create_sai_with_addresses(pinfo, graph);
   if (!item) return TAP_PACKET_DONT_REDRAW;
-  const auto& ends = facts.connection->ends;
   item->frame_number = pinfo->num;
+  constexpr std::uint32_t cm_qp = 1;
+  std::uint32_t from = cm_qp, to = cm_qp;
+  if (facts.note) {
+    from = facts.connection->ends[static_cast<std::size_t>(facts.note->end)].qp;
+    to = facts.connection->ends[static_cast<std::size_t>(tracking::other(facts.note->end))].qp;
+  }
   // Ports of the graph have 16 bits, QP numbers 24. The comment contains the QP.
-  item->source_port = static_cast<guint16>(ends[static_cast<std::size_t>(facts.note->end)].qp);
-  item->destination_port = static_cast<guint16>(ends[static_cast<std::size_t>(tracking::other(facts.note->end))].qp);
+  item->source_port = static_cast<guint16>(from);
+  item->destination_port = static_cast<guint16>(to);
   GString* label = g_string_new(nullptr);
   append_operations(label, *frame.packet);
   GString* comment = g_string_new(nullptr);
-  g_string_printf(comment, "RDMA: Stream=%u QP=0x%06x PSN=+%u", facts.connection->stream,
-                  ends[static_cast<std::size_t>(tracking::other(facts.note->end))].qp, facts.note->relative_psn);
-  if (facts.note->message) g_string_append_printf(comment, " Message=%" G_GUINT64_FORMAT, facts.note->message);
-  if (facts.note->again) g_string_append(comment, " (seen before)");
+  g_string_printf(comment, "RDMA: Stream=%u QP=0x%06x", facts.connection->stream, to);
+  if (facts.note) g_string_append_printf(comment, " PSN=+%u", facts.note->relative_psn);
+  if (facts.note && facts.note->message)
+    g_string_append_printf(comment, " Message=%" G_GUINT64_FORMAT, facts.note->message);
+  if (facts.note && facts.note->again) g_string_append(comment, " (seen before)");
   item->label = g_string_free(label, FALSE);
   item->comment = g_string_free(comment, FALSE);
   item->conversation = static_cast<guint16>(facts.connection->stream);

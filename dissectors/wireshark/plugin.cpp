@@ -117,8 +117,8 @@ void register_number_preferences(module_t* module) {
   constexpr guint32 last_port = 0xffff, last_qp = 0xffffff;
   preferences.iwarp_ports = range_empty(wmem_epan_scope());
   prefs_register_range_preference(module, "iwarp_ports", "TCP ports of iWARP",
-                                  "Connections of these ports are iWARP, even if their start was not captured and no "
-                                  "FPDU has a valid CRC. Other connections are recognized. Applies to the next file",
+                                  "Connections of these ports are iWARP, also without MPA frames and valid CRCs. Other "
+                                  "connections are recognized. Applies to the next file",
                                   &preferences.iwarp_ports, last_port);
   struct UpperLayer {
     Upper protocol;

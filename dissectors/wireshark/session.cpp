@@ -515,6 +515,13 @@ void Session::assign_cm(const Event& event) {
   for (const std::uint64_t frame : {event.frame, event.last_frame})
     if (const Row* row = find_row(frame); row && row->cm && exchanges_.assign(row->message, event.connection))
       assigned_late_ = true;
+  const auto known = connections_.find(event.connection);
+  if (known == connections_.end() || known->second.last_time == 0) return;
+  // The last packet follows the others. finish() computes the times of earlier CM packets.
+  if (Row& row = row_of(last_frame_); row.cm && row.own_time) {
+    row.own_time = false;
+    row.time -= std::exchange(known->second.last_time, row.time);
+  }
 }
 
 // Returns the ID of the row's connection, before merging. 0: none.
@@ -715,6 +722,7 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
   facts.notification.reset();
   facts.since_previous = 0;
   facts.repeated_response = false;
+  facts.duplicate_number = 0;
   facts.early.clear();
   facts.early_round.reset();
   facts.events.clear();
@@ -752,7 +760,7 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
   std::reverse(facts.parts.begin(), facts.parts.end());
   std::reverse(facts.early.begin(), facts.early.end());
   if (!row->has_note) {
-    if (row->cm) facts.connection = connection_of(exchanges_.connection_of(row->message));
+    if (const std::uint64_t id = connection_in(*row); id != 0) facts.connection = connection_of(id);
     if (facts.connection) facts.since_previous = row->own_time ? 0 : row->time;
     store_messages(facts, none);
     return early_of(frame, facts);
@@ -771,7 +779,8 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
   note.outstanding = row->outstanding;
   note.again = row->again;
   note.answered = row->answered;
-  note.acknowledged = row->acknowledged;
+  const bool duplicate = row->answered == tracking::Answered::acknowledged;
+  (duplicate ? facts.duplicate_number : note.acknowledged) = row->acknowledged;
   note.outstanding_bytes = row->outstanding_bytes;
   note.reads = row->reads;
   note.read_limit = row->read_limit;
@@ -945,7 +954,8 @@ void Session::packet(const Connection& connection, std::uint64_t frame, const Pa
   if (facts.stream == ConnectionFacts::no_stream) facts.stream = streams_++;
   (note.requester == note.end && note.answered == tracking::Answered::nothing ? facts.requests : facts.responses) =
       true;
-  if (!row.has_note) {
+  const bool is_new = !row.has_note;
+  if (is_new) {
     if (facts.last_time == 0) facts.first_time = facts.last_time = row.time;
     row.time -= std::exchange(facts.last_time, row.time);
     if (row.read_response && note.requester != note.end && note.answered != tracking::Answered::nothing)
@@ -962,12 +972,16 @@ void Session::packet(const Connection& connection, std::uint64_t frame, const Pa
   row.end = note.end;
   row.requester = note.requester;
   row.answered = note.answered;
-  row.acknowledged = note.acknowledged;
+  if (is_new || note.answered != tracking::Answered::acknowledged) row.acknowledged = note.acknowledged;
   row.outstanding_bytes = note.outstanding_bytes;
   row.reads = static_cast<std::uint16_t>(std::min<std::uint32_t>(note.reads, UINT16_MAX));
   row.read_limit = note.read_limit;
   row.has_credits = note.credits.has_value();
   row.credits = static_cast<std::uint16_t>(std::min<std::uint32_t>(note.credits.value_or(0), UINT16_MAX));
+  if (is_new && note.answered == tracking::Answered::acknowledged)
+    row.acknowledged = ++requests_of(note.connection, note.requester).duplicates;
+  else if (note.acknowledged != 0)
+    requests_of(note.connection, note.requester).duplicates = 0;
   if (note.again && note.related_frame != frame && rows_.has(note.related_frame))
     if (Row& first = rows_[note.related_frame]; first.retransmitted_in == 0)
       first.retransmitted_in = static_cast<std::uint32_t>(frame);

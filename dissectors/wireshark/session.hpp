@@ -160,9 +160,10 @@ struct FrameFacts {
   std::uint64_t retransmitted_in = 0;           ///< the next frame with the same packet (0: none)
   std::uint64_t notified_in = 0;                ///< if the frame is marked: the first notification after it (0: none)
   std::optional<NotificationFacts> notification;
-  bool repeated_response = false;    ///< a READ response whose PSN was in an earlier frame
-  std::int64_t since_previous = 0;   ///< nanoseconds since the previous packet of the connection
-  std::vector<const Event*> events;  ///< that start in this frame
+  std::uint32_t duplicate_number = 0;  ///< of a duplicate acknowledgement since the last new one, from 1
+  bool repeated_response = false;      ///< a READ response whose PSN was in an earlier frame
+  std::int64_t since_previous = 0;     ///< nanoseconds since the previous packet of the connection
+  std::vector<const Event*> events;    ///< that start in this frame
   /// Results before finish(), without those that `events` or `retransmission` contain.
   std::vector<EarlyResult> early;
   std::optional<Event> early_round;  ///< the burst of an early retransmission, up to this frame
@@ -251,6 +252,7 @@ class Session final : public tracking::Sink {
     std::int64_t time = 0;  ///< until its note arrives its own time, then the time since the connection's last packet
     std::uint32_t connection = 0, message = 0,  // of a CM packet, `message` is its exchange
         related_frame = 0, relative_psn = 0, outstanding = 0;
+    /// Of a duplicate acknowledgement, `acknowledged` is its number.
     std::uint32_t outstanding_bytes = 0, acknowledged = 0, retransmitted_in = 0;
     std::uint32_t saved = none, segment = none;
     std::uint16_t reads = 0, credits = 0;
@@ -297,7 +299,8 @@ class Session final : public tracking::Sink {
     std::vector<RoundPlace> rounds;
     std::vector<OpenBurst> open_bursts;  ///< in order of their first frames
     std::uint32_t bursts = 0;
-    SeenPsns read_responses;  ///< relative PSNs
+    std::uint32_t duplicates = 0;  ///< acknowledgements since the last new one
+    SeenPsns read_responses;       ///< relative PSNs
     /// ECN-marked frames, and frames with notifications: frame and time.
     std::vector<std::pair<std::uint32_t, std::int64_t>> marks, notifications;
   };

@@ -198,7 +198,9 @@ def test_completeness_contains_the_captured_parts():
 def test_flow_graph_contains_the_packets_of_connections():
     text = tshark(RPING, "-q", "-z", "flow,rdmawire,network")
     lines = [line for line in text.splitlines() if "RDMA: Stream=0" in line]
-    assert len(lines) == 360
+    # 360 packets of the connection and 5 CM packets.
+    assert len(lines) == 365
+    assert "CM REQ" in lines[0] and "CM DREP" in lines[-1]
     assert any("RC SEND Only" in line and "QP=0x000011 PSN=+0" in line for line in text.splitlines())
 
 
