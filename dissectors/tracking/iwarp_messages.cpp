@@ -547,10 +547,13 @@ void IwarpTracker::State::read_response(Tracked& t, Side end, Segment& s) {
   }
   half.lost_bytes = 0;
   if (found == requests.end()) {
-    found = std::find_if(requests.begin(), requests.end(), [&](const Request& r) { return fits(r, false); });
+    auto& early = half.early;
+    // The response to a request that was not captured continues, even if later requests use the same sink.
+    const bool continues = early.any && !early.whole && early.key == s.key && early.next == s.position;
+    if (!continues)
+      found = std::find_if(requests.begin(), requests.end(), [&](const Request& r) { return fits(r, false); });
     if (found == requests.end()) {
-      auto& early = half.early;
-      if (!early.any || early.whole || early.key != s.key || early.next != s.position) {
+      if (!continues) {
         early.key = s.key;
         early.begin = s.position;
         early.first = span(half, s).first;

@@ -317,7 +317,8 @@ ByteVector fpdus_without_crcs(int count, bool markers, bool tagged, bool consecu
     const auto number = static_cast<std::uint32_t>(consecutive ? i : i * i * 7);
     Frame frame = tagged ? Value<Fpdu>() / Value<Ddp>() / Value<Rdmap>() /
                                Value<DdpTagged>().set<"stag">(0x1234).set<"to">(std::uint64_t{number} * payload)
-                         : Value<Fpdu>() / Value<Ddp>().set<"last">(true) / Value<Rdmap>().set<"opcode">(RDMA_SEND) /
+                         : Value<Fpdu>() / Value<Ddp>().set<"last">(true) /
+                               Value<Rdmap>().set<"opcode">(static_cast<std::uint8_t>(RdmapOperation::send)) /
                                Value<DdpUntagged>().set<"msn">(number);
     frame.payload.resize(payload, 0x55);
     sender.send(bytes, frame);
@@ -353,7 +354,9 @@ TEST(MpaConnections, PlausibleHeadersWithoutConsecutiveNumbersAreIgnored) {
 
 TEST(MpaConnections, AssumedPortNeedsNoEvidence) {
   Talk talk;
-  talk.dissector = Dissector({.iwarp_ports = {{4200, 4210}}});
+  DissectorOptions options;
+  options.iwarp_ports = {{4200, 4210}};
+  talk.dissector = Dissector(options);
   const ByteVector bytes = fpdus_without_crcs(2, false, false, false);
   talk.server(Bytes(bytes).first(bytes.size() / 2));
   ASSERT_NE(talk.packet.tcp.connection, nullptr);

