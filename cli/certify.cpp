@@ -615,6 +615,26 @@ std::string read_shard(const std::string& text, Options& options) {
   return {};
 }
 
+/// Parses the text of a row. Returns an error message or an empty string.
+std::string read_row(const std::string& text, Options& options) {
+  auto row = conformance::parse_row(text);
+  if (!row) return row.error();
+  options.run.row = std::move(*row);
+  return {};
+}
+/// Parses "10m". Returns an error message or an empty string.
+std::string read_budget(const std::string& text, Options& options) {
+  const auto seconds = conformance::parse_duration(text);
+  if (!seconds) return seconds.error();
+  options.run.budget = *seconds;
+  return {};
+}
+
+/// Throws UsageError if the options select rows in two ways.
+void check_rows(const Options& options, const Given& given) {
+  if (options.run.row && given("--strength")) throw UsageError("--row excludes --strength, because it selects one row");
+}
+
 /// Selects the cases of the run. Throws UsageError. Returns false if --rerun-failed selects none.
 bool select_cases(Options& options, const Given& given) {
   std::vector<const Case*>& selected = options.run.cases;
@@ -660,6 +680,7 @@ Exit run(Options& options, const Given& given) {
                              options.only.empty() ? "" : " of the selection"));
     return Exit::success;
   }
+  check_rows(options, given);
   options.run.patterns = options.only;
   options.run.arguments = device_arguments(options, given);
   if (options.mutations) {
@@ -777,7 +798,19 @@ Command certify_command() {
       .option("--repeat", "N", run_options.repeat,
               "Run each case N times. Cases with different results are reported as flaky.")
       .range(1, 1000);
-  command.option("--case-timeout", "SECONDS", run_options.case_timeout, "Stop a case after SECONDS seconds.")
+  command
+      .option(
+          "--strength", "N", run_options.strength,
+          "Vary the parameters that a case leaves open, such as path MTU and first PSN, so that each combination of "
+          "N values occurs. 0 runs each case once.")
+      .range(0, conformance::most_strength);
+  command.parsed(
+      "--row", "ROW", [options](const std::string& text) { return certify::read_row(text, *options); },
+      "Run each case only with these parameter values, for example 'path MTU=256,history=NAK'.");
+  command.parsed(
+      "--budget", "TIME", [options](const std::string& text) { return certify::read_budget(text, *options); },
+      "Start no further row after TIME (90s, 10m, 8h), and test as many combinations as possible before.");
+  command.option("--case-timeout", "SECONDS", run_options.case_timeout, "Stop a row of a case after SECONDS seconds.")
       .positive()
       .by_default("60; 600 with --slow");
   command

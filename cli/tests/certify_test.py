@@ -27,7 +27,11 @@ GAP = "rc.responder.psn.sequence-error"
 
 
 def certify(*arguments, status=0):
-    done = subprocess.run([COMMAND, "certify", *map(str, arguments)], timeout=120, capture_output=True, text=True)
+    """Runs the command, by default with one row of each case."""
+    arguments = list(map(str, arguments))
+    if not {"--strength", "--row", "--help", "--list", "list", "verify", "compare", "merge"} & set(arguments):
+        arguments += ["--strength", "0"]
+    done = subprocess.run([COMMAND, "certify", *arguments], timeout=120, capture_output=True, text=True)
     assert done.returncode in ((0, 1) if status is None else (status,)), done.stdout + done.stderr
     return done
 

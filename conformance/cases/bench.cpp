@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "conformance/cases/case.hpp"
+#include "conformance/cases/history.hpp"
 
 namespace rdmawire::conformance {
 
@@ -89,7 +92,7 @@ std::uint32_t Bench::bound_window(Connected& through, std::uint64_t offset, std:
 }
 
 void Bench::make_receive_queue(Connected& of) {
-  peer::SharedReceiveQueueOptions asked{.max_wr = 64};
+  peer::SharedReceiveQueueOptions asked{.max_wr = 64, .max_sge = of.receive_sges};
   if (of.options.xrc_target) {
     asked.xrcd = &xrc_domain(of.options.xrc_domain);
     asked.cq = &of.completions();
@@ -113,13 +116,57 @@ void Bench::make_queue_pair(Connected& made) {
                                       .max_send_wr = options.send_wr,
                                       .max_recv_wr = own_receives ? 64U : 0U,
                                       .max_send_sge = options.send_sge,
-                                      .max_recv_sge = own_receives ? 1U : 0U,
+                                      .max_recv_sge = own_receives ? made.receive_sges : 0U,
                                       .max_inline_data = options.inline_bytes,
                                       .send_ops = options.send_ops}),
                  "a queue pair");
 }
 
-Connected& Bench::connect(const ConnectOptions& options) {
+void Bench::resolve(ConnectOptions& options) {
+  Environment& row = environment();
+  const bool connected = options.transport != Transport::ud;
+  constexpr std::array<std::uint8_t, 7> reads{4, 1, 2, 3, 5, 7, 16};
+  const std::uint32_t usual_mtu = options.mtu;
+  if (connected)
+    options.mtu.resolve(row, Parameter::path_mtu, std::array<std::uint32_t, 6>{usual_mtu, 256, 512, 1024, 2048, 4096});
+  if (options.mtu != usual_mtu) {
+    // Memory for messages of several larger packets, unless the case sets its size.
+    constexpr std::uint32_t region_packets = 8, receive_packets = 4;
+    const ConnectOptions usual;
+    if (options.region_bytes == usual.region_bytes)
+      options.region_bytes = std::max<std::uint64_t>(usual.region_bytes, std::uint64_t{region_packets} * options.mtu);
+    if (options.receive_bytes == usual.receive_bytes)
+      options.receive_bytes = std::max(usual.receive_bytes, receive_packets * options.mtu.value());
+  }
+  options.over.resolve(row, Parameter::network, std::array{Over::ipv4, Over::ipv6, Over::vlan});
+  options.traffic_class.resolve(row, Parameter::traffic_class, std::array<std::uint8_t, 3>{0, 184, 2});
+  options.send_wr.resolve(row, Parameter::send_queue, std::array<std::uint32_t, 3>{32, 33, 128});
+  options.send_sge.resolve(row, Parameter::send_sges, std::array<std::uint32_t, 2>{1, 3});
+  const bool is_reliable = options.transport == Transport::rc || options.transport == Transport::xrc;
+  if (is_reliable && (options.transport == Transport::rc || options.xrc_target))
+    options.reads_at_once.resolve(row, Parameter::reads_at_once, reads);
+  if (is_reliable && !options.xrc_target) options.own_reads.resolve(row, Parameter::own_reads, reads);
+}
+
+void Bench::set_first_psns(Connected& made, std::size_t history) {
+  constexpr std::uint32_t psns = 1U << 24;
+  constexpr std::array<std::uint32_t, 7> first{0, 0, 1, psns / 2 - 1, psns - 1, psns - 2, psns - 3};
+  const auto chosen = [&](Parameter parameter, std::int64_t set) {
+    // Drawn for each row, so that the other random values do not depend on the row.
+    const std::uint32_t random = set < 0 ? any(psns) : static_cast<std::uint32_t>(set);
+    if (set >= 0) {
+      environment().set_by_case(parameter);
+      return random;
+    }
+    const std::size_t index = environment().take(parameter);
+    return index == 0 ? random : first[index];
+  };
+  const HistoryLength before = history_length(history);
+  made.ours = Psn(chosen(Parameter::tester_psn, made.options.first_psn)) + -before.tester_packets;
+  made.theirs = Psn(chosen(Parameter::device_psn, made.options.device_psn)) + -before.device_packets;
+}
+
+Connected& Bench::make(const ConnectOptions& options) {
   const peer::Device& verbs = *device().device;
   Connected& made = connected_.emplace_back(*this, options);
   made.shared_cq = options.shared_cq;
@@ -132,20 +179,37 @@ Connected& Bench::connect(const ConnectOptions& options) {
   made.region = region(options.region_bytes, options.region_access);
   const std::uint64_t inbox_bytes = std::max<std::uint64_t>(std::uint64_t{64} * options.receive_bytes, 64);
   made.inbox = take(domain().region(inbox_bytes, {"local_write"}), "memory for receive requests");
+  made.send_sges = options.send_sge.is_set() ? 1 : options.send_sge.value();
+  const bool receives =
+      options.transport != Transport::ud && (options.transport != Transport::xrc || options.xrc_target);
+  if (receives && environment().take(Parameter::receive_sges) != 0) made.receive_sges = 3;
   make_receive_queue(made);
   make_queue_pair(made);
-  constexpr std::uint32_t psns = 1U << 24, first_qpn = 0x100000, qpns = 0x700000;
+  constexpr std::uint32_t first_qpn = 0x100000, qpns = 0x700000;
   made.transport = options.transport;
   made.path = way.path;
   made.path.hop_limit = options.hop_limit;
   made.device_qpn = made.qp.qp_num();
   made.tester_qpn = first_qpn + any(qpns);
-  made.ours = Psn(options.first_psn < 0 ? any(psns) : static_cast<std::uint32_t>(options.first_psn));
-  made.theirs = Psn(options.device_psn < 0 ? any(psns) : static_cast<std::uint32_t>(options.device_psn));
   made.mtu = options.mtu;
+  return made;
+}
+
+Connected& Bench::connect(const ConnectOptions& asked) {
+  make_others();
+  ConnectOptions options = asked;
+  resolve(options);
+  Connected& made = make(options);
+  if (!options.traffic_class.is_set()) made.path.traffic_class = options.traffic_class;
+  constexpr std::array<std::uint16_t, 3> ports{0xc123, 0xc000, 0xffff};
+  made.path.udp_source_port = ports[environment().take(Parameter::udp_source_port)];
+  const std::size_t history = HistoryTraffic::possible(options) ? environment().take(Parameter::history) : 0;
+  set_first_psns(made, history);
   listen_to(made);
   made.bring_to(options.state);
+  if (history != 0) HistoryTraffic(*this, made).run(history);
   if (options.receives) made.post_receives(options.receives);
+  others_transfer();
   return made;
 }
 
@@ -161,7 +225,7 @@ nlohmann::json Connected::attributes_to(const std::string& state) const {
     else
       attributes["access"] = options.access;
   } else if (state == "rtr" && !datagrams) {
-    attributes.update({{"path_mtu", options.mtu},
+    attributes.update({{"path_mtu", options.mtu.value()},
                        {"dest_qp_num", tester_qpn},
                        {"rq_psn", ours.value()},
                        {"ah_attr",
@@ -171,26 +235,30 @@ nlohmann::json Connected::attributes_to(const std::string& state) const {
                           {{"dgid", gid_text(path.tester_address)},
                            {"sgid_index", bench_->way(options.over).gid_index},
                            {"hop_limit", options.hop_limit},
-                           {"traffic_class", options.traffic_class}}}}}});
+                           {"traffic_class", options.traffic_class.value()}}}}}});
     if (answers)
-      attributes.update({{"max_dest_rd_atomic", options.reads_at_once}, {"min_rnr_timer", options.min_rnr_timer}});
+      attributes.update(
+          {{"max_dest_rd_atomic", options.reads_at_once.value()}, {"min_rnr_timer", options.min_rnr_timer}});
   } else if (state == "rts") {
     attributes["sq_psn"] = theirs.value();
     if (reliable) attributes["timeout"] = options.timeout;
     if (asks)
-      attributes.update(
-          {{"retry_cnt", options.retry_cnt}, {"rnr_retry", options.rnr_retry}, {"max_rd_atomic", options.own_reads}});
+      attributes.update({{"retry_cnt", options.retry_cnt},
+                         {"rnr_retry", options.rnr_retry},
+                         {"max_rd_atomic", options.own_reads.value()}});
   }
   return attributes;
 }
 
-peer::PeerResult<void> Connected::try_to_modify(const nlohmann::json& attributes) const {
+peer::PeerResult<void> Connected::try_to_modify(const nlohmann::json& attributes) {
   auto result = qp.modify(attributes);
   if (!result && result.error().number == ETIMEDOUT) {
     // The device resolves the tester's MAC address: the wire responds only while it is read.
     bench_->pass(bench_->patience().silence);
     result = qp.modify(attributes);
   }
+  if (result && attributes.value("state", "") == "reset" && (device_msn != 0 || tester_msn != 0))
+    bench_->restart(*this);
   return result;
 }
 
@@ -204,7 +272,7 @@ Pairing Connected::pairing(const nlohmann::json& attributes) const {
           .tester = {path.tester_address, attributes.value("dest_qp_num", tester_qpn),
                      attributes.value("rq_psn", ours.value())},
           .device = {path.device_address, device_qpn, theirs.value()},
-          .mtu = attributes.value("path_mtu", options.mtu),
+          .mtu = attributes.value("path_mtu", options.mtu.value()),
           .timeout = options.timeout,
           .retry_cnt = options.retry_cnt,
           .rnr_retry = options.rnr_retry,
@@ -229,13 +297,13 @@ peer::AddressHandle Connected::address_handle_of_tester() const {
 void Connected::device_sends(std::uint64_t wr_id, Message message) {
   post({.opcode = "send",
         .wr_id = wr_id,
-        .sges = {piece(message.offset, message.length)},
+        .sges = pieces(message.offset, message.length),
         .flags = std::move(message.flags)});
 }
 void Connected::device_writes(std::uint64_t wr_id, Message message) {
   post({.opcode = "write",
         .wr_id = wr_id,
-        .sges = {piece(message.offset, message.length)},
+        .sges = pieces(message.offset, message.length),
         .remote_addr = tester_memory,
         .rkey = tester_rkey,
         .flags = std::move(message.flags)});
@@ -243,7 +311,7 @@ void Connected::device_writes(std::uint64_t wr_id, Message message) {
 void Connected::device_reads(std::uint64_t wr_id, Message message) {
   post({.opcode = "read",
         .wr_id = wr_id,
-        .sges = {piece(message.offset, message.length)},
+        .sges = pieces(message.offset, message.length),
         .remote_addr = tester_memory,
         .rkey = tester_rkey,
         .flags = std::move(message.flags)});

@@ -14,6 +14,7 @@
 #include "conformance/cases/conversation.hpp"
 #include "conformance/cases/device_bench.hpp"
 #include "conformance/cases/device_under_test.hpp"
+#include "conformance/cases/environment.hpp"
 
 namespace rdmawire::conformance {
 
@@ -22,23 +23,24 @@ class Bench;
 /// The GID that a queue pair uses. If the device lacks it, the case is "unsupported".
 enum class Over : std::uint8_t { ipv4, ipv6, vlan, roce_v1 };
 
-/// Options for creating a QP of the device and connecting it to the tester.
+/// Options for creating a QP of the device and connecting it to the tester. Those of type Option, and PSNs of -1, have
+/// the values of the environment unless the case sets them.
 struct ConnectOptions {
   Transport transport = Transport::rc;
-  std::uint32_t mtu = 1024;
+  Option<std::uint32_t> mtu = Option<std::uint32_t>::usual(1024);
   std::uint32_t receives = 0;          ///< number of posted receive requests
   std::uint32_t receive_bytes = 1024;  ///< size of each
   std::uint64_t region_bytes = 8192;
   peer::Names region_access = {"local_write", "remote_write", "remote_read", "remote_atomic"};
   peer::Names access = {"remote_write", "remote_read", "remote_atomic"};  ///< access rights of the QP
-  std::uint8_t reads_at_once = 4;                                         ///< max_dest_rd_atomic of the device
-  std::uint8_t own_reads = 4;                                             ///< max_rd_atomic of the device
+  Option<std::uint8_t> reads_at_once = Option<std::uint8_t>::usual(4);    ///< max_dest_rd_atomic of the device
+  Option<std::uint8_t> own_reads = Option<std::uint8_t>::usual(4);        ///< max_rd_atomic of the device
   std::uint8_t timeout = 14, retry_cnt = 7, rnr_retry = 7;
   std::uint8_t min_rnr_timer = 12;
-  std::uint32_t send_wr = 32;
+  Option<std::uint32_t> send_wr = Option<std::uint32_t>::usual(32);
   std::uint32_t inline_bytes = 0;
   peer::Names send_ops{};
-  std::uint32_t send_sge = 1;
+  Option<std::uint32_t> send_sge = Option<std::uint32_t>::usual(1);
   std::uint32_t completions = 256;  ///< size of the completion queue
   /// Replaces the QP's own completion queue.
   const peer::CompletionQueue* shared_cq = nullptr;
@@ -47,8 +49,10 @@ struct ConnectOptions {
   std::size_t xrc_domain = 0;       ///< number of the XRC domain of a target
   std::uint32_t qkey = 0x11111111;  ///< UD only
   std::string state = "rts";        ///< final state: "reset", "init", "rtr" or "rts"
-  std::uint8_t hop_limit = 64, traffic_class = 0, service_level = 0;
-  Over over = Over::ipv4;
+  std::uint8_t hop_limit = 64;
+  Option<std::uint8_t> traffic_class = Option<std::uint8_t>::usual(0);
+  std::uint8_t service_level = 0;
+  Option<Over> over = Option<Over>::usual(Over::ipv4);
   bool notifies = false;         ///< enable notifications of the completion queue
   std::int64_t first_psn = -1;   ///< first PSN of the tester (-1: random)
   std::int64_t device_psn = -1;  ///< first PSN of the device (-1: random)
@@ -93,7 +97,7 @@ struct Connected : TesterQueuePair, DeviceQueuePair {
   /// Attributes of modify_qp for the transition to this state in the order RESET, INIT, RTR, RTS.
   [[nodiscard]] nlohmann::json attributes_to(const std::string& state) const;
   /// Modifies exactly these attributes.
-  [[nodiscard]] peer::PeerResult<void> try_to_modify(const nlohmann::json& attributes) const;
+  [[nodiscard]] peer::PeerResult<void> try_to_modify(const nlohmann::json& attributes);
   /// Modifies exactly these attributes, or ends the case.
   void modify(const nlohmann::json& attributes);
   /// Moves the QP from RESET to this state in the usual order.
@@ -118,6 +122,11 @@ struct Connected : TesterQueuePair, DeviceQueuePair {
 
 class Bench : public Conversation, public DeviceBench {
  public:
+  /// `environment`: must outlive this object.
+  Bench(DeviceUnderTest& device, std::uint64_t seed, Environment& environment)
+      : Conversation(*device.wire, device.patience, FrameCheck(device.paths()), device.tester_qpns),
+        DeviceBench(*this, device, seed, environment) {}
+  /// With the default environment.
   Bench(DeviceUnderTest& device, std::uint64_t seed)
       : Conversation(*device.wire, device.patience, FrameCheck(device.paths()), device.tester_qpns),
         DeviceBench(*this, device, seed) {}
@@ -158,6 +167,11 @@ class Bench : public Conversation, public DeviceBench {
   /// Returns the path to the device, or ends the case as "unsupported".
   [[nodiscard]] Way way(Over over);
 
+  /// Checks after the steps of a case that the busy other connections of the environment still transfer messages.
+  void finish();
+  /// The device resets the queue pair: its MSNs start at zero again.
+  void restart(Connected& qp);
+
   /// Requires congestion management to be on or off. Switches it if the tester can. Otherwise compares with the user's
   /// option. Ends the case as "unsupported" on a mismatch. Returns false if the state is unknown.
   bool congestion_management(bool on);
@@ -166,12 +180,27 @@ class Bench : public Conversation, public DeviceBench {
   void without_xrc();
 
  private:
+  friend class HistoryTraffic;
+
+  /// Sets the options that the case leaves to the environment.
+  void resolve(ConnectOptions& options);
+  Connected& make(const ConnectOptions& options);
+  /// Determines the first PSNs, so that after `history` the case begins at the PSNs of the environment.
+  void set_first_psns(Connected& made, std::size_t history);
   void make_receive_queue(Connected& of);
   void make_queue_pair(Connected& made);
+  /// Creates the other connections of the environment before the first connection of the case.
+  void make_others();
+  /// Each busy other connection transfers one message in each direction.
+  void others_transfer();
 
   std::deque<peer::XrcDomain> xrc_domains_;
   std::deque<peer::CompletionChannel> channels_;
+  std::deque<peer::Region> history_memory_;  // of work requests before the case
   std::deque<Connected> connected_;
+  std::vector<Connected*> others_;
+  std::int32_t transferred_ = 0;  // messages of each of the others in each direction
+  bool others_made_ = false, others_busy_ = false;
   bool switched_ = false;  // congestion management differs from its default
   bool xrc_off_ = false;
   std::deque<BoundWindow> windows_;  // released before the QPs and regions that they are bound to

@@ -69,7 +69,8 @@ std::optional<Seen> Conversation::read(const replay::Received& received) {
   if (const auto aeth = seen.stack.get<Aeth>()) {
     seen.has_aeth = true;
     seen.syndrome = aeth->get<"syndrome">();
-    seen.msn = aeth->get<"msn">();
+    const std::uint32_t before = ours == queue_pairs_.end() ? 0 : ours->device_msn;
+    seen.msn = (static_cast<std::uint32_t>(aeth->get<"msn">()) - before) & 0xffffffU;
   }
   const Bytes payload = seen.stack.bytes_of(seen.stack.payload);
   seen.payload.assign(payload.begin(), payload.end());

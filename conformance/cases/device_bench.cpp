@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace rdmawire::conformance {
 
@@ -65,6 +66,13 @@ const peer::ProtectionDomain& DeviceBench::domain(std::size_t number) {
 }
 
 peer::Region DeviceBench::region(std::uint64_t bytes, const peer::Names& access, std::size_t in) {
+  if (!std::exchange(has_region_, true)) {
+    constexpr std::size_t second = 1, after_another = 2;
+    const std::size_t position = environment_->take(Parameter::region);
+    const auto other = [&] { return take(domain(in).region(4096, access), "another memory region"); };
+    if (position == second) other_region_ = other();
+    if (position == after_another) static_cast<void>(other());  // deregistered immediately
+  }
   return take(domain(in).region(bytes, access),
               fmt::format("a memory region of {} bytes: {}", bytes, fmt::join(access, ", ")));
 }
@@ -151,11 +159,22 @@ void DeviceBench::no_sooner(std::int64_t earlier, std::int64_t later, std::int64
                  fmt::format("after {:.3f} ms", milliseconds(later - earlier)));
 }
 
+std::vector<peer::Piece> DeviceQueuePair::pieces_of(const peer::Region& region, std::uint64_t offset,
+                                                    std::uint32_t length, std::uint32_t count) {
+  count = std::clamp<std::uint32_t>(count, 1, std::max<std::uint32_t>(1, length));
+  std::vector<peer::Piece> pieces;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint32_t begin = length / count * i, end = i + 1 == count ? length : length / count * (i + 1);
+    pieces.push_back(region.piece(offset + begin, end - begin));
+  }
+  return pieces;
+}
+
 void DeviceQueuePair::post_receives(std::uint32_t count) {
   std::vector<peer::ReceiveRequest> requests;
   for (std::uint32_t i = 0; i < count; ++i, ++posted_receives_)
-    requests.push_back(
-        {posted_receives_, {inbox.piece(std::uint64_t{posted_receives_} * receive_bytes, receive_bytes)}});
+    requests.push_back({posted_receives_, pieces_of(inbox, std::uint64_t{posted_receives_} * receive_bytes,
+                                                    receive_bytes, receive_sges)});
   device_->take(srq.handle() != 0 ? srq.post_recv(requests) : qp.post_recv(requests),
                 fmt::format("{} receive requests of {} bytes", count, receive_bytes));
 }

@@ -13,6 +13,7 @@
 
 #include "conformance/cases/case_recorder.hpp"
 #include "conformance/cases/device_under_test.hpp"
+#include "conformance/cases/environment.hpp"
 #include "replay/peer/connection_manager.hpp"
 
 namespace rdmawire::conformance {
@@ -30,7 +31,10 @@ struct BoundWindow {
 
 class DeviceBench {
  public:
-  /// Both references must outlive this object.
+  /// The references must outlive this object.
+  DeviceBench(CaseRecorder& story, DeviceUnderTest& device, std::uint64_t seed, Environment& environment)
+      : story_(story), device_(device), random_(seed), environment_(&environment) {}
+  /// With the default environment.
   DeviceBench(CaseRecorder& story, DeviceUnderTest& device, std::uint64_t seed)
       : story_(story), device_(device), random_(seed) {}
   DeviceBench(const DeviceBench&) = delete;
@@ -38,7 +42,9 @@ class DeviceBench {
 
   /// Returns a protection domain by number. The QPs of this case belong to domain 0.
   const peer::ProtectionDomain& domain(std::size_t number = 0);
-  /// Registers new memory.
+  /// The parameters that the case does not determine.
+  [[nodiscard]] Environment& environment() { return *environment_; }
+  /// Registers new memory, the first time after the regions of the environment.
   peer::Region region(std::uint64_t bytes, const peer::Names& access, std::size_t domain = 0);
   /// Binds a type 2 window to a part of the QP's region through the QP.
   BoundWindow bind_window(DeviceQueuePair& through, std::uint64_t offset, std::uint64_t length,
@@ -120,7 +126,11 @@ class DeviceBench {
   CaseRecorder& story_;
   DeviceUnderTest& device_;
   std::mt19937_64 random_;
+  Environment default_environment_;
+  Environment* environment_ = &default_environment_;
   std::deque<peer::ProtectionDomain> domains_;
+  std::optional<peer::Region> other_region_;  // registered before the regions of the case
+  bool has_region_ = false;
 };
 
 /// A QP of the device, with memory and a completion queue.
@@ -134,6 +144,7 @@ struct DeviceQueuePair {
   peer::SharedReceiveQueue srq;                      ///< the queue for receive requests, if any. Must outlive the QP
   peer::QueuePair qp;
   std::uint32_t receive_bytes;
+  std::uint32_t receive_sges = 1, send_sges = 1;  ///< of each request
 
   [[nodiscard]] const peer::CompletionQueue& completions() const { return shared_cq ? *shared_cq : cq; }
   /// Local memory of the region for a work request.
@@ -141,6 +152,13 @@ struct DeviceQueuePair {
     return region.piece(offset, length);
   }
 
+  /// The same memory in `send_sges` elements, as far as each of them has a byte.
+  [[nodiscard]] std::vector<peer::Piece> pieces(std::uint64_t offset, std::uint32_t length) const {
+    return pieces_of(region, offset, length, send_sges);
+  }
+  /// Memory of a region in at most `count` consecutive elements.
+  static std::vector<peer::Piece> pieces_of(const peer::Region& region, std::uint64_t offset, std::uint32_t length,
+                                            std::uint32_t count);
   /// Posts further receive requests. The wr_id counts from 0.
   void post_receives(std::uint32_t count);
   /// Posts a send request unchanged, or ends the case.

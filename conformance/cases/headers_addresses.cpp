@@ -15,10 +15,12 @@ std::uint32_t ipv4_of(const std::array<std::uint8_t, 16>& gid) {
 
 // The device ignores requests from a source other than the connection's peer. 9.6.1.2.3
 void forged_source(Bench& bench) {
+  bench.environment().fix(Parameter::network, "the rule is about IPv4 headers");
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.send_only(psn(+0)).with<Ipv4, "src">(ipv4_of(qp.path.tester_address) ^ 1, "from another address"));
 }
 void forged_write(Bench& bench) {
+  bench.environment().fix(Parameter::network, "the rule is about IPv4 headers");
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.write_only(psn(+0), qp.at(0, 0, pattern_bytes(8)))
                .with<Ipv4, "src">(ipv4_of(qp.path.tester_address) ^ 1, "from another address"));
@@ -33,11 +35,13 @@ void forged_ipv6_source(Bench& bench) {
 
 // A destination outside the GID table. CA17-41
 void foreign_destination(Bench& bench) {
+  bench.environment().fix(Parameter::network, "the rule is about IPv4 headers");
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.send_only(psn(+0)).with<Ipv4, "dst">(ipv4_of(qp.path.device_address) ^ 0x60, "to another address"));
 }
 // A destination in the GID table that the QP does not use.
 void another_entry(Bench& bench) {
+  bench.environment().fix(Parameter::network, "the other entry is that of the IPv6 address");
   Connected& qp = bench.rc({.receives = 1});
   TesterQueuePair other = qp;
   other.path = bench.way(Over::ipv6).path;

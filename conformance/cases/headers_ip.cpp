@@ -7,6 +7,7 @@
 #include <set>
 
 #include "conformance/cases/files.hpp"
+#include "conformance/cases/path_mtu.hpp"
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/ethernet.hpp"
 #include "dissectors/protocol/ip.hpp"
@@ -50,10 +51,14 @@ void each_has(Bench& bench, const std::deque<Seen>& frames, std::uint64_t expect
 }
 
 // IPv4 without options. CA17-3
-void no_options(Bench& bench) { each_has<Ipv4, "header_length">(bench, some_frames(bench), 5); }
+void no_options(Bench& bench) {
+  bench.environment().fix(Parameter::network, "the rule is about IPv4 headers");
+  each_has<Ipv4, "header_length">(bench, some_frames(bench), 5);
+}
 
 // The traffic class's upper six bits are the DSCP. CA17-4, CA17-13
 void dscp_of_ipv4(Bench& bench) {
+  bench.environment().fix(Parameter::network, "the rule is about IPv4 headers");
   each_has<Ipv4, "tos.dscp">(bench, some_frames(bench, {.traffic_class = 46 << 2}), 46);
 }
 void dscp_of_ipv6(Bench& bench) {
@@ -76,6 +81,7 @@ void ecn_of_ipv4(Bench& bench) { ecn_is_clear(bench, Over::ipv4, field_of<Ipv4, 
 void ecn_of_ipv6(Bench& bench) { ecn_is_clear(bench, Over::ipv6, field_of<Ipv6, "traffic_class.ecn">); }
 // The mark "congestion experienced" is reserved for the network. RFC 3168, 5
 void never_marked(Bench& bench) {
+  bench.environment().fix(Parameter::network, "the rule is about IPv4 headers");
   for (const Seen& seen : some_frames(bench, {.traffic_class = 3}))
     bench.require(field_of<Ipv4, "tos.ecn">(seen) != 3, "an ECN field other than 11", "11 in " + seen.text());
 }
@@ -99,6 +105,7 @@ void udp_length_over_ipv6(Bench& bench) { lengths_are(bench, Over::ipv6, field_o
 
 // DF is set, and the packet is not a fragment. CA17-7, CA17-8
 void never_a_fragment(Bench& bench) {
+  bench.environment().fix(Parameter::network, "the rule is about IPv4 headers");
   const std::deque<Seen> frames = some_frames(bench);
   each_has<Ipv4, "df">(bench, frames, 1);
   each_has<Ipv4, "mf">(bench, frames, 0);
@@ -116,6 +123,7 @@ ConnectOptions with_hop_limit(Bench& bench, ConnectOptions options) {
   return options;
 }
 void ttl_is(Bench& bench, std::uint8_t limit) {
+  bench.environment().fix(Parameter::network, "the rule is about IPv4 headers");
   each_has<Ipv4, "ttl">(bench, some_frames(bench, with_hop_limit(bench, {.hop_limit = limit})), limit);
 }
 void ttl(Bench& bench) { ttl_is(bench, 33); }
@@ -128,6 +136,7 @@ void hop_limit(Bench& bench) {
 
 // The source is the address of the selected GID, the destination that of the peer. CA17-11, -12, -18, -19
 void addresses_of_ipv4(Bench& bench, Over over) {
+  bench.environment().fix(Parameter::network, "the rule is about IPv4 headers");
   const Path path = bench.way(over).path;
   const auto number = [](const std::array<std::uint8_t, 16>& gid) { return load_be<4>(gid.data() + 12); };
   const std::deque<Seen> frames = some_frames(bench, {.over = over});
@@ -149,10 +158,10 @@ void ipv6_addresses(Bench& bench) {
 
 // All packets of a QP have the same UDP source port. A17.3.2.1
 void one_source_port(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256});
+  Connected& qp = bench.rc({.mtu = small_packets});
   std::set<std::uint64_t> ports;
   for (int i = 0; i < 8; ++i) bench >> qp.write_only(psn(i), qp.at(0, 0, pattern_bytes(8)));
-  bench >> qp.read(psn(+8), qp.at(0, 1024));
+  bench >> qp.read(psn(+8), qp.at(0, 4 * qp.mtu));
   while (const auto seen = bench.next(bench.patience().silence)) ports.insert(field_of<Udp, "src_port">(*seen));
   bench.require(ports.size() == 1, "one UDP source port", fmt::format("{}: {}", ports.size(), fmt::join(ports, ", ")));
 }
@@ -182,7 +191,10 @@ void transfer_over_ipv4(Bench& bench) { static_cast<void>(some_frames(bench)); }
 void transfer_over_ipv6(Bench& bench) { static_cast<void>(some_frames(bench, {.over = Over::ipv6})); }
 
 // A packet uses RoCEv1, or RoCEv2 over the IP version, according to the GID. CA17-40
-void version_of_ipv4(Bench& bench) { each_has<Ethernet, "type">(bench, some_frames(bench), ethertype::ipv4); }
+void version_of_ipv4(Bench& bench) {
+  bench.environment().fix(Parameter::network, "the rule is about IPv4 headers");
+  each_has<Ethernet, "type">(bench, some_frames(bench), ethertype::ipv4);
+}
 void version_of_ipv6(Bench& bench) {
   each_has<Ethernet, "type">(bench, some_frames(bench, {.over = Over::ipv6}), ethertype::ipv6);
 }

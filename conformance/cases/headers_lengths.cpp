@@ -42,12 +42,14 @@ void bad_icrc_counted(Bench& bench) {
 
 // A packet that permits fragmentation. CA17-7
 void may_fragment(Bench& bench) {
+  bench.environment().fix(Parameter::network, "the rule is about IPv4 headers");
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.send_only(psn(+0)).with<Ipv4, "df">(0, "with DF 0"));
 }
 
 // A packet with options, or a fragment. CA17-3, CA17-8
 void with_options(Bench& bench) {
+  bench.environment().fix(Parameter::network, "the rule is about IPv4 headers");
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.send_only(psn(+0)).changed(
       [](Frame& frame) {
@@ -57,24 +59,29 @@ void with_options(Bench& bench) {
       "with four IP options of no operation"));
 }
 void more_fragments(Bench& bench) {
+  bench.environment().fix(Parameter::network, "the rule is about IPv4 headers");
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.send_only(psn(+0)).with<Ipv4, "df">(0, "").with<Ipv4, "mf">(1, "with MF 1"));
 }
 void more_fragments_and_df(Bench& bench) {
+  bench.environment().fix(Parameter::network, "the rule is about IPv4 headers");
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.send_only(psn(+0)).with<Ipv4, "mf">(1, "with DF 1 and MF 1"));
 }
 void fragment_offset(Bench& bench) {
+  bench.environment().fix(Parameter::network, "the rule is about IPv4 headers");
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.send_only(psn(+0)).with<Ipv4, "fragment_offset">(1, "with fragment offset 1"));
 }
 
 // The IP version does not match the EtherType. CA17-27
 void version_6_as_ipv4(Bench& bench) {
+  bench.environment().fix(Parameter::network, "the rule is about IPv4 headers");
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.send_only(psn(+0)).with<Ipv4, "version">(6, "with IP version 6"));
 }
 void ipv4_as_ipv6(Bench& bench) {
+  bench.environment().fix(Parameter::network, "the rule is about IPv4 headers");
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.send_only(psn(+0)).with<Ethernet, "type">(ethertype::ipv6, "under the EtherType of IPv6"));
 }
@@ -88,6 +95,7 @@ std::uint32_t udp_length(const Stimulus& s) {
   return static_cast<std::uint32_t>(s.bytes().size() - ethernet_bytes - ipv4_bytes);
 }
 void total_length_off(Bench& bench, int by) {
+  bench.environment().fix(Parameter::network, "the rule is about IPv4 headers");
   Connected& qp = bench.rc({.receives = 1});
   const Stimulus good = qp.send_only(psn(+0));
   qp.drops(good.with<Ipv4, "total_length">(ipv4_bytes + udp_length(good) + static_cast<std::uint64_t>(by),
@@ -96,6 +104,7 @@ void total_length_off(Bench& bench, int by) {
 void total_length_4_more(Bench& bench) { total_length_off(bench, +4); }
 void total_length_4_less(Bench& bench) { total_length_off(bench, -4); }
 void udp_length_off(Bench& bench, int by) {
+  bench.environment().fix(Parameter::network, "the steps compute the length after an untagged IPv4 header");
   Connected& qp = bench.rc({.receives = 1});
   const Stimulus good = qp.send_only(psn(+0));
   qp.drops(good.with<Udp, "length">(udp_length(good) + static_cast<std::uint64_t>(by),
@@ -109,6 +118,7 @@ void udp_length_0(Bench& bench) {
 }
 // The IP datagram has trailing bytes after the ICRC: UDP and IP end at different bytes.
 void bytes_after_the_icrc(Bench& bench) {
+  bench.environment().fix(Parameter::network, "the rule is about IPv4 headers");
   Connected& qp = bench.rc({.receives = 1});
   const Stimulus good = qp.send_only(psn(+0));
   qp.drops(
@@ -135,6 +145,7 @@ void pad_without_payload(Bench& bench) {
 }
 // Truncated in the UDP header, in the BTH, or before the ICRC. The IP length is that of the remaining bytes.
 void truncated_to(Bench& bench, std::size_t bytes_of_udp) {
+  bench.environment().fix(Parameter::network, "the rule is about IPv4 headers");
   Connected& qp = bench.rc({.receives = 1});
   const std::size_t length = ipv4_bytes + bytes_of_udp;
   qp.drops(qp.send_only(psn(+0))

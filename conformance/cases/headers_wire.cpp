@@ -29,6 +29,7 @@ bool acknowledges(Datagram ip, const Connected& qp) {
 
 /// Passes the next frames of the device unparsed. The IP datagram starts at byte 14.
 void each_datagram(Bench& bench, const std::function<void(Datagram)>& judge) {
+  bench.environment().fix(Parameter::network, "the steps read the bytes after an untagged IPv4 header");
   Connected& qp = bench.rc({.receives = 1});
   bench >> qp.send_only(psn(+0));
   const std::int64_t until = bench.now() + bench.patience().answer;

@@ -156,7 +156,8 @@ Stimulus TesterQueuePair::cnp() const {
 
 Stimulus TesterQueuePair::response(std::uint8_t opcode, psn at, std::uint8_t syndrome, std::uint32_t msn,
                                    const std::string& payload, std::uint64_t original) const {
-  return compose(opcode, theirs + at.value, at, {.payload = payload}, syndrome, msn, original);
+  constexpr std::uint32_t msns = 1U << 24;
+  return compose(opcode, theirs + at.value, at, {.payload = payload}, syndrome, (msn + tester_msn) % msns, original);
 }
 Stimulus TesterQueuePair::ack(psn at, std::uint32_t msn) const {
   return response(opcode_of(transport, Operation::acknowledge, Position::only), at, positive_no_credits, msn);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "conformance/cases/files.hpp"
+#include "conformance/cases/path_mtu.hpp"
 
 namespace rdmawire::conformance::queue_pair_states_cases {
 namespace {
@@ -146,8 +147,8 @@ void what_is_done_is_not_flushed(Bench& bench) {
 
 // 10.3.1.5: in SQD, started messages are finished, the event is raised, and no further message starts.
 void drained(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256, .timeout = patient});
-  qp.device_sends(0, {.length = 400});
+  Connected& qp = bench.rc({.mtu = small_packets, .timeout = patient});
+  qp.device_sends(0, {.length = qp.mtu + 144});
   bench << a_send(psn(+0), Position::first) << a_send(psn(+1), Position::last);
   qp.modify({{"state", "sqd"}, {"sqd_async_notify", true}});
   qp.device_sends(1);

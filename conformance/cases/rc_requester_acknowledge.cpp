@@ -2,6 +2,7 @@
 /// responses, clause number not verified), 9.3.5 (AETH), 9.7.7.2 (end-to-end credits, clause number not verified).
 
 #include "conformance/cases/files.hpp"
+#include "conformance/cases/path_mtu.hpp"
 
 namespace rdmawire::conformance::rc_requester_acknowledge_cases {
 namespace {
@@ -37,8 +38,8 @@ void lost_acks_do_not_matter(Bench& bench) {
 
 // An ACK within a message does not complete the message.
 void an_ack_inside_a_message(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256, .timeout = patient});
-  qp.device_sends(0, {.length = 600});
+  Connected& qp = bench.rc({.mtu = small_packets, .timeout = patient});
+  qp.device_sends(0, {.length = 2 * qp.mtu + 88});
   bench << a_send(psn(+0), Position::first) << a_send(psn(+1), Position::middle) << a_send(psn(+2), Position::last);
   bench >> qp.ack(psn(+1), 0);
   qp.completes_nothing();

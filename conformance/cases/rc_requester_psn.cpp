@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "conformance/cases/files.hpp"
+#include "conformance/cases/path_mtu.hpp"
 
 namespace rdmawire::conformance::rc_requester_psn_cases {
 namespace {
@@ -22,8 +23,8 @@ void one_more_for_each_message(Bench& bench) {
 }
 
 void one_more_for_each_packet(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256, .timeout = patient});
-  qp.device_writes(0, {.length = 600});
+  Connected& qp = bench.rc({.mtu = small_packets, .timeout = patient});
+  qp.device_writes(0, {.length = 2 * qp.mtu + 88});
   qp.device_sends(1);
   bench << a_write(psn(+0), Position::first) << a_write(psn(+1), Position::middle) << a_write(psn(+2), Position::last)
         << a_send(psn(+3));
@@ -31,8 +32,8 @@ void one_more_for_each_packet(Bench& bench) {
 
 // PSNs count modulo 2^24, within a message and between messages.
 void psns_wrap(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256, .timeout = patient, .device_psn = 0xfffffe});
-  qp.device_sends(0, {.length = 700});
+  Connected& qp = bench.rc({.mtu = small_packets, .timeout = patient, .device_psn = 0xfffffe});
+  qp.device_sends(0, {.length = 2 * qp.mtu + 188});
   qp.device_sends(1);
   bench << a_send(psn(+0), Position::first) << a_send(psn(+1), Position::middle) << a_send(psn(+2), Position::last)
         << a_send(psn(+3));
@@ -51,13 +52,14 @@ void a_message_without_bytes_is_one_packet(Bench& bench) {
 
 // A READ covers as many PSNs as its response has packets.
 void a_read_takes_the_psns_of_its_response(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256, .timeout = patient});
-  qp.device_reads(0, {.length = 256});
-  qp.device_reads(1, {.length = 257});
-  qp.device_reads(2, {.length = 768});
+  bench.environment().fix(Parameter::own_reads, "the case has three READs outstanding");
+  Connected& qp = bench.rc({.mtu = small_packets, .timeout = patient});
+  qp.device_reads(0, {.length = qp.mtu});
+  qp.device_reads(1, {.length = qp.mtu + 1});
+  qp.device_reads(2, {.length = 3 * qp.mtu});
   qp.device_sends(3);
-  bench << a_read(psn(+0), 256, tester_memory) << a_read(psn(+1), 257, tester_memory)
-        << a_read(psn(+3), 768, tester_memory) << a_send(psn(+6));
+  bench << a_read(psn(+0), qp.mtu, tester_memory) << a_read(psn(+1), qp.mtu + 1, tester_memory)
+        << a_read(psn(+3), 3 * qp.mtu, tester_memory) << a_send(psn(+6));
 }
 
 void a_read_of_nothing_takes_one(Bench& bench) {
@@ -75,17 +77,17 @@ void an_only_packet_has_ack_request(Bench& bench) {
 }
 
 void the_last_packet_has_ack_request(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256, .timeout = patient});
-  qp.device_writes(0, {.length = 600});
+  Connected& qp = bench.rc({.mtu = small_packets, .timeout = patient});
+  qp.device_writes(0, {.length = 2 * qp.mtu + 88});
   bench << a_write(psn(+0), Position::first) << a_write(psn(+1), Position::middle)
         << a_write(psn(+2), Position::last).where("AckReq", asks);
 }
 
 // Messages are sent in posting order, without interleaving.
 void messages_leave_as_posted(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256, .timeout = patient});
-  qp.device_writes(0, {.length = 600});
-  qp.device_sends(1, {.length = 400});
+  Connected& qp = bench.rc({.mtu = small_packets, .timeout = patient});
+  qp.device_writes(0, {.length = 2 * qp.mtu + 88});
+  qp.device_sends(1, {.length = qp.mtu + 144});
   qp.device_adds(2);
   qp.device_writes(3);
   bench << a_write(psn(+0), Position::first) << a_write(psn(+1), Position::middle) << a_write(psn(+2), Position::last);

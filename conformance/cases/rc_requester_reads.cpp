@@ -2,6 +2,7 @@
 /// 10.8.3.3 (fence), 11.2.4.2 (outstanding READs and atomics), 10.6.5.1 (local invalidate).
 
 #include "conformance/cases/files.hpp"
+#include "conformance/cases/path_mtu.hpp"
 
 namespace rdmawire::conformance::rc_requester_reads_cases {
 namespace {
@@ -9,14 +10,19 @@ namespace {
 constexpr std::uint8_t patient = 20;        ///< a timeout of 4.3 s. Earlier retransmissions have another cause
 constexpr std::uint8_t short_timeout = 14;  ///< a timeout of 67 ms
 
+/// Three packets: two full ones and the rest.
+std::uint32_t requested_bytes(const Connected& qp) { return 2 * qp.mtu + 188; }
+
 /// A READ of the device with three response packets, which has been sent.
 Connected& three_packets_requested(Bench& bench, std::uint8_t timeout) {
-  Connected& qp = bench.rc({.mtu = 256, .timeout = timeout});
-  qp.device_reads(0, {.length = 700});
-  bench << a_read(psn(+0), 700, tester_memory);
+  Connected& qp = bench.rc({.mtu = small_packets, .timeout = timeout});
+  qp.device_reads(0, {.length = requested_bytes(qp)});
+  bench << a_read(psn(+0), requested_bytes(qp), tester_memory);
   return qp;
 }
-std::string part(std::size_t index) { return pattern_bytes(700).substr(index * 256, 256); }
+std::string part(const Connected& qp, std::size_t index) {
+  return pattern_bytes(requested_bytes(qp)).substr(index * qp.mtu, qp.mtu);
+}
 
 // An ACK does not complete a READ.
 void an_ack_is_no_response(Bench& bench) {
@@ -41,6 +47,7 @@ void the_response_was_lost(Bench& bench) {
 }
 
 void the_second_response_implies_loss_of_the_first(Bench& bench) {
+  bench.environment().fix(Parameter::own_reads, "the case has two requests outstanding");
   Connected& qp = bench.rc({.timeout = patient});
   qp.device_reads(0);
   qp.device_reads(1, {.offset = 64});
@@ -61,28 +68,31 @@ void a_lost_atomic_response(Bench& bench) {
 // The regular case: a response of three packets.
 void a_whole_response(Bench& bench) {
   Connected& qp = three_packets_requested(bench, patient);
-  bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
-      qp.read_response(Position::middle, psn(+1), 1, part(1)) >> qp.read_response(Position::last, psn(+2), 1, part(2));
+  bench >> qp.read_response(Position::first, psn(+0), 1, part(qp, 0)) >>
+      qp.read_response(Position::middle, psn(+1), 1, part(qp, 1)) >>
+      qp.read_response(Position::last, psn(+2), 1, part(qp, 2));
   qp.completes(0);
-  qp.holds(0, pattern_bytes(700));
+  qp.holds(0, pattern_bytes(requested_bytes(qp)));
   bench << silence();
 }
 
 void starts_with_a_middle(Bench& bench) {
   Connected& qp = three_packets_requested(bench, short_timeout);
-  bench >> qp.read_response(Position::middle, psn(+0), 1, part(0)) >>
-      qp.read_response(Position::middle, psn(+1), 1, part(1)) >> qp.read_response(Position::last, psn(+2), 1, part(2));
+  bench >> qp.read_response(Position::middle, psn(+0), 1, part(qp, 0)) >>
+      qp.read_response(Position::middle, psn(+1), 1, part(qp, 1)) >>
+      qp.read_response(Position::last, psn(+2), 1, part(qp, 2));
   qp.fails_or_is_asked_again(0);
 }
 void starts_with_a_last(Bench& bench) {
   Connected& qp = three_packets_requested(bench, short_timeout);
-  bench >> qp.read_response(Position::last, psn(+0), 1, part(0));
+  bench >> qp.read_response(Position::last, psn(+0), 1, part(qp, 0));
   qp.fails_or_is_asked_again(0);
 }
 void a_first_where_a_last_belongs(Bench& bench) {
   Connected& qp = three_packets_requested(bench, short_timeout);
-  bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
-      qp.read_response(Position::middle, psn(+1), 1, part(1)) >> qp.read_response(Position::first, psn(+2), 1, part(2));
+  bench >> qp.read_response(Position::first, psn(+0), 1, part(qp, 0)) >>
+      qp.read_response(Position::middle, psn(+1), 1, part(qp, 1)) >>
+      qp.read_response(Position::first, psn(+2), 1, part(qp, 2));
   qp.fails_or_is_asked_again(0);
 }
 
@@ -96,15 +106,15 @@ void short_only(Bench& bench) {
 }
 void short_last(Bench& bench) {
   Connected& qp = three_packets_requested(bench, short_timeout);
-  bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
-      qp.read_response(Position::middle, psn(+1), 1, part(1)) >>
-      qp.read_response(Position::last, psn(+2), 1, part(2).substr(0, 184));
+  bench >> qp.read_response(Position::first, psn(+0), 1, part(qp, 0)) >>
+      qp.read_response(Position::middle, psn(+1), 1, part(qp, 1)) >>
+      qp.read_response(Position::last, psn(+2), 1, part(qp, 2).substr(0, 184));
   qp.fails_or_is_asked_again(0);
 }
 void ends_too_early(Bench& bench) {
   Connected& qp = three_packets_requested(bench, short_timeout);
-  bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
-      qp.read_response(Position::last, psn(+1), 1, part(1));
+  bench >> qp.read_response(Position::first, psn(+0), 1, part(qp, 0)) >>
+      qp.read_response(Position::last, psn(+1), 1, part(qp, 1));
   qp.fails_or_is_asked_again(0);
 }
 
@@ -119,15 +129,15 @@ void long_only(Bench& bench) {
   qp.holds(64, pattern_bytes(64, 0x80));
 }
 void long_last(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256, .timeout = short_timeout, .retry_cnt = 1});
-  qp.fill(700, pattern_bytes(64, 0x80));
-  qp.device_reads(0, {.length = 700});
-  bench << a_read(psn(+0), 700, tester_memory);
-  bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
-      qp.read_response(Position::middle, psn(+1), 1, part(1)) >>
+  Connected& qp = bench.rc({.mtu = small_packets, .timeout = short_timeout, .retry_cnt = 1});
+  qp.fill(requested_bytes(qp), pattern_bytes(64, 0x80));
+  qp.device_reads(0, {.length = requested_bytes(qp)});
+  bench << a_read(psn(+0), requested_bytes(qp), tester_memory);
+  bench >> qp.read_response(Position::first, psn(+0), 1, part(qp, 0)) >>
+      qp.read_response(Position::middle, psn(+1), 1, part(qp, 1)) >>
       qp.read_response(Position::last, psn(+2), 1, pattern_bytes(192));
   qp.fails(0);
-  qp.holds(700, pattern_bytes(64, 0x80));
+  qp.holds(requested_bytes(qp), pattern_bytes(64, 0x80));
 }
 
 // A response of another operation.
@@ -225,31 +235,32 @@ void without_a_fence_nothing_waits(Bench& bench) {
 // 9.4.4: received data is kept, and the rest is requested with its PSN, address and length.
 void the_rest_is_requested(Bench& bench) {
   Connected& qp = three_packets_requested(bench, 16);
-  bench >> qp.read_response(Position::first, psn(+0), 1, part(0));
-  bench << a_read(psn(+1), 700 - 256, tester_memory + 256);
-  bench >> qp.read_response(Position::first, psn(+1), 1, part(1)) >>
-      qp.read_response(Position::last, psn(+2), 1, part(2));
+  bench >> qp.read_response(Position::first, psn(+0), 1, part(qp, 0));
+  bench << a_read(psn(+1), requested_bytes(qp) - qp.mtu, tester_memory + qp.mtu);
+  bench >> qp.read_response(Position::first, psn(+1), 1, part(qp, 1)) >>
+      qp.read_response(Position::last, psn(+2), 1, part(qp, 2));
   qp.completes(0);
-  qp.holds(0, pattern_bytes(700));
+  qp.holds(0, pattern_bytes(requested_bytes(qp)));
 }
 void the_last_packet_is_requested(Bench& bench) {
   Connected& qp = three_packets_requested(bench, 16);
-  bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
-      qp.read_response(Position::middle, psn(+1), 1, part(1));
-  bench << a_read(psn(+2), 700 - 512, tester_memory + 512);
-  bench >> qp.read_response(Position::only, psn(+2), 1, part(2));
+  bench >> qp.read_response(Position::first, psn(+0), 1, part(qp, 0)) >>
+      qp.read_response(Position::middle, psn(+1), 1, part(qp, 1));
+  bench << a_read(psn(+2), requested_bytes(qp) - 2 * qp.mtu, tester_memory + 2 * qp.mtu);
+  bench >> qp.read_response(Position::only, psn(+2), 1, part(qp, 2));
   qp.completes(0);
-  qp.holds(0, pattern_bytes(700));
+  qp.holds(0, pattern_bytes(requested_bytes(qp)));
 }
 
 // A duplicate response packet is ignored.
 void the_first_packet_twice(Bench& bench) {
   Connected& qp = three_packets_requested(bench, patient);
-  bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
-      qp.read_response(Position::first, psn(+0), 1, pattern_bytes(256, 0x77)) >>
-      qp.read_response(Position::middle, psn(+1), 1, part(1)) >> qp.read_response(Position::last, psn(+2), 1, part(2));
+  bench >> qp.read_response(Position::first, psn(+0), 1, part(qp, 0)) >>
+      qp.read_response(Position::first, psn(+0), 1, pattern_bytes(qp.mtu, 0x77)) >>
+      qp.read_response(Position::middle, psn(+1), 1, part(qp, 1)) >>
+      qp.read_response(Position::last, psn(+2), 1, part(qp, 2));
   qp.completes(0);
-  qp.holds(0, pattern_bytes(700));
+  qp.holds(0, pattern_bytes(requested_bytes(qp)));
 }
 void a_whole_response_twice(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient});
@@ -270,26 +281,26 @@ void a_whole_response_twice(Bench& bench) {
 // Missing packets in the middle are requested from the gap on, at the timeout at the latest.
 void the_middle_is_missing(Bench& bench) {
   Connected& qp = three_packets_requested(bench, short_timeout);
-  bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
-      qp.read_response(Position::last, psn(+2), 1, part(2));
-  bench << a_read(psn(+1), 700 - 256, tester_memory + 256);
-  bench >> qp.read_response(Position::first, psn(+1), 1, part(1)) >>
-      qp.read_response(Position::last, psn(+2), 1, part(2));
+  bench >> qp.read_response(Position::first, psn(+0), 1, part(qp, 0)) >>
+      qp.read_response(Position::last, psn(+2), 1, part(qp, 2));
+  bench << a_read(psn(+1), requested_bytes(qp) - qp.mtu, tester_memory + qp.mtu);
+  bench >> qp.read_response(Position::first, psn(+1), 1, part(qp, 1)) >>
+      qp.read_response(Position::last, psn(+2), 1, part(qp, 2));
   qp.completes(0);
-  qp.holds(0, pattern_bytes(700));
+  qp.holds(0, pattern_bytes(requested_bytes(qp)));
 }
 void the_first_is_missing(Bench& bench) {
   Connected& qp = three_packets_requested(bench, short_timeout);
-  bench >> qp.read_response(Position::middle, psn(+1), 1, part(1));
-  bench << a_read(psn(+0), 700, tester_memory);
+  bench >> qp.read_response(Position::middle, psn(+1), 1, part(qp, 1));
+  bench << a_read(psn(+0), requested_bytes(qp), tester_memory);
 }
 // The gap is an implied NAK, so the requester may retry before the timeout.
 void the_gap_is_an_implied_nak(Bench& bench) {
   Connected& qp = three_packets_requested(bench, 18);
   const std::int64_t before = bench.now();
-  bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
-      qp.read_response(Position::last, psn(+2), 1, part(2));
-  const Seen again = bench.wait(a_read(psn(+1), 700 - 256, tester_memory + 256));
+  bench >> qp.read_response(Position::first, psn(+0), 1, part(qp, 0)) >>
+      qp.read_response(Position::last, psn(+2), 1, part(qp, 2));
+  const Seen again = bench.wait(a_read(psn(+1), requested_bytes(qp) - qp.mtu, tester_memory + qp.mtu));
   const bool at_once = again.time - before < std::int64_t{4096} << 17;
   end_case(Verdict::may, at_once ? "retries immediately" : "retries at the local ACK timeout");
 }
@@ -297,7 +308,8 @@ void the_gap_is_an_implied_nak(Bench& bench) {
 // 9.9.2.2: the responder reports an error in the middle of its response.
 void an_error_between_responses(Bench& bench) {
   Connected& qp = three_packets_requested(bench, patient);
-  bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >> qp.nak(nak_code::remote_access_error, psn(+1), 1);
+  bench >> qp.read_response(Position::first, psn(+0), 1, part(qp, 0)) >>
+      qp.nak(nak_code::remote_access_error, psn(+1), 1);
   qp.completes(0, "rem_access_err");
   qp.is_in("err");
   bench << silence();

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "conformance/cases/files.hpp"
+#include "conformance/cases/path_mtu.hpp"
 
 namespace rdmawire::conformance::rc_requester_retry_cases {
 namespace {
@@ -12,35 +13,38 @@ constexpr std::uint8_t patient = 20;  ///< a timeout of 4.3 s. Earlier retransmi
 
 /// A SEND of three packets, which have been sent.
 Connected& three_packets_sent(Bench& bench, std::int64_t first = -1) {
-  Connected& qp = bench.rc({.mtu = 256, .timeout = patient, .device_psn = first});
-  qp.fill(0, pattern_bytes(700));
-  qp.device_sends(0, {.length = 700});
+  Connected& qp = bench.rc({.mtu = small_packets, .timeout = patient, .device_psn = first});
+  qp.fill(0, pattern_bytes(2 * qp.mtu + 188));
+  qp.device_sends(0, {.length = 2 * qp.mtu + 188});
   bench << a_send(psn(+0), Position::first) << a_send(psn(+1), Position::middle) << a_send(psn(+2), Position::last);
   return qp;
 }
-std::string part(std::size_t index) { return pattern_bytes(700).substr(index * 256, 256); }
+std::string part(const Connected& qp, std::size_t index) {
+  return pattern_bytes(2 * qp.mtu + 188).substr(index * qp.mtu, qp.mtu);
+}
 
 // A NAK (PSN sequence error) contains the missing PSN: all packets from there on are retransmitted.
 void the_first_was_lost(Bench& bench) {
   Connected& qp = three_packets_sent(bench);
   bench >> qp.nak(nak_code::psn_sequence_error, psn(+0), 0);
-  bench << a_send(psn(+0), Position::first).carrying(part(0)) << a_send(psn(+1), Position::middle).carrying(part(1))
-        << a_send(psn(+2), Position::last).carrying(part(2)) << silence();
+  bench << a_send(psn(+0), Position::first).carrying(part(qp, 0))
+        << a_send(psn(+1), Position::middle).carrying(part(qp, 1))
+        << a_send(psn(+2), Position::last).carrying(part(qp, 2)) << silence();
   bench >> qp.ack(psn(+2), 1);
   qp.completes(0);
 }
 void the_middle_was_lost(Bench& bench) {
   Connected& qp = three_packets_sent(bench);
   bench >> qp.nak(nak_code::psn_sequence_error, psn(+1), 0);
-  bench << a_send(psn(+1), Position::middle).carrying(part(1)) << a_send(psn(+2), Position::last).carrying(part(2))
-        << silence();
+  bench << a_send(psn(+1), Position::middle).carrying(part(qp, 1))
+        << a_send(psn(+2), Position::last).carrying(part(qp, 2)) << silence();
   bench >> qp.ack(psn(+2), 1);
   qp.completes(0);
 }
 void the_last_was_lost(Bench& bench) {
   Connected& qp = three_packets_sent(bench);
   bench >> qp.nak(nak_code::psn_sequence_error, psn(+2), 0);
-  bench << a_send(psn(+2), Position::last).carrying(part(2)) << silence();
+  bench << a_send(psn(+2), Position::last).carrying(part(qp, 2)) << silence();
   bench >> qp.ack(psn(+2), 1);
   qp.completes(0);
 }
@@ -120,8 +124,8 @@ void timeout_of_537_ms(Bench& bench) { timeout(bench, 17, 1); }
 // Each ACK with progress restarts the timeout.
 void progress_starts_another_timeout(Bench& bench) {
   constexpr std::uint8_t code = 17;
-  Connected& qp = bench.rc({.mtu = 256, .timeout = code});
-  qp.device_sends(0, {.length = 400});
+  Connected& qp = bench.rc({.mtu = small_packets, .timeout = code});
+  qp.device_sends(0, {.length = qp.mtu + 144});
   bench << a_send(psn(+0), Position::first) << a_send(psn(+1), Position::last);
   bench.pass((std::int64_t{4096} << code) / 2);
   const std::int64_t before = bench.now();

@@ -1,6 +1,7 @@
 /// Acknowledgements and the message sequence number: IBTA vol 1, 9.7.5 (acknowledge messages), 9.7.7.1 (MSN).
 
 #include "conformance/cases/files.hpp"
+#include "conformance/cases/path_mtu.hpp"
 
 namespace rdmawire::conformance::rc_responder_acknowledge_cases {
 namespace {
@@ -33,7 +34,7 @@ void empty_send_is_acknowledged(Bench& bench) {
 
 void send_of_the_path_mtu(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
-  const std::string payload = pattern_bytes(1024);
+  const std::string payload = pattern_bytes(qp.mtu);
   bench >> qp.send_only(psn(+0), payload);
   bench << ack(psn(+0)).msn(1);
   qp.completes(0);
@@ -48,9 +49,10 @@ void one_ack_for_two(Bench& bench) {
 }
 
 void one_ack_for_a_message(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256, .receives = 1});
-  bench >> qp.send_first(psn(+0), pattern_bytes(256)).without_ack_request();
-  bench >> qp.send_middle(psn(+1), pattern_bytes(256)).without_ack_request() >> qp.send_last(psn(+2), pattern_bytes(1));
+  Connected& qp = bench.rc({.mtu = small_packets, .receives = 1});
+  bench >> qp.send_first(psn(+0), pattern_bytes(qp.mtu)).without_ack_request();
+  bench >> qp.send_middle(psn(+1), pattern_bytes(qp.mtu)).without_ack_request() >>
+      qp.send_last(psn(+2), pattern_bytes(1));
   bench << acknowledged(psn(+2)).msn(1) << silence();
 }
 
@@ -62,8 +64,8 @@ void acknowledged_once(Bench& bench) {
 }
 
 void acknowledged_inside_a_message(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256, .receives = 1});
-  bench >> qp.send_first(psn(+0), pattern_bytes(256));
+  Connected& qp = bench.rc({.mtu = small_packets, .receives = 1});
+  bench >> qp.send_first(psn(+0), pattern_bytes(qp.mtu));
   bench << ack(psn(+0)).msn(0);  // the message is not complete
   bench >> qp.send_last(psn(+1), pattern_bytes(8));
   bench << ack(psn(+1)).msn(1) << silence();
@@ -72,28 +74,29 @@ void acknowledged_inside_a_message(Bench& bench) {
 // MSN is 0 after connection establishment: an ACK before the end of the first message has 0, and the ACK of its end 1.
 // C9-148
 void msn_starts(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256});
-  bench >> qp.write_first(psn(+0), qp.at(0, 512, pattern_bytes(256)));
+  bench.environment().fix(Parameter::history, "the rule is about the first message of a connection");
+  Connected& qp = bench.rc({.mtu = small_packets});
+  bench >> qp.write_first(psn(+0), qp.at(0, 2 * qp.mtu, pattern_bytes(qp.mtu)));
   bench << ack(psn(+0)).msn(0);
-  bench >> qp.write_last(psn(+1), pattern_bytes(256));
+  bench >> qp.write_last(psn(+1), pattern_bytes(qp.mtu));
   bench << ack(psn(+1)).msn(1);
 }
 
 // A message is counted once, regardless of its number of packets. C9-148
 void msn_of_a_long_write(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256});
-  bench >> qp.write_first(psn(+0), qp.at(0, 1024, pattern_bytes(256))).without_ack_request();
-  bench >> qp.write_middle(psn(+1), pattern_bytes(256)).without_ack_request();
-  bench >> qp.write_middle(psn(+2), pattern_bytes(256)).without_ack_request() >>
-      qp.write_last(psn(+3), pattern_bytes(256));
+  Connected& qp = bench.rc({.mtu = small_packets});
+  bench >> qp.write_first(psn(+0), qp.at(0, 4 * qp.mtu, pattern_bytes(qp.mtu))).without_ack_request();
+  bench >> qp.write_middle(psn(+1), pattern_bytes(qp.mtu)).without_ack_request();
+  bench >> qp.write_middle(psn(+2), pattern_bytes(qp.mtu)).without_ack_request() >>
+      qp.write_last(psn(+3), pattern_bytes(qp.mtu));
   bench << acknowledged(psn(+3)).msn(1);
   bench >> qp.write_only(psn(+4), qp.at(0, 0, pattern_bytes(8)));
   bench << ack(psn(+4)).msn(2);
 }
 
 void msn_after_a_long_read(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256});
-  bench >> qp.read(psn(+0), qp.at(0, 768));
+  Connected& qp = bench.rc({.mtu = small_packets});
+  bench >> qp.read(psn(+0), qp.at(0, 3 * qp.mtu));
   bench << read_response(Position::first, psn(+0)) << read_response(Position::middle, psn(+1))
         << read_response(Position::last, psn(+2)).msn(1);
   bench >> qp.write_only(psn(+3), qp.at(0, 0, pattern_bytes(8)));
@@ -102,10 +105,10 @@ void msn_after_a_long_read(Bench& bench) {
 
 // The last packet of a READ response has an MSN that counts the READ. C9-148
 void msn_in_a_read_response(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256, .receives = 1});
+  Connected& qp = bench.rc({.mtu = small_packets, .receives = 1});
   bench >> qp.send_only(psn(+0));
   bench << ack(psn(+0)).msn(1);
-  bench >> qp.read(psn(+1), qp.at(0, 512));
+  bench >> qp.read(psn(+1), qp.at(0, 2 * qp.mtu));
   bench << read_response(Position::first, psn(+1)).where("MSN 1 or 2", [](const Seen& s) {
     return s.msn == 1 || s.msn == 2;
   });
@@ -141,26 +144,27 @@ void msn_after_a_duplicate_read(Bench& bench) {
 
 // Responses are sent in the order of the requests.
 void responses_in_order(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256, .receives = 2});
-  bench >> qp.send_only(psn(+0)) >> qp.read(psn(+1), qp.at(0, 768)) >> qp.send_only(psn(+4));
+  Connected& qp = bench.rc({.mtu = small_packets, .receives = 2});
+  bench >> qp.send_only(psn(+0)) >> qp.read(psn(+1), qp.at(0, 3 * qp.mtu)) >> qp.send_only(psn(+4));
   bench << ack(psn(+0)) << read_response(Position::first, psn(+1)) << read_response(Position::middle, psn(+2))
         << read_response(Position::last, psn(+3)) << ack(psn(+4)).msn(3);
 }
 
 // A request after a READ is executed after it: the READ returns the old memory content. 9.5
 void write_after_a_read(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256});
-  const std::string before = pattern_bytes(512, 7);
+  Connected& qp = bench.rc({.mtu = small_packets});
+  const std::string before = pattern_bytes(2 * qp.mtu, 7);
   qp.fill(0, before);
-  bench >> qp.read(psn(+0), qp.at(0, 512)) >> qp.write_only(psn(+2), qp.at(256, 0, pattern_bytes(256, 99)));
-  bench << read_response(Position::first, psn(+0)).carrying(before.substr(0, 256))
-        << read_response(Position::last, psn(+1)).carrying(before.substr(256)) << ack(psn(+2)).msn(2);
-  qp.holds(256, pattern_bytes(256, 99));
+  bench >> qp.read(psn(+0), qp.at(0, 2 * qp.mtu)) >>
+      qp.write_only(psn(+2), qp.at(qp.mtu, 0, pattern_bytes(qp.mtu, 99)));
+  bench << read_response(Position::first, psn(+0)).carrying(before.substr(0, qp.mtu))
+        << read_response(Position::last, psn(+1)).carrying(before.substr(qp.mtu)) << ack(psn(+2)).msn(2);
+  qp.holds(qp.mtu, pattern_bytes(qp.mtu, 99));
 }
 
 void send_after_a_read(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256, .receives = 1});
-  bench >> qp.read(psn(+0), qp.at(0, 512)) >> qp.send_only(psn(+2));
+  Connected& qp = bench.rc({.mtu = small_packets, .receives = 1});
+  bench >> qp.read(psn(+0), qp.at(0, 2 * qp.mtu)) >> qp.send_only(psn(+2));
   bench << read_response(Position::first, psn(+0)) << read_response(Position::last, psn(+1)) << ack(psn(+2)).msn(2);
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "conformance/cases/files.hpp"
+#include "conformance/cases/path_mtu.hpp"
 
 namespace rdmawire::conformance::rc_responder_duplicates_cases {
 namespace {
@@ -31,15 +32,15 @@ void duplicate_write(Bench& bench) {
 }
 
 void duplicate_middle(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256, .receives = 1});
-  bench >> qp.send_first(psn(+0), pattern_bytes(256, 1)) >> qp.send_middle(psn(+1), pattern_bytes(256, 2));
+  Connected& qp = bench.rc({.mtu = small_packets, .receives = 1});
+  bench >> qp.send_first(psn(+0), pattern_bytes(qp.mtu, 1)) >> qp.send_middle(psn(+1), pattern_bytes(qp.mtu, 2));
   bench << acknowledged(psn(+1)).msn(0);
-  bench >> qp.send_middle(psn(+1), pattern_bytes(256, 77));
+  bench >> qp.send_middle(psn(+1), pattern_bytes(qp.mtu, 77));
   bench << ack(psn(+1)).msn(0);
   bench >> qp.send_last(psn(+2), pattern_bytes(4, 3));
   bench << ack(psn(+2)).msn(1);
   qp.completes(0);
-  qp.received(0, pattern_bytes(256, 1) + pattern_bytes(256, 2) + pattern_bytes(4, 3));
+  qp.received(0, pattern_bytes(qp.mtu, 1) + pattern_bytes(qp.mtu, 2) + pattern_bytes(4, 3));
 }
 
 // The ACK of a duplicate has the newest executed PSN, not that of the duplicate. C9-105
@@ -64,12 +65,12 @@ void newest_is_no_read(Bench& bench) {
 
 // A duplicate READ is executed again and answered completely. 9.4.4
 void duplicate_read(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256});
-  qp.fill(0, pattern_bytes(512));
+  Connected& qp = bench.rc({.mtu = small_packets});
+  qp.fill(0, pattern_bytes(2 * qp.mtu));
   for (int again = 0; again < 2; ++again) {
-    bench >> qp.read(psn(+0), qp.at(0, 512));
-    bench << read_response(Position::first, psn(+0)).carrying(pattern_bytes(512).substr(0, 256))
-          << read_response(Position::last, psn(+1)).carrying(pattern_bytes(512).substr(256)) << silence();
+    bench >> qp.read(psn(+0), qp.at(0, 2 * qp.mtu));
+    bench << read_response(Position::first, psn(+0)).carrying(pattern_bytes(2 * qp.mtu).substr(0, qp.mtu))
+          << read_response(Position::last, psn(+1)).carrying(pattern_bytes(2 * qp.mtu).substr(qp.mtu)) << silence();
   }
 }
 
@@ -85,32 +86,32 @@ void duplicate_read_after_a_send(Bench& bench) {
 // A duplicate READ of a part returns only that part. 9.4.4. The response may start with a First or continue with a
 // Middle packet.
 void part_of_a_read(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256});
-  const std::string memory = pattern_bytes(768);
+  Connected& qp = bench.rc({.mtu = small_packets});
+  const std::string memory = pattern_bytes(3 * qp.mtu);
   qp.fill(0, memory);
-  bench >> qp.read(psn(+0), qp.at(0, 768));
+  bench >> qp.read(psn(+0), qp.at(0, 3 * qp.mtu));
   bench << read_response(Position::first, psn(+0)) << read_response(Position::middle, psn(+1))
         << read_response(Position::last, psn(+2));
-  bench >> qp.read(psn(+1), qp.at(256, 512));
+  bench >> qp.read(psn(+1), qp.at(qp.mtu, 2 * qp.mtu));
   bench << Expectation("READ response with PSN +1, First or Middle", [&](const Seen& seen) {
     for (const Position position : {Position::first, Position::middle})
-      if (read_response(position, psn(+1)).carrying(memory.substr(256, 256)).judge(seen) == Match::yes)
+      if (read_response(position, psn(+1)).carrying(memory.substr(qp.mtu, qp.mtu)).judge(seen) == Match::yes)
         return Match::yes;
     return Match::no;
   });
-  bench << read_response(Position::last, psn(+2)).carrying(memory.substr(512)) << silence();
+  bench << read_response(Position::last, psn(+2)).carrying(memory.substr(2 * qp.mtu)) << silence();
 }
 
 void end_of_a_read(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256});
-  const std::string memory = pattern_bytes(512);
+  Connected& qp = bench.rc({.mtu = small_packets});
+  const std::string memory = pattern_bytes(2 * qp.mtu);
   qp.fill(0, memory);
-  bench >> qp.read(psn(+0), qp.at(0, 512));
+  bench >> qp.read(psn(+0), qp.at(0, 2 * qp.mtu));
   bench << read_response(Position::first, psn(+0)) << read_response(Position::last, psn(+1));
-  bench >> qp.read(psn(+1), qp.at(256, 256));
+  bench >> qp.read(psn(+1), qp.at(qp.mtu, qp.mtu));
   bench << Expectation("READ response with PSN +1, Last or Only", [&](const Seen& seen) {
     for (const Position position : {Position::last, Position::only})
-      if (read_response(position, psn(+1)).carrying(memory.substr(256)).judge(seen) == Match::yes) return Match::yes;
+      if (read_response(position, psn(+1)).carrying(memory.substr(qp.mtu)).judge(seen) == Match::yes) return Match::yes;
     return Match::no;
   });
   bench << silence();
@@ -118,29 +119,29 @@ void end_of_a_read(Bench& bench) {
 
 // A retransmitted READ leaves a partially received message unchanged. 9.7.4
 void read_repeated_inside_a_message(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256});
+  Connected& qp = bench.rc({.mtu = small_packets});
   bench >> qp.read(psn(+0), qp.at(4096, 8));
   bench << read_response(Position::only, psn(+0)).msn(1);
-  bench >> qp.write_first(psn(+1), qp.at(0, 768, pattern_bytes(256, 1)));
+  bench >> qp.write_first(psn(+1), qp.at(0, 3 * qp.mtu, pattern_bytes(qp.mtu, 1)));
   bench << ack(psn(+1)).msn(1);
   bench >> qp.read(psn(+0), qp.at(4096, 8));
   bench << read_response(Position::only, psn(+0));
-  bench >> qp.write_middle(psn(+2), pattern_bytes(256, 2)) >> qp.write_last(psn(+3), pattern_bytes(256, 3));
+  bench >> qp.write_middle(psn(+2), pattern_bytes(qp.mtu, 2)) >> qp.write_last(psn(+3), pattern_bytes(qp.mtu, 3));
   bench << acknowledged(psn(+3)).msn(2);
-  qp.holds(0, pattern_bytes(256, 1) + pattern_bytes(256, 2) + pattern_bytes(256, 3));
+  qp.holds(0, pattern_bytes(qp.mtu, 1) + pattern_bytes(qp.mtu, 2) + pattern_bytes(qp.mtu, 3));
 }
 
 void atomic_repeated_inside_a_message(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256});
+  Connected& qp = bench.rc({.mtu = small_packets});
   bench >> qp.fetch_add(psn(+0), {.va = qp.region.addr() + 4096, .rkey = qp.region.rkey(), .swap_or_add = 1});
   bench << atomic_acknowledge(psn(+0), 0);
-  bench >> qp.write_first(psn(+1), qp.at(0, 512, pattern_bytes(256, 1)));
+  bench >> qp.write_first(psn(+1), qp.at(0, 2 * qp.mtu, pattern_bytes(qp.mtu, 1)));
   bench << ack(psn(+1)).msn(1);
   bench >> qp.fetch_add(psn(+0), {.va = qp.region.addr() + 4096, .rkey = qp.region.rkey(), .swap_or_add = 1});
   bench << atomic_acknowledge(psn(+0), 0);
-  bench >> qp.write_last(psn(+2), pattern_bytes(256, 2));
+  bench >> qp.write_last(psn(+2), pattern_bytes(qp.mtu, 2));
   bench << ack(psn(+2)).msn(2);
-  qp.holds(0, pattern_bytes(256, 1) + pattern_bytes(256, 2));
+  qp.holds(0, pattern_bytes(qp.mtu, 1) + pattern_bytes(qp.mtu, 2));
 }
 
 // A retransmitted READ with another range or key returns no data from outside the original READ: the original data, a
@@ -162,19 +163,19 @@ void nothing_but(Bench& bench, Connected& qp, const Operands& operands) {
 }
 
 void read_repeated_beyond_the_range(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256});
+  Connected& qp = bench.rc({.mtu = small_packets});
   qp.fill(64, pattern_bytes(64, 0xa0));
   nothing_but(bench, qp, qp.at(64, 64));
 }
 
 void read_repeated_longer(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256});
+  Connected& qp = bench.rc({.mtu = small_packets});
   qp.fill(64, pattern_bytes(64, 0xa0));
   nothing_but(bench, qp, qp.at(0, 128));
 }
 
 void read_repeated_with_another_key(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256});
+  Connected& qp = bench.rc({.mtu = small_packets});
   const std::string secret = pattern_bytes(64, 0xa0);
   const peer::Region other = bench.region(4096, {"local_write", "remote_read"});
   bench.take(other.write(0, Bytes(reinterpret_cast<const std::uint8_t*>(secret.data()), secret.size())), "a secret");
@@ -183,7 +184,7 @@ void read_repeated_with_another_key(Bench& bench) {
 
 // The address wraps around, so that a simple range check passes although the data is outside the region.
 void read_repeated_wrapping(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256});
+  Connected& qp = bench.rc({.mtu = small_packets});
   Operands operands = qp.at(0, 64);
   operands.va = ~std::uint64_t{0} - 31;
   nothing_but(bench, qp, operands);
@@ -216,6 +217,7 @@ void duplicate_compare_swap(Bench& bench) {
 
 // The older of two atomics is retransmitted: each has its own saved value.
 void older_of_two_atomics(Bench& bench) {
+  bench.environment().fix(Parameter::reads_at_once, "the case has two requests outstanding");
   Connected& qp = bench.rc();
   bench >> qp.fetch_add(psn(+0), word(qp, 5)) >> qp.fetch_add(psn(+1), word(qp, 7));
   bench << atomic_acknowledge(psn(+0), 0) << atomic_acknowledge(psn(+1), 5);
@@ -275,6 +277,7 @@ void too_old_read(Bench& bench) {
 // A retransmitted earlier READ stops the response of a later one, and the duplicates are answered in PSN order.
 // C9-110
 void earlier_read_first(Bench& bench) {
+  bench.environment().fix(Parameter::reads_at_once, "the case has two requests outstanding");
   constexpr std::int32_t packets = 64;
   constexpr std::uint32_t mtu = 256;
   Connected& qp = bench.rc({.mtu = mtu, .region_bytes = packets * mtu});
@@ -295,6 +298,7 @@ void earlier_read_first(Bench& bench) {
 
 // Only the earlier READ is retransmitted during a very long response: it does not wait for the end of the response.
 void earlier_read_between_responses(Bench& bench) {
+  bench.environment().fix(Parameter::reads_at_once, "the case has two requests outstanding");
   constexpr std::int32_t packets = 4096;
   constexpr std::uint32_t mtu = 256;
   Connected& qp = bench.rc({.mtu = mtu, .region_bytes = packets * mtu});

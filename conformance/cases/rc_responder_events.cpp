@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "conformance/cases/files.hpp"
+#include "conformance/cases/path_mtu.hpp"
 
 namespace rdmawire::conformance::rc_responder_events_cases {
 namespace {
@@ -103,7 +104,7 @@ void region_with_a_window_not_invalidated(Bench& bench) {
 // Only SE on the last packet of a SEND or of a WRITE with immediate data notifies an application that waits for
 // solicited completions. 9.2, 11.4.2.2
 void solicited(Bench& bench, const std::function<void(Connected&)>& say, bool woken) {
-  Connected& qp = bench.rc({.mtu = 256, .receives = 1, .notifies = true});
+  Connected& qp = bench.rc({.mtu = small_packets, .receives = 1, .notifies = true});
   qp.ask_for_notification(true);
   say(qp);
   qp.is_notified(woken);
@@ -117,7 +118,7 @@ void solicited_by_a_last(Bench& bench) {
   solicited(
       bench,
       [&](Connected& qp) {
-        bench >> qp.send_first(psn(+0), pattern_bytes(256)) >> qp.send_last(psn(+1), pattern_bytes(8)).solicited();
+        bench >> qp.send_first(psn(+0), pattern_bytes(qp.mtu)) >> qp.send_last(psn(+1), pattern_bytes(8)).solicited();
       },
       true);
 }
@@ -137,7 +138,7 @@ void unsolicited_by_a_first(Bench& bench) {
   solicited(
       bench,
       [&](Connected& qp) {
-        bench >> qp.send_first(psn(+0), pattern_bytes(256)).solicited() >> qp.send_last(psn(+1), pattern_bytes(8));
+        bench >> qp.send_first(psn(+0), pattern_bytes(qp.mtu)).solicited() >> qp.send_last(psn(+1), pattern_bytes(8));
       },
       false);
 }

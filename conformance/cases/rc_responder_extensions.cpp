@@ -130,7 +130,7 @@ void whole_region_unused_key(Bench& bench) {
 }
 void range_beyond_the_end(Bench& bench) {
   Connected& qp = bench.rc(visible);
-  bench >> flush(qp, psn(+0), qp.at(8192 - 64, 65));
+  bench >> flush(qp, psn(+0), qp.at(qp.options.region_bytes - 64, 65));
   qp.refuses(nak_remote_access(psn(+0)));
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "conformance/cases/files.hpp"
+#include "conformance/cases/path_mtu.hpp"
 
 namespace rdmawire::conformance::rc_responder_keys_cases {
 namespace {
@@ -103,10 +104,10 @@ void read_beyond_the_end(Bench& bench) {
   qp.refuses(nak_remote_access(psn(+0)));
 }
 void write_announces_beyond_the_end(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256, .region_bytes = 4096});
-  bench >> qp.write_first(psn(+0), qp.at(4096 - 256, 257, pattern_bytes(256)));
+  Connected& qp = bench.rc({.mtu = small_packets, .region_bytes = 4096});
+  bench >> qp.write_first(psn(+0), qp.at(4096 - qp.mtu, qp.mtu + 1, pattern_bytes(qp.mtu)));
   qp.refuses(nak_remote_access(psn(+0)));
-  qp.holds(4096 - 256, std::string(256, '\0'));
+  qp.holds(4096 - qp.mtu, std::string(qp.mtu, '\0'));
 }
 void write_over_the_address_space(Bench& bench) {
   Connected& qp = bench.rc({.region_bytes = 4096});

@@ -1,6 +1,7 @@
 /// The responder's PSNs: IBTA vol 1, 9.7.3 (valid, duplicate and invalid regions), 9.7.5.2.2 (NAK codes).
 
 #include "conformance/cases/files.hpp"
+#include "conformance/cases/path_mtu.hpp"
 
 namespace rdmawire::conformance::rc_responder_psn_cases {
 namespace {
@@ -27,8 +28,9 @@ void the_next_gap_causes_a_nak(Bench& bench) {
 
 // PSNs count modulo 2^24, within a message and between messages.
 void psns_wrap_inside_a_message(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256, .receives = 2, .first_psn = 0xffffff});
-  bench >> qp.send_first(psn(+0), pattern_bytes(256)).without_ack_request() >> qp.send_last(psn(+1), pattern_bytes(4));
+  Connected& qp = bench.rc({.mtu = small_packets, .receives = 2, .first_psn = 0xffffff});
+  bench >> qp.send_first(psn(+0), pattern_bytes(qp.mtu)).without_ack_request() >>
+      qp.send_last(psn(+1), pattern_bytes(4));
   bench << acknowledged(psn(+1)).msn(1);
   qp.completes(0);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "conformance/cases/files.hpp"
+#include "conformance/cases/path_mtu.hpp"
 
 namespace rdmawire::conformance::rc_responder_reads_cases {
 namespace {
@@ -10,8 +11,8 @@ namespace {
 // More READs than max_dest_rd_atomic: the device may reject or execute them.
 void one_more_than_allowed(Bench& bench) {
   constexpr std::uint32_t length = 16 * 1024;
-  constexpr std::int32_t packets = length / 256;
-  Connected& qp = bench.rc({.mtu = 256, .region_bytes = length, .reads_at_once = 1});
+  Connected& qp = bench.rc({.mtu = small_packets, .region_bytes = length, .reads_at_once = 1});
+  const auto packets = static_cast<std::int32_t>(length / qp.mtu);
   bench >> qp.read(psn(+0), qp.at(0, length)) >> qp.read(psn(packets), qp.at(0, 8));
   const std::vector<Seen> all = bench.all_until_silence();
   if (all.empty()) end_case(Verdict::fail, "no response");
@@ -41,7 +42,7 @@ void ends_with_an_error(const std::vector<Seen>& all) {
 constexpr std::uint32_t long_read = 1U << 20;
 
 void error_inside_a_read(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256});
+  Connected& qp = bench.rc({.mtu = small_packets});
   peer::Region doomed = bench.region(long_read, {"local_write", "remote_read"});
   const std::vector<Seen> all = read_during_deregistration(bench, qp, doomed, long_read);
   ends_with_an_error(all);
@@ -53,7 +54,7 @@ void error_inside_a_read(Bench& bench) {
 }
 
 void no_stale_data(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256});
+  Connected& qp = bench.rc({.mtu = small_packets});
   peer::Region doomed = bench.region(long_read, {"local_write", "remote_read"});
   bench.take(doomed.fill("byte", 0x5a), "the region filled");
   const std::vector<Seen> all = read_during_deregistration(bench, qp, doomed, long_read);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "conformance/cases/files.hpp"
+#include "conformance/cases/path_mtu.hpp"
 
 namespace rdmawire::conformance::rc_responder_rnr_cases {
 namespace {
@@ -22,8 +23,8 @@ void send_timer_1(Bench& bench) { send_finds_none(bench, 1); }
 void send_timer_31(Bench& bench) { send_finds_none(bench, 31); }
 void send_timer_0(Bench& bench) { send_finds_none(bench, 0); }
 void first_finds_none(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256});
-  bench >> qp.send_first(psn(+0), pattern_bytes(256));
+  Connected& qp = bench.rc({.mtu = small_packets});
+  bench >> qp.send_first(psn(+0), pattern_bytes(qp.mtu));
   bench << rnr_nak(psn(+0), std::uint8_t{12}) << silence();
 }
 void write_with_immediate_finds_none(Bench& bench) {
@@ -121,15 +122,15 @@ void immediate_with_an_only(Bench& bench) {
   qp.holds(0, pattern_bytes(100));
 }
 void immediate_with_a_last(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256, .receives = 1});
-  bench >> qp.write_first(psn(+0), qp.at(0, 612, pattern_bytes(256, 1)));
+  Connected& qp = bench.rc({.mtu = small_packets, .receives = 1});
+  bench >> qp.write_first(psn(+0), qp.at(0, 2 * qp.mtu + 100, pattern_bytes(qp.mtu, 1)));
   bench << ack(psn(+0)).msn(0);
   qp.completes_nothing();
-  bench >> qp.write_middle(psn(+1), pattern_bytes(256, 2));
+  bench >> qp.write_middle(psn(+1), pattern_bytes(qp.mtu, 2));
   bench >> qp.request(write_last_with_immediate, psn(+2), {.payload = pattern_bytes(100, 3), .immediate = 0xcafe});
   bench << acknowledged(psn(+2)).msn(1);
-  length_is(bench, qp.completes(0), 612);
-  qp.holds(0, pattern_bytes(256, 1) + pattern_bytes(256, 2) + pattern_bytes(100, 3));
+  length_is(bench, qp.completes(0), 2 * qp.mtu + 100);
+  qp.holds(0, pattern_bytes(qp.mtu, 1) + pattern_bytes(qp.mtu, 2) + pattern_bytes(100, 3));
 }
 void immediate_alone(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});

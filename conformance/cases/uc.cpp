@@ -121,7 +121,7 @@ void refused_write(Bench& bench, const ConnectOptions& options, const std::funct
   bench >> qp.write_only(psn(+0), operands(qp));
   bench << silence();
   qp.holds(0, std::string(64, '\0'));
-  qp.holds(options.region_bytes - 64, std::string(64, '\0'));
+  qp.holds(qp.options.region_bytes - 64, std::string(64, '\0'));
 }
 void a_wrong_rkey(Bench& bench) {
   refused_write(bench, {}, [](Connected& qp) {
@@ -131,7 +131,7 @@ void a_wrong_rkey(Bench& bench) {
   });
 }
 void after_the_region(Bench& bench) {
-  refused_write(bench, {}, [](Connected& qp) { return qp.at(8192 - 7, 0, pattern_bytes(8)); });
+  refused_write(bench, {}, [](Connected& qp) { return qp.at(qp.options.region_bytes - 7, 0, pattern_bytes(8)); });
 }
 void without_the_regions_right(Bench& bench) {
   refused_write(bench, {.region_access = {"local_write", "remote_read"}},

@@ -27,6 +27,7 @@ peer::Completion receives(Bench& bench, Connected& qp, psn at, std::uint64_t wr_
 
 // A17.4.5.2: an IPv4 header is in the last 20 of the 40 bytes.
 void ipv4_header_in_front(Bench& bench) {
+  bench.environment().fix(Parameter::network, "the rule is about IPv4 headers");
   Connected& qp = bench.ud({.receives = 1});
   receives(bench, qp, psn(+0), 0, pattern_bytes(32));
   const auto found = bench.take(qp.inbox.read(20, 20), "read the network header");

@@ -74,6 +74,11 @@ class Work {
     if (options_.jobs > 1 && is_on_bench(options_.target.device))
       return error(Kind::usage, "jobs must be 1 for a device on a bench");
     if (options_.repeat == 0) return error(Kind::usage, "repeat must be at least 1");
+    if (options_.strength > most_strength)
+      return error(Kind::usage, fmt::format("strength must be at most {}", most_strength));
+    if (options_.row && options_.budget > 0) return error(Kind::usage, "a budget has no effect on a single row");
+    if (options_.budget > 0 && options_.strength == 0)
+      return error(Kind::usage, "a budget requires a strength of at least 1");
     if (!options_.report.empty() && resumes())
       return error(Kind::usage, "a resumed run writes to its own report directory; do not specify another one");
     if (const std::string why = occupied(); !why.empty()) return error(Kind::usage, why);
@@ -102,6 +107,7 @@ class Work {
     report.strict = options_.strict;
     report.seed = options_.seed;
     report.arguments = options_.arguments;
+    report.strength = options_.row ? 0 : options_.strength;
     if (resumes() && report.seed == 0) {
       const auto seed = Journal::seed_of(options_.resume);
       if (!seed) return error(Kind::usage, seed.error());
@@ -144,6 +150,7 @@ class Work {
     Report& report = made_->report;
     report.device = target.device().name;
     report.details = target.details();
+    if (report.strength > 0) report.limits = limits_of(target);
     if (!directory().empty()) description_ = description_of(target);
     if (options_.ics) {
       if (const Family family = target.device().family(); !cheap_ && family != options_.ics->family)
@@ -169,6 +176,18 @@ class Work {
     listener_.looked(report.preflight);
     if (has_failure(report.preflight)) return error(Kind::bench, text_of(report.preflight));
     return {};
+  }
+
+  /// The parameter values that the devices of the selected cases support.
+  std::map<Family, EnvironmentLimits> limits_of(Target& target) {
+    std::map<Family, EnvironmentLimits> limits{{target.device().family(), EnvironmentLimits(target.device())}};
+    for (const Case* one : options_.cases) {
+      if (!cheap_ || limits.contains(one->family())) continue;
+      TargetOptions other = options_.target;
+      other.family = one->family();
+      if (const auto opened = options_.open(other)) limits[one->family()] = EnvironmentLimits((*opened)->device());
+    }
+    return limits;
   }
 
   Fine open_journal() {
@@ -211,7 +230,7 @@ class Work {
     made_->abandoned = all.abandoned;
   }
 
-  /// Seconds of real time for one case.
+  /// Seconds of real time for one row of a case.
   [[nodiscard]] double case_timeout() const {
     constexpr double usual = 60, of_slow_cases = 600;
     if (options_.case_timeout > 0) return options_.case_timeout;
@@ -240,6 +259,9 @@ class Work {
                : cheap_        ? std::max(1U, std::thread::hardware_concurrency())
                                : 1;
     how.repeat = options_.repeat;
+    how.strength = options_.row ? 0 : options_.strength;
+    how.row = options_.row;
+    how.budget = milliseconds_of(options_.budget);
     how.case_timeout = milliseconds_of(case_timeout());
     how.timeout = milliseconds_of(options_.timeout);
     how.most_losses = given ? 1 : options_.most_losses;
@@ -290,7 +312,9 @@ class Work {
     nlohmann::ordered_json effective{{"slow", target.slow},
                                      {"dangerous", target.dangerous},
                                      {"case_timeout_s", case_timeout()},
-                                     {"faults", target.faults}};
+                                     {"faults", target.faults},
+                                     {"strength", options_.strength}};
+    if (options_.row) effective["row"] = text_of_row(*options_.row);
     if (!target.wire.empty()) effective["wire"] = target.wire;
     if (is_on_bench(target.device)) {
       effective["allowed"] = target.allowed;
@@ -322,6 +346,7 @@ class Work {
                                       {"strict", options_.strict},
                                       {"built_in_expected", options_.known},
                                       {"timeout_s", options_.timeout},
+                                      {"budget_s", options_.budget},
                                       {"max_device_losses", options_.most_losses}};
     if (!known_results_.empty()) parameters["known_results"] = known_results_;
     parameters.update(effective_options());
@@ -420,6 +445,19 @@ tl::expected<Shard, std::string> parse_shard(std::string_view text) {
   if (!separated || second.ec != std::errc() || second.ptr != end || shard.index == 0 || shard.index > shard.count)
     return tl::unexpected(fmt::format("expected I/N with I from 1 to N, for example 1/4, got \"{}\"", text));
   return shard;
+}
+
+tl::expected<double, std::string> parse_duration(std::string_view text) {
+  constexpr double most = 366.0 * 24 * 3600;
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto number = std::from_chars(text.data(), end, value);
+  const std::string_view unit(number.ptr, static_cast<std::size_t>(end - number.ptr));
+  const double factor = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+  if (number.ec != std::errc() || factor == 0 || !(value > 0) || value * factor > most)
+    return tl::unexpected(
+        fmt::format("expected a duration of up to one year, for example 90s, 10m or 8h, got \"{}\"", text));
+  return value * factor;
 }
 
 std::vector<const Case*> shard_of(std::span<const Case* const> cases, unsigned index, unsigned count) {

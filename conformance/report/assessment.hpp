@@ -26,6 +26,9 @@ struct AssessmentOptions {
   std::uint64_t seed = 0;          ///< 0: the seed of the resumed run, otherwise a random one
   unsigned jobs = 0;               ///< number of devices in parallel. 0: one for each core for references, otherwise 1
   unsigned repeat = 1, most_losses = 5;
+  unsigned strength = 0;                         ///< see CertifyOptions::strength
+  std::optional<ParameterRow> row{};             ///< see CertifyOptions::row
+  double budget = 0;                             ///< seconds of real time, see CertifyOptions::budget. 0: none
   double case_timeout = 0;                       ///< seconds of real time. 0: 60, or 600 with slow cases
   double timeout = 0;                            ///< seconds of real time for all cases. 0: none
   bool strict = false;                           ///< treat "should" rules like "shall" rules
@@ -127,6 +130,8 @@ struct Shard {
 };
 /// Parses "1/4".
 tl::expected<Shard, std::string> parse_shard(std::string_view text);
+/// Parses a duration in seconds with an optional unit: "90", "90s", "10m", "8h". At most one year.
+tl::expected<double, std::string> parse_duration(std::string_view text);
 /// Returns the cases of one of `count` shards, index 1 to `count`. The shards are disjoint, and their union is `cases`.
 /// Neighbors, which often have similar durations, are in different shards.
 std::vector<const Case*> shard_of(std::span<const Case* const> cases, unsigned index, unsigned count);

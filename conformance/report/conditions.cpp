@@ -72,6 +72,107 @@ std::vector<Combination> separating_combinations(const std::vector<EvaluatedRow>
   return found;
 }
 
+std::string text_of_alternatives(const std::vector<Combination>& whenever) {
+  std::string text;
+  for (const Combination& one : whenever)
+    text += fmt::format("{}{}", text.empty() ? "" : ", or equally whenever ", text_of(one));
+  return text;
+}
+
+// ---- rows of environments
+
+std::vector<EvaluatedRow> environment_rows_of(const CaseResult& result) {
+  std::vector<EvaluatedRow> rows;
+  for (const RowResult& one : result.rows) {
+    const bool failed = is_failure(one.verdict);
+    if (!failed && one.verdict != Verdict::pass && one.verdict != Verdict::may) continue;
+    EvaluatedRow& row = rows.emplace_back();
+    row.failed = failed;
+    for (const ParameterInfo& info : all_parameters())
+      if ((result.free >> static_cast<unsigned>(info.parameter) & 1U) != 0)
+        row.values.push_back(
+            {std::string(info.name), std::string(info.values[one.row[static_cast<std::size_t>(info.parameter)]])});
+  }
+  return rows;
+}
+
+std::vector<EnvironmentConditions> environment_conditions(const Report& report) {
+  std::vector<EnvironmentConditions> all;
+  for (const CaseResult& result : report.results) {
+    const std::vector<EvaluatedRow> rows = environment_rows_of(result);
+    const auto failed =
+        static_cast<std::size_t>(std::count_if(rows.begin(), rows.end(), [](auto& row) { return row.failed; }));
+    if (failed == 0 || failed == rows.size()) continue;
+    auto whenever = separating_combinations(rows);
+    const Rule* const violated = result.judgment.rule ? result.judgment.rule : &*result.of->rule;
+    auto found = std::find_if(all.begin(), all.end(), [&](const EnvironmentConditions& one) {
+      return one.violated == violated && one.whenever == whenever;
+    });
+    if (found == all.end())
+      found = all.insert(all.end(), {.violated = violated, .whenever = std::move(whenever), .cases = {}});
+    found->failed += failed;
+    found->passed += rows.size() - failed;
+    found->cases.push_back(result.of->id());
+  }
+  return all;
+}
+
+std::string text_of(const std::vector<EnvironmentConditions>& conditions) {
+  std::string text;
+  for (const EnvironmentConditions& one : conditions) {
+    const std::size_t count = one.cases.size();
+    const std::string who = count == 1 ? one.cases.front() : fmt::format("{} cases", count);
+    text += fmt::format("{} fail{} {}: violates {}, {} row{} failed, {} passed", who, count == 1 ? "s" : "",
+                        one.whenever.empty() ? "in some rows" : "whenever " + text_of_alternatives(one.whenever),
+                        name_of(*one.violated), one.failed, one.failed == 1 ? "" : "s", one.passed);
+    text += count == 1 ? "\n" : fmt::format(" (first: {})\n", one.cases.front());
+  }
+  return text;
+}
+
+nlohmann::ordered_json to_json(const std::vector<EnvironmentConditions>& conditions) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const EnvironmentConditions& one : conditions) {
+    nlohmann::ordered_json whenever = nlohmann::ordered_json::array();
+    for (const Combination& combination : one.whenever) whenever.push_back(to_json(combination));
+    list.push_back({{"violated", one.violated->id},
+                    {"alias", one.violated->alias},
+                    {"failed", one.failed},
+                    {"passed", one.passed},
+                    {"whenever", std::move(whenever)},
+                    {"cases", one.cases}});
+  }
+  return list;
+}
+
+namespace {
+
+EnvironmentLimits limits_of(const Report& report, Family family) {
+  const auto found = report.limits.find(family);
+  return found == report.limits.end() ? EnvironmentLimits() : found->second;
+}
+
+}  // namespace
+
+CombinationCounts combinations_of(const Report& report) {
+  CombinationCounts sum;
+  if (report.strength == 0) return sum;
+  std::map<std::pair<ParameterSet, std::vector<ParameterRow>>, CombinationCounts> known;
+  for (const CaseResult& result : report.results) {
+    std::vector<ParameterRow> rows;
+    for (const RowResult& one : result.rows) rows.push_back(one.row);
+    if (rows.empty()) rows.push_back(result.row);
+    auto [found, is_new] = known.try_emplace({result.free, std::move(rows)});
+    if (is_new)
+      found->second = environment_combinations(result.free, limits_of(report, result.of->family()), report.strength,
+                                               found->first.second);
+    sum.existing += found->second.existing;
+    sum.possible += found->second.possible;
+    sum.covered += found->second.covered;
+  }
+  return sum;
+}
+
 std::vector<FailureConditions> failure_conditions(const Report& report) {
   // The rows of each rule, in the order of the rules.
   std::map<const Rule*, std::vector<std::pair<const CaseResult*, Combination>>> rows_of;
@@ -123,9 +224,7 @@ std::string text_of(const std::vector<FailureConditions>& conditions) {
     if (one.passed == 0) {
       text += one.other == 0 ? " fails in all rows" : " fails in all rows with a verdict on it";
     } else if (!one.whenever.empty()) {
-      text += " fails whenever ";
-      for (std::size_t i = 0; i < one.whenever.size(); ++i)
-        text += fmt::format("{}{}", i == 0 ? "" : ", or equally whenever ", text_of(one.whenever[i]));
+      text += " fails whenever " + text_of_alternatives(one.whenever);
     } else {
       text += fmt::format(" fails in some rows: no combination of up to {} parameter values separates them",
                           largest_combination);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "conformance/cases/parameters.hpp"
 #include "conformance/report/report.hpp"
 
 namespace rdmawire::conformance {
@@ -39,6 +40,27 @@ struct FailureConditions {
   Combination shared;                 ///< values that all failed rows have, if nothing separates them from passed rows
   std::vector<std::string> cases;     ///< ids of the failed rows
 };
+/// The rows of the environment of a case: for each parameter that the rows vary, its value.
+std::vector<EvaluatedRow> environment_rows_of(const CaseResult& result);
+/// The failed rows of the environments of cases that fail under the same condition.
+struct EnvironmentConditions {
+  const Rule* violated = nullptr;
+  std::size_t failed = 0, passed = 0;
+  std::vector<Combination> whenever;  ///< equivalent for these rows. Empty: no combination separates the rows
+  std::vector<std::string> cases;     ///< ids of the failed cases
+};
+/// For the cases of which some rows passed and some failed, in the order of their first cases.
+std::vector<EnvironmentConditions> environment_conditions(const Report& report);
+/// "12 cases fail whenever path MTU = 256: violates RSP-009, 40 rows failed, 96 passed (first: ID)", one line for each
+/// condition.
+std::string text_of(const std::vector<EnvironmentConditions>& conditions);
+nlohmann::ordered_json to_json(const std::vector<EnvironmentConditions>& conditions);
+/// "path MTU = 256 and tester PSN = 0, or equally whenever history = NAK"
+std::string text_of_alternatives(const std::vector<Combination>& whenever);
+
+/// The combinations of parameter values of all cases of a run.
+CombinationCounts combinations_of(const Report& report);
+
 /// For each rule with parameters of which at least two rows have a verdict and one failed.
 std::vector<FailureConditions> failure_conditions(const Report& report);
 

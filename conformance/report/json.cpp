@@ -75,6 +75,88 @@ Json steps_json(const Transcript& transcript) {
   return steps;
 }
 
+namespace {
+
+/// A row as text with one digit for each parameter: "0203…". No parameter has more than 10 values.
+std::string digits_of(const ParameterRow& row) {
+  std::string digits;
+  for (const std::size_t value : row) digits += static_cast<char>('0' + value);
+  return digits;
+}
+
+std::optional<ParameterRow> row_of(const std::string& digits) {
+  if (digits.size() != parameter_count) return std::nullopt;
+  ParameterRow row;
+  for (std::size_t i = 0; i < parameter_count; ++i) {
+    const std::size_t value = static_cast<unsigned char>(digits[i]) - std::size_t{'0'};
+    if (value >= all_parameters()[i].values.size()) return std::nullopt;
+    row.push_back(value);
+  }
+  return row;
+}
+
+/// Adds the rows of the environment and the use of its parameters.
+void add_rows(Json& json, const CaseResult& result) {
+  if (result.rows.empty() && result.row == default_row()) return;
+  json["row"] = text_of_row(result.row);
+  Json varied = Json::array(), fixed = Json::array();
+  for (const ParameterInfo& info : all_parameters())
+    if ((result.free >> static_cast<unsigned>(info.parameter) & 1U) != 0) varied.push_back(info.name);
+  for (const FixedParameter& one : result.fixed)
+    fixed.push_back({{"name", info_of(one.parameter).name}, {"reason", one.reason}});
+  json["parameters"] = {{"varied", std::move(varied)}, {"fixed", std::move(fixed)}};
+  if (result.rows.empty()) return;
+  Json& rows = json["rows"] = Json::array();
+  for (const RowResult& one : result.rows) {
+    Json row{{"values", digits_of(one.row)}, {"verdict", to_string(one.verdict)}};
+    if (one.violated) row["violated"] = one.violated->id;
+    if (one.flaky) row["flaky"] = true;
+    rows.push_back(std::move(row));
+  }
+}
+
+/// Reads the members of add_rows(). Returns false if they are malformed.
+bool read_rows(const nlohmann::json& json, CaseResult& result) {
+  const auto row = parse_row(json.value("row", ""));
+  if (!row) return false;
+  result.row = *row;
+  const auto find = [](const std::string& name) {
+    const auto infos = all_parameters();
+    const auto found = std::ranges::find(infos, name, &ParameterInfo::name);
+    return found == infos.end() ? nullptr : &*found;
+  };
+  const nlohmann::json parameters = json.value("parameters", nlohmann::json::object());
+  for (const nlohmann::json& name : parameters.value("varied", nlohmann::json::array())) {
+    const ParameterInfo* info = find(name.get<std::string>());
+    if (!info) return false;
+    result.free |= 1U << static_cast<unsigned>(info->parameter);
+  }
+  for (const nlohmann::json& one : parameters.value("fixed", nlohmann::json::array())) {
+    const ParameterInfo* info = find(one.value("name", ""));
+    if (!info) return false;
+    result.fixed.push_back({info->parameter, one.value("reason", "")});
+  }
+  for (const nlohmann::json& one : json.value("rows", nlohmann::json::array())) {
+    auto values = row_of(one.value("values", ""));
+    const auto verdict = verdict_of(one.value("verdict", ""));
+    const std::string violated = one.value("violated", "");
+    const Rule* rule = violated.empty() ? nullptr : find_rule(violated);
+    if (!values || !verdict || (!violated.empty() && !rule)) return false;
+    result.rows.push_back({std::move(*values), *verdict, rule, one.value("flaky", false)});
+  }
+  return true;
+}
+
+/// The parameters of the rows, in the order of the digits of "values".
+Json parameters_json() {
+  Json list = Json::array();
+  for (const ParameterInfo& info : all_parameters())
+    list.push_back({{"name", info.name}, {"meaning", info.sentence}, {"values", info.values}});
+  return list;
+}
+
+}  // namespace
+
 Json to_json(const CaseResult& result) {
   // Limits the size of the report if a case has very many packets.
   constexpr std::size_t first_steps = 1000, last_steps = 200;
@@ -98,6 +180,7 @@ Json to_json(const CaseResult& result) {
       attempts.push_back({{"verdict", to_string(one.verdict)}, {"seed", one.seed}});
     json["flaky"] = result.flaky();
   }
+  add_rows(json, result);
   if (!result.complaints.empty()) json["kernel_messages"] = result.complaints;
   if (!result.wire.empty()) {
     Json& wire = json["frames"] = Json::array();
@@ -150,6 +233,7 @@ std::optional<CaseResult> result_of(const nlohmann::json& json) {
       if (!ended) return std::nullopt;
       result.attempts.push_back({*ended, integer_in<std::uint64_t>(one, "seed")});
     }
+    if (!read_rows(json, result)) return std::nullopt;
     for (const nlohmann::json& one : json.value("observed", nlohmann::json::array())) {
       const Rule* rule = find_rule(one.value("rule", ""));
       if (!rule) return std::nullopt;
@@ -249,6 +333,15 @@ Json to_json(const Report& report) {
   }
   if (const auto conditions = failure_conditions(report); !conditions.empty())
     json["failure_conditions"] = to_json(conditions);
+  if (report.strength > 0) {
+    const CombinationCounts combinations = combinations_of(report);
+    json["strength"] = report.strength;
+    json["combinations"] = {
+        {"existing", combinations.existing}, {"possible", combinations.possible}, {"tested", combinations.covered}};
+    json["parameters"] = parameters_json();
+  }
+  if (const auto conditions = environment_conditions(report); !conditions.empty())
+    json["environment_conditions"] = to_json(conditions);
   if (!report.ics.empty()) json["ics"] = to_json(report.ics);
   if (!report.changes.empty()) {
     Json& changes = json["changes"] = Json::array();

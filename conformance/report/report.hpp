@@ -39,6 +39,9 @@ struct Report {
   std::string date = {};                   ///< date of the run, YYYY-MM-DD. Empty: not specified
   /// Known results of the device. nullptr: none. Not owned.
   const ExpectedResults* expected = nullptr;
+  unsigned strength = 0;  ///< size of the combinations of parameter values that the rows of each case contain
+  /// The parameter values that the device supports, by family. Only with a strength.
+  std::map<Family, EnvironmentLimits> limits = {};
   bool strict = false;  ///< violations of "should" rules are unexpected, too
   /// Options of `rdmawire certify` that select and configure the device, for the command lines that repeat a case.
   /// nullopt: the command cannot open this device.

@@ -22,6 +22,15 @@ const char* mark(Step::Kind kind) {
   return "";
 }
 
+/// "rows: 8123 at strength 2, with 1234 of 1250 possible combinations of parameter values (1300 exist)"
+std::string text_of_rows(const Report& report) {
+  std::size_t rows = 0;
+  for (const CaseResult& result : report.results) rows += std::max<std::size_t>(1, result.rows.size());
+  const CombinationCounts counts = combinations_of(report);
+  return fmt::format("rows: {} at strength {}, with {} of {} possible combinations of parameter values ({} exist)\n",
+                     rows, report.strength, counts.covered, counts.possible, counts.existing);
+}
+
 }  // namespace
 
 std::map<Verdict, std::size_t> Report::counts() const {
@@ -162,7 +171,9 @@ std::string repeat_command(const CaseResult& result, const Report& report) {
   if (!report.arguments || (!is_failure(result.judgment.verdict) && result.observed.violations.empty())) return {};
   std::string command = "rdmawire certify";
   for (const std::string& argument : *report.arguments) command += " " + shell_word(argument);
-  return command + fmt::format(" --only {} --seed {}", shell_word(result.of->id()), run_seed_of(result, report));
+  command += fmt::format(" --only {} --seed {}", shell_word(result.of->id()), run_seed_of(result, report));
+  const std::string row = text_of_row(result.row);
+  return row.empty() ? command : command + " --row " + shell_word(row);
 }
 
 std::string text_of(const CaseResult& result, bool steps) {
@@ -185,6 +196,14 @@ std::string text_of(const CaseResult& result, bool steps) {
     text += fmt::format("    observed  {} {}\n    reference {}\n    expected  {}\n    actual    {}\n",
                         violation.of().alias, violation.of().id, clauses_of(violation.of()),
                         violation.statement.expected, violation.statement.actual);
+  if (const std::string row = text_of_row(result.row); !row.empty()) text += fmt::format("    row       {}\n", row);
+  if (result.rows.size() > 1 && is_failure(judgment.verdict)) {
+    const std::vector<EvaluatedRow> rows = environment_rows_of(result);
+    const auto failed = std::count_if(rows.begin(), rows.end(), [](const EvaluatedRow& row) { return row.failed; });
+    text += fmt::format("    rows      {} of {} failed\n", failed, rows.size());
+    if (const auto whenever = separating_combinations(rows); !whenever.empty())
+      text += fmt::format("    whenever  {}\n", text_of_alternatives(whenever));
+  }
   if (result.attempts.size() > 1)
     text += fmt::format("    {}  {}\n", result.flaky() ? "flaky   " : "repeated", attempts_of(result));
   for (const std::string& complaint : result.complaints) text += fmt::format("    kernel message: {}\n", complaint);
@@ -240,7 +259,9 @@ std::string summary(const Report& report) {
                                       [](const CaseResult& result) { return result.attempts.size() > 1; });
   if (repeated > 0)
     text += fmt::format("repeated: {} of {} cases have the same verdict in all runs\n", repeated - flaky, repeated);
+  if (report.strength > 0) text += text_of_rows(report);
   text += text_of(failure_conditions(report));
+  text += text_of(environment_conditions(report));
   if (const auto waived = with(Disposition::waived), over = with(Disposition::expired); waived || over)
     text +=
         fmt::format("waivers: {} result{} waived, {} with an expired waiver\n", waived, waived == 1 ? "" : "s", over);

@@ -4,8 +4,8 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <array>
 #include <condition_variable>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <system_error>
@@ -52,17 +52,10 @@ std::string left_behind(DeviceUnderTest& device, std::uint64_t before) {
 /// Returns whether the verdict is a failure of the device.
 bool is_deviation(Verdict verdict) { return verdict == Verdict::fail || verdict == Verdict::fail_wrong_code; }
 
-/// Returns whether verdict `a` takes precedence over `b` in a report.
-bool is_worse(Verdict a, Verdict b) {
-  constexpr std::array order{Verdict::pass,         Verdict::may,   Verdict::unsupported,
-                             Verdict::inconclusive, Verdict::error, Verdict::fail_wrong_code,
-                             Verdict::fail};
-  return std::find(order.begin(), order.end(), a) > std::find(order.begin(), order.end(), b);
-}
-
 /// One run of one case in a thread of its own, which can be abandoned if the case hangs.
 struct Run {
   const Case* which = nullptr;
+  ParameterRow row;
   std::uint64_t seed_of_run = 0;
   std::shared_ptr<Target> target;
   std::uint64_t objects = 0;  ///< objects of the target between cases
@@ -77,7 +70,7 @@ struct Run {
 
   void operator()() {
     DeviceUnderTest& device = target->device();
-    CaseResult made = run_case(*which, device, seed_of(*which, seed_of_run));
+    CaseResult made = run_case(*which, device, seed_of(*which, seed_of_run), row);
     std::optional<DeviceLost> lost = target->gone();
     bool broken = lost.has_value();
     if (!lost) {
@@ -113,11 +106,21 @@ struct Run {
   }
 };
 
+/// The rows of a case.
+struct Rows {
+  std::mutex running;                 ///< held while a row runs
+  std::vector<ParameterRow> planned;  ///< known completely after the first row
+  std::size_t begun = 0, done = 0;
+  CaseResult result;
+};
+
 class Work {
  public:
   Work(std::span<const Case* const> which, const CertifyOptions& options)
-      : which_(which), options_(options), results_(which.size()) {
+      : which_(which), options_(options), results_(which.size()), rows_(which.size()) {
     if (options.timeout > 0ms) until_ = Clock::now() + options.timeout;
+    if (options.budget > 0ms) budget_until_ = Clock::now() + options.budget;
+    for (Rows& rows : rows_) rows.planned = {options.row.value_or(default_row())};
   }
 
   Certification go(std::unique_ptr<Target> first) {
@@ -194,6 +197,7 @@ class Work {
       result.judgment = works;
       if (works.rule)
         result.judgment = {Verdict::inconclusive, {}, "every transfer violates " + text_of_violation(works)};
+      rows_[i].begun = rows_[i].planned.size();
       keep(i, std::move(result));
     }
   }
@@ -237,12 +241,47 @@ class Work {
       why_ = fmt::format("the device was lost {} times in a row, most recently: {}", losses_, how);
   }
 
+  /// Returns a case with a row that has not begun, or nullopt. Cases take turns.
   std::optional<std::size_t> next() {
     if (!over().empty()) return std::nullopt;
     const std::lock_guard lock(mutex_);
-    while (next_ < which_.size() && results_[next_]) ++next_;  // a blocked case
-    if (next_ == which_.size()) return std::nullopt;
-    return next_++;
+    const bool spent = budget_until_ && Clock::now() >= *budget_until_;
+    for (std::size_t tried = 0; tried < which_.size(); ++tried) {
+      const std::size_t index = next_;
+      next_ = (next_ + 1) % which_.size();
+      Rows& rows = rows_[index];
+      if (rows.begun == rows.planned.size()) continue;
+      if (spent) {
+        const double budget = std::chrono::duration<double>(options_.budget).count();
+        if (rows.begun == 0) why_ = fmt::format("the budget of {:.0f} s was spent before each case ran once", budget);
+        if (rows.begun == 0) return std::nullopt;
+        continue;
+      }
+      ++rows.begun;
+      return index;
+    }
+    return std::nullopt;
+  }
+  /// Plans the further rows of a case after its first one.
+  void plan(Rows& rows, const EnvironmentLimits& limits) {
+    const Verdict verdict = rows.result.judgment.verdict;
+    const bool runs = verdict != Verdict::unsupported && verdict != Verdict::inconclusive;
+    if (options_.row || options_.strength == 0 || !runs) return;
+    auto planned = environment_rows(rows.result.free, limits, options_.strength, options_.seed);
+    const std::lock_guard lock(mutex_);
+    rows.planned = std::move(planned);
+  }
+  /// Returns whether the caller continues with the next row of the case.
+  bool continues(Rows& rows) {
+    const std::lock_guard lock(mutex_);
+    if (budget_until_ || rows.begun == rows.planned.size()) return false;
+    ++rows.begun;
+    return true;
+  }
+  /// Cancels the further rows of a case.
+  void cancel(Rows& rows) {
+    const std::lock_guard lock(mutex_);
+    rows.planned.resize(rows.begun);
   }
 
   void work(std::shared_ptr<Target> target) {
@@ -252,25 +291,53 @@ class Work {
       target = nullptr;
     }
     while (const auto index = next()) {
-      CaseResult worst;
-      for (unsigned attempt = 0; attempt < options_.repeat; ++attempt) {
-        if (options_.fresh) target = nullptr;
-        if (!target && !(target = ready(which_[*index]->family()))) return;
-        std::optional<CaseResult> result = once(*which_[*index], options_.seed + attempt, target);
-        if (!result) return;  // interrupted
-        std::vector<Attempt> attempts = std::move(worst.attempts);
-        if (options_.repeat > 1) attempts.push_back({result->judgment.verdict, options_.seed + attempt});
-        if (attempt == 0 || is_worse(result->judgment.verdict, worst.judgment.verdict)) worst = std::move(*result);
-        worst.attempts = std::move(attempts);
-      }
-      keep(*index, std::move(worst));
+      Rows& rows = rows_[*index];
+      const std::lock_guard lock(rows.running);
+      do {
+        if (!run_row(*which_[*index], rows, target)) return;
+      } while (continues(rows));
+      if (!budget_until_) keep(*index, std::move(rows.result));
     }
   }
 
+  /// Runs the next row of a case, with its repetitions. Returns false if it was interrupted.
+  bool run_row(const Case& which, Rows& rows, std::shared_ptr<Target>& target) {
+    CaseResult worst;
+    EnvironmentLimits limits;
+    bool lost_target = false;
+    for (unsigned attempt = 0; attempt < options_.repeat; ++attempt) {
+      if (options_.fresh) target = nullptr;
+      if (!target && !(target = ready(which.family()))) return false;
+      limits = EnvironmentLimits(target->device());
+      std::optional<CaseResult> result = once(which, rows.planned[rows.done], options_.seed + attempt, target);
+      if (!result) return false;  // interrupted
+      lost_target |= !target && !options_.fresh;
+      std::vector<Attempt> attempts = std::move(worst.attempts);
+      if (options_.repeat > 1) attempts.push_back({result->judgment.verdict, options_.seed + attempt});
+      if (attempt == 0 || is_worse(result->judgment.verdict, worst.judgment.verdict)) worst = std::move(*result);
+      worst.attempts = std::move(attempts);
+    }
+    // A device that does not survive a case, or a tester that fails, would do so in each row.
+    const bool is_last = lost_target || worst.judgment.verdict == Verdict::error;
+    if (rows.done++ == 0) {
+      rows.result = std::move(worst);
+      plan(rows, limits);
+      const CaseResult& first = rows.result;
+      if (rows.planned.size() > 1)
+        rows.result.rows = {{first.row, first.judgment.verdict, first.judgment.rule, first.flaky()}};
+    } else {
+      add_row(rows.result, std::move(worst));
+    }
+    if (is_last) cancel(rows);
+    return true;
+  }
+
   /// Runs the case on the target, and resets the target if it is unusable afterwards. Returns nullopt if interrupted.
-  std::optional<CaseResult> once(const Case& which, std::uint64_t seed, std::shared_ptr<Target>& target) {
+  std::optional<CaseResult> once(const Case& which, const ParameterRow& row, std::uint64_t seed,
+                                 std::shared_ptr<Target>& target) {
     auto run = std::make_shared<Run>();
     run->which = &which;
+    run->row = row;
     run->seed_of_run = seed;
     run->target = target;
     run->transfers = transfers(which.family());
@@ -281,6 +348,7 @@ class Work {
     } catch (const std::system_error& error) {
       CaseResult result;
       result.of = &which;
+      result.row = row;
       result.seed = seed_of(which, seed);
       result.judgment = {Verdict::error, {}, fmt::format("cannot create a thread for the case: {}", error.what())};
       return result;
@@ -352,6 +420,7 @@ class Work {
       }
     }
     result.of = run.which;
+    result.row = run.row;
     result.seed = seed_of(*run.which, run.seed_of_run);
     if (late) {
       result.judgment = {Verdict::error,
@@ -381,6 +450,8 @@ class Work {
   }
 
   Certification take() {
+    for (std::size_t i = 0; i < which_.size(); ++i)
+      if (!results_[i] && budget_until_ && rows_[i].done > 0) keep(i, std::move(rows_[i].result));
     Certification all;
     std::size_t ran = 0;
     for (std::optional<CaseResult>& result : results_)
@@ -396,9 +467,10 @@ class Work {
 
   const std::span<const Case* const> which_;
   const CertifyOptions& options_;
-  std::optional<Clock::time_point> until_;
+  std::optional<Clock::time_point> until_, budget_until_;
   std::mutex mutex_, opening_, telling_;
   std::vector<std::optional<CaseResult>> results_;
+  std::deque<Rows> rows_;              // by case
   std::vector<BasicViolation> basic_;  // written before the workers start
   std::size_t next_ = 0, abandoned_ = 0;
   unsigned losses_ = 0;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,9 @@
 #include "conformance/runner/transfer.hpp"
 
 namespace rdmawire::conformance {
+
+/// Larger combinations need too many rows.
+inline constexpr unsigned most_strength = 3;
 
 using OpenTarget = std::function<tl::expected<std::unique_ptr<Target>, TargetError>(Family)>;
 
@@ -29,6 +33,13 @@ struct CertifyOptions {
   bool fresh = false;  ///< open a new device for each case, so that results are independent of earlier cases
   unsigned jobs = 1;   ///< number of workers. Limited by most_jobs, the number of cases and the system
   unsigned repeat = 1;
+  /// Size of the combinations of parameter values that the rows of each case contain. 0: only the default row.
+  unsigned strength = 0;
+  /// Runs only this row of each case.
+  std::optional<ParameterRow> row{};
+  /// Real time after which no further row starts. The rows of all cases are then ordered so that the most combinations
+  /// are tested first, and results are complete only at the end. 0: none
+  std::chrono::milliseconds budget{0};
   std::chrono::milliseconds case_timeout{60'000};  ///< real time for a case and the transfer after it
   std::chrono::milliseconds timeout{0};            ///< real time for all cases. 0: none
   unsigned most_losses = 5;                        ///< the run ends after this number of consecutive device losses
@@ -55,6 +66,7 @@ struct Certification {
 /// A transfer before the first case on a device and after each case checks device, agent and wire. The device is
 /// reopened if the transfer fails twice, objects of the case remain, the case exceeds its time, or the device is lost.
 /// The case then ends with Verdict::error, with Verdict::fail if the device itself crashed, or with its own failure.
+/// Its further rows do not run.
 ///
 /// If the transfer that opens the run violates a rule that every transfer needs, only the cases of this rule run. The
 /// others are inconclusive.

@@ -1,6 +1,8 @@
 #include "conformance/runner/run.hpp"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "conformance/cases/iwarp/bench.hpp"
 
@@ -33,8 +35,11 @@ void conclude(CaseResult& result) {
 
 template <class AnyBench>
 void play(const Case& which, DeviceUnderTest& device, std::uint64_t seed, CaseResult& result) {
-  AnyBench bench(device, seed);
+  Environment environment(result.row);
+  AnyBench bench(device, seed, environment);
   try {
+    if (!EnvironmentLimits(device).allows(result.row))
+      end_case(Verdict::unsupported, "the device does not support the row " + text_of_row(result.row));
     if (const std::string reason = lacking(device, which.needs); !reason.empty())
       end_case(Verdict::unsupported, reason);
     if (const std::string reason = left_out(device, which.caution); !reason.empty()) {
@@ -42,10 +47,15 @@ void play(const Case& which, DeviceUnderTest& device, std::uint64_t seed, CaseRe
       end_case(Verdict::inconclusive, reason);
     }
     which.run(bench);
+    bench.finish();
     if (bench.deviation()) result.judgment = *bench.deviation();
   } catch (const CaseEnd& end) {
     result.judgment = end.judgment;
   }
+  result.free = free_parameters(environment);
+  for (const ParameterInfo& info : all_parameters())
+    if (environment.use(info.parameter) == ParameterUse::fixed)
+      result.fixed.push_back({info.parameter, environment.reason(info.parameter)});
   bench.drain(a_moment);
   result.transcript = bench.transcript();
   result.wire = bench.wire_violations();
@@ -56,7 +66,42 @@ void play(const Case& which, DeviceUnderTest& device, std::uint64_t seed, CaseRe
 
 bool CaseResult::flaky() const {
   return std::any_of(attempts.begin(), attempts.end(),
-                     [&](const Attempt& one) { return one.verdict != attempts.front().verdict; });
+                     [&](const Attempt& one) { return one.verdict != attempts.front().verdict; }) ||
+         std::any_of(rows.begin(), rows.end(), [](const RowResult& one) { return one.flaky; });
+}
+
+bool is_worse(Verdict a, Verdict b) {
+  constexpr std::array order{Verdict::pass,         Verdict::may,   Verdict::unsupported,
+                             Verdict::inconclusive, Verdict::error, Verdict::fail_wrong_code,
+                             Verdict::fail};
+  return std::find(order.begin(), order.end(), a) > std::find(order.begin(), order.end(), b);
+}
+
+void add_row(CaseResult& all, CaseResult row) {
+  const auto changed = [](const CaseResult& one) {
+    return std::count_if(one.row.begin(), one.row.end(), [](std::size_t value) { return value != 0; });
+  };
+  const Verdict was = all.judgment.verdict, is = row.judgment.verdict;
+  bool is_preferred = is_failure(is) && (!is_failure(was) || is_worse(is, was));
+  if (is == was && is_failure(is)) is_preferred = changed(row) < changed(all);
+  // A row without a verdict does not hide that of the default row.
+  if (!is_failure(is) && !is_failure(was))
+    is_preferred = all.observed.violations.empty() && !row.observed.violations.empty();
+  std::vector<RowResult> rows = std::move(all.rows);
+  rows.push_back({row.row, is, row.judgment.rule, row.flaky()});
+  if (is_preferred) {
+    row.free = all.free;
+    row.fixed = std::move(all.fixed);
+    std::swap(all, row);
+  }
+  all.rows = std::move(rows);
+  all.nanoseconds += row.nanoseconds;
+  all.complaints.insert(all.complaints.end(), row.complaints.begin(), row.complaints.end());
+  // Frame numbers refer to the capture of the result, so only its violations have one.
+  for (const auto& [rule, counters] : row.observed.counters) {
+    const Observation one{.counters = {{rule, counters}}, .violations = {}};
+    all.observed.add(one);
+  }
 }
 
 std::uint64_t seed_of(const Case& which, std::uint64_t seed_of_run) {
@@ -66,8 +111,9 @@ std::uint64_t seed_of(const Case& which, std::uint64_t seed_of_run) {
   return seed_of_run ^ hash;
 }
 
-CaseResult run_case(const Case& which, DeviceUnderTest& device, std::uint64_t seed) {
+CaseResult run_case(const Case& which, DeviceUnderTest& device, std::uint64_t seed, const ParameterRow& row) {
   CaseResult result;
+  result.row = row;
   result.of = &which;
   result.seed = seed;
   if (device.wire) drain(*device.wire, a_moment);

@@ -19,6 +19,20 @@ struct Attempt {
   friend bool operator==(const Attempt&, const Attempt&) = default;
 };
 
+/// The verdict of a case in one row of its environment.
+struct RowResult {
+  ParameterRow row;
+  Verdict verdict = Verdict::pass;
+  const Rule* violated = nullptr;  ///< the violated rule if it is not that of the case
+  bool flaky = false;              ///< its repetitions have different verdicts
+};
+
+/// A parameter whose value a case determines.
+struct FixedParameter {
+  Parameter parameter{};
+  std::string reason;
+};
+
 struct CaseResult {
   const Case* of = nullptr;  ///< not nullptr
   Judgment judgment;
@@ -30,16 +44,29 @@ struct CaseResult {
   std::vector<Attempt> attempts;        ///< of a repeated case. The result is that of the worst run
   std::vector<std::string> complaints;  ///< kernel messages of the device during the case
   bool left_out = false;                ///< a slow or dangerous case that was skipped
+  ParameterRow row = default_row();     ///< the row of this result
+  /// All rows in the order of their runs. The result is that of the worst one. Empty: only the default row ran.
+  std::vector<RowResult> rows{};
+  ParameterSet free = 0;                ///< the parameters that the rows vary
+  std::vector<FixedParameter> fixed{};  ///< the parameters that the case uses and determines
   bool blocked = false;                 ///< did not run, because the transfer that opens the run failed
 
-  /// Returns whether the verdicts of the attempts differ.
+  /// Returns whether the verdicts of the attempts of a row differ.
   [[nodiscard]] bool flaky() const;
 };
 
 /// Derives the seed of a case, which is independent of the cases before it.
 std::uint64_t seed_of(const Case& which, std::uint64_t seed_of_run);
 
-/// Runs one case with newly created objects of the device.
-CaseResult run_case(const Case& which, DeviceUnderTest& device, std::uint64_t seed);
+/// Runs one case with newly created objects of the device, in one row of its environment.
+CaseResult run_case(const Case& which, DeviceUnderTest& device, std::uint64_t seed,
+                    const ParameterRow& row = default_row());
+
+/// Adds the result of a further row of a case. `all` then contains the result of the worst row, or of the one with the
+/// fewest values other than defaults, with the counters of all rows.
+void add_row(CaseResult& all, CaseResult row);
+
+/// Returns whether verdict `a` takes precedence over `b` in a report.
+bool is_worse(Verdict a, Verdict b);
 
 }  // namespace rdmawire::conformance

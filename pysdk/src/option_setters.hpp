@@ -23,6 +23,12 @@ auto option(T Of::*member) {
   return [member](Of& options, const py::handle& value) { options.*member = py::cast<T>(value); };
 }
 
+/// Returns a setter of a member that a case can leave open.
+template <class Of, class T>
+auto option(conformance::Option<T> Of::*member) {
+  return [member](Of& options, const py::handle& value) { options.*member = py::cast<T>(value); };
+}
+
 /// Sets options by name. Raises UsageError for unknown options and invalid values. `what` names the function.
 template <class Of>
 Of set_options(Of options, const OptionSetters<Of>& setters, const py::dict& given, const char* what) {

@@ -15,7 +15,7 @@ CASE_COUNT = "return document.querySelectorAll('#cases .finding').length"
 @pytest.fixture(scope="module")
 def complete(tmp_path_factory):
     folder = tmp_path_factory.mktemp("complete")
-    run(BIN / "rdmawire", "certify", "--seed", 7, "--report", folder, status=None)
+    run(BIN / "rdmawire", "certify", "--seed", 7, "--strength", 0, "--report", folder, status=None)
     return folder, json.loads((folder / "report.json").read_text())
 
 
@@ -27,7 +27,7 @@ def broken(tmp_path_factory, complete):
              "rc.responder.psn.sequence-error": {"verdict": "fail", "reason": "a second <b>NAK</b>", "right": "unclear"},
              "RSP-011": {"verdict": "fail", "reason": "being recomputed", "until": "2020-01-01"}}  # fmt: skip
     (folder / "known.json").write_text(json.dumps({"format": 1, "cases": known}))
-    run(BIN / "rdmawire", "certify", "--seed", 7, "--only", "RSP-00*", "--only", "RSP-01*", "--fault",
+    run(BIN / "rdmawire", "certify", "--seed", 7, "--strength", 0, "--only", "RSP-00*", "--only", "RSP-01*", "--fault",
         "naks-every-packet", "--expected", folder / "known.json", "--baseline", complete[0] / "report.json", "--repeat", 2,
         "--report", folder, status=None)  # fmt: skip
     return folder, json.loads((folder / "report.json").read_text())
@@ -135,7 +135,7 @@ def declared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("declared")
     ics = {"format": 1, "transport": "roce", "capabilities": {"uc": True, "xrc": False, "ud": None}, "limits": {"max_qp": 1}}
     (folder / "ics.json").write_text(json.dumps(ics))
-    run(BIN / "rdmawire", "certify", "--seed", 7, "--only", "UC-00*", "--only", "rc.responder.msn.in-read-response", "--ics",
+    run(BIN / "rdmawire", "certify", "--seed", 7, "--strength", 0, "--only", "UC-00*", "--only", "rc.responder.msn.in-read-response", "--ics",
         folder / "ics.json", "--report", folder, status=None)  # fmt: skip
     return folder, json.loads((folder / "report.json").read_text())
 
@@ -152,7 +152,7 @@ def test_conformance_statement_is_a_table(browser, declared):
 
 
 def test_parameter_values_of_failures_are_a_table(browser, tmp_path):
-    run(BIN / "rdmawire", "certify", "--seed", 7, "--only", "rc.responder.ack.asked-for-once", "--fault", "psn-does-not-wrap",
+    run(BIN / "rdmawire", "certify", "--seed", 7, "--strength", 0, "--only", "rc.responder.ack.asked-for-once", "--fault", "psn-does-not-wrap",
         "--report", tmp_path, status=None)  # fmt: skip
     page = Page(browser, tmp_path / "index.html")
     assert "RSP-003" in page.text("conditions") and "no combination separates the rows" in page.text("conditions")

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "conformance/cases/case.hpp"
 
@@ -84,7 +85,16 @@ void IwarpBench::wish(const MpaWishes& wishes) {
   wished_ = true;
 }
 
-Connected& IwarpBench::make(const ConnectOptions& options) {
+void IwarpBench::resolve(ConnectOptions& options) {
+  Environment& row = environment();
+  options.markers.resolve(row, Parameter::markers, std::array{false, true});
+  options.mss.resolve(row, Parameter::mss, std::array<std::uint32_t, 3>{1460, 536, 1200});
+  options.send_wr.resolve(row, Parameter::send_queue, std::array<std::uint32_t, 3>{32, 33, 128});
+}
+
+Connected& IwarpBench::make(const ConnectOptions& asked) {
+  ConnectOptions options = asked;
+  resolve(options);
   if (options.wishes) wish(*options.wishes);
   const peer::Device& verbs = *device().device;
   Connected& made = connected_.emplace_back(*this, *this, host_, options);
@@ -98,10 +108,13 @@ Connected& IwarpBench::make(const ConnectOptions& options) {
   constexpr std::uint32_t receive_wr = 64;
   const std::uint64_t inbox_bytes = std::max<std::uint64_t>(std::uint64_t{receive_wr} * options.receive_bytes, 64);
   made.inbox = take(domain(options.domain).region(inbox_bytes, {"local_write"}), "memory for receive requests");
-  made.qp =
-      take(domain(options.domain)
-               .queue_pair({.send_cq = &made.completions(), .max_send_wr = options.send_wr, .max_recv_wr = receive_wr}),
-           "a QP");
+  made.receive_sges = environment().take(Parameter::receive_sges) == 0 ? 1 : 3;
+  made.qp = take(domain(options.domain)
+                     .queue_pair({.send_cq = &made.completions(),
+                                  .max_send_wr = options.send_wr,
+                                  .max_recv_wr = receive_wr,
+                                  .max_recv_sge = made.receive_sges}),
+                 "a QP");
   take(made.qp.to_init(), "the QP to INIT");
   if (options.receives) made.post_receives(options.receives);
   return made;
@@ -172,8 +185,26 @@ void IwarpBench::operates(Connected& of) {
   of.operate({.markers = theirs.get<"markers">() != 0, .crc = crc}, {.markers = of.options.markers, .crc = crc});
 }
 
-Connected& IwarpBench::connect(const ConnectOptions& options) {
-  Connected& made = make(options);
+void IwarpBench::run_history(Connected& qp) {
+  // The first FPDU of a stream with an RTR message is that message. RFC 6581, 9.
+  if (qp.options.enhanced && qp.options.enhanced->a) return;
+  constexpr std::array<int, 3> counts{0, 3, 70};
+  const int count = counts[environment().take(Parameter::stream_history)];
+  if (count == 0) return;
+  note(fmt::format("before the case: {} RDMA Writes of length zero", count));
+  for (int i = 0; i < count; ++i) qp >> write(0, 0, {});
+  note("the steps of the case begin");
+}
+
+Connected& IwarpBench::connect(const ConnectOptions& asked) {
+  Connected& made = make(asked);
+  ConnectOptions& options = made.options;
+  if (options.private_data.empty()) {
+    constexpr std::array<std::size_t, 3> bytes{0, 1, 508};  // the maximum with the data of an enhanced frame
+    options.private_data.assign(bytes[environment().take(Parameter::private_data)], 'p');
+  } else {
+    environment().set_by_case(Parameter::private_data);
+  }
   if (options.device_initiates) {
     device_dials(made);
     answers(made);
@@ -186,6 +217,11 @@ Connected& IwarpBench::connect(const ConnectOptions& options) {
     operates(made);
   }
   expect_event(made, "established");
+  constexpr std::size_t two = 1, tiny = 2;
+  const std::size_t segments = environment().take(Parameter::segments);
+  if (segments == two) made.set_segment_bytes([](std::size_t bytes) { return bytes / 2 + 1; });
+  if (segments == tiny) made.set_segment_bytes([](std::size_t) -> std::size_t { return 7; });
+  run_history(made);
   return made;
 }
 

@@ -16,16 +16,19 @@
 
 namespace rdmawire::conformance::iwarp {
 
-/// Options for creating a QP of the device and establishing its stream.
+/// Options for creating a QP of the device and establishing its stream. Those of type Option, and empty private data,
+/// have the values of the environment unless the case sets them.
 struct ConnectOptions {
   bool device_initiates = false;  ///< false: the tester is the initiator
   // The tester's MPA frame
   std::uint8_t revision = 1;  ///< 2 if `enhanced` is set
-  bool markers = false;       ///< request markers in the device's stream
+  /// Request markers in the device's stream.
+  Option<bool> markers = Option<bool>::usual(false);
   bool crc = true;
   std::optional<Enhanced> enhanced{};
   std::string private_data{};
-  std::uint32_t mss = 1460;  ///< maximum size of the device's TCP segments
+  /// Maximum size of the device's TCP segments.
+  Option<std::uint32_t> mss = Option<std::uint32_t>::usual(1460);
   // The device's application
   std::string device_private_data{};
   std::uint8_t reads_at_once = 4;     ///< the device's IRD
@@ -36,7 +39,7 @@ struct ConnectOptions {
   std::uint32_t receive_bytes = 1024;  ///< size of each
   std::uint64_t region_bytes = 8192;
   peer::Names region_access = {"local_write", "remote_write", "remote_read", "remote_atomic"};
-  std::uint32_t send_wr = 32;
+  Option<std::uint32_t> send_wr = Option<std::uint32_t>::usual(32);
   std::uint32_t completions = 256;                   ///< size of the completion queue
   bool notifies = false;                             ///< enable notifications of the completion queue
   std::size_t domain = 0;                            ///< number of the protection domain
@@ -100,6 +103,10 @@ Stimulus response_to(const Seen& request, const std::string& payload, std::uint6
 
 class IwarpBench : public CaseRecorder, public DeviceBench {
  public:
+  /// `environment`: must outlive this object.
+  IwarpBench(DeviceUnderTest& device, std::uint64_t seed, Environment& environment)
+      : CaseRecorder(device.patience), DeviceBench(*this, device, seed, environment), host_(*device.tcp) {}
+  /// With the default environment.
   IwarpBench(DeviceUnderTest& device, std::uint64_t seed)
       : CaseRecorder(device.patience), DeviceBench(*this, device, seed), host_(*device.tcp) {}
   ~IwarpBench() override;
@@ -139,8 +146,14 @@ class IwarpBench : public CaseRecorder, public DeviceBench {
   void pass(std::int64_t nanoseconds) override;
   /// Records events at the end of a case until there is silence for this time.
   void drain(std::int64_t silence);
+  /// Ends the environment of a case. Does nothing for this family.
+  void finish() {}
 
  private:
+  /// Sets the options that the case leaves to the environment.
+  void resolve(ConnectOptions& options);
+  /// Sends the messages of the environment before the case.
+  void run_history(Connected& qp);
   replay::TcpHost& host_;
   bool wished_ = false, switched_ = false;
   std::deque<peer::CompletionChannel> channels_;

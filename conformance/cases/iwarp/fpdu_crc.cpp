@@ -46,8 +46,14 @@ void without_markers(IwarpBench& bench, const ConnectOptions& options) {
   append(expected, {0xb7, 0x24, 0x3e, 0xc3});
   require_bytes(bench, qp, 0, expected, "a Send of 24 zeros, with the CRC b7 24 3e c3");
 }
-void a_responders_crc(IwarpBench& bench) { without_markers(bench, {}); }
-void an_initiators_crc(IwarpBench& bench) { without_markers(bench, {.device_initiates = true}); }
+void a_responders_crc(IwarpBench& bench) {
+  bench.environment().fix(Parameter::markers, "the expected CRC is that of an FPDU without markers");
+  without_markers(bench, {});
+}
+void an_initiators_crc(IwarpBench& bench) {
+  bench.environment().fix(Parameter::markers, "the expected CRC is that of an FPDU without markers");
+  without_markers(bench, {.device_initiates = true});
+}
 void figure_5(IwarpBench& bench) {
   Connected& qp = connect_with_markers(bench);
   qp.fill(0, std::string(24, '\0'));
@@ -75,6 +81,7 @@ void figure_6(IwarpBench& bench) {
   require_bytes(bench, qp, 492, expected, "the FPDU of figure 6, with the CRC 84 92 58 98");
 }
 void a_crc_after_a_pad(IwarpBench& bench) {
+  bench.environment().fix(Parameter::markers, "the expected CRC is that of an FPDU without markers");
   Connected& qp = bench.connect();
   qp.fill(0, "hello");
   qp.opens();

@@ -49,12 +49,20 @@ void the_device_sends_them(IwarpBench& bench, const ConnectOptions& options, std
     has_the_format(bench, qp, qp.wait(an(operation)), each);
   }
 }
-void sends_have_the_format(IwarpBench& bench) { the_device_sends_them(bench, {}, sends, RdmapOperation::send); }
-void writes_have_the_format(IwarpBench& bench) { the_device_sends_them(bench, {}, writes, RdmapOperation::rdma_write); }
+void sends_have_the_format(IwarpBench& bench) {
+  bench.environment().fix(Parameter::markers, "the rule is about the fields of an FPDU without markers");
+  the_device_sends_them(bench, {}, sends, RdmapOperation::send);
+}
+void writes_have_the_format(IwarpBench& bench) {
+  bench.environment().fix(Parameter::markers, "the rule is about the fields of an FPDU without markers");
+  the_device_sends_them(bench, {}, writes, RdmapOperation::rdma_write);
+}
 void an_initiators_sends_have_the_format(IwarpBench& bench) {
+  bench.environment().fix(Parameter::markers, "the rule is about the fields of an FPDU without markers");
   the_device_sends_them(bench, {.device_initiates = true}, sends, RdmapOperation::send);
 }
 void sends_without_crc_have_the_format(IwarpBench& bench) {
+  bench.environment().fix(Parameter::markers, "the rule is about the fields of an FPDU without markers");
   wish_if_possible(bench, {.crc = false});
   the_device_sends_them(bench, {.crc = false}, sends, RdmapOperation::send);
 }
@@ -244,6 +252,8 @@ void change_segments(IwarpBench& bench, std::uint32_t bytes_of_each) {
   bench.note(fmt::format("the device's TCP segments have {} bytes from now on", bytes_of_each));
 }
 void to_fewer_and_back(IwarpBench& bench) {
+  bench.environment().fix(Parameter::mss, "the rule is about changes of the segment size");
+  bench.environment().fix(Parameter::markers, "markers reduce the length of an FPDU");
   Connected& qp = bench.connect();
   qp.opens();
   follows(bench, qp, 1, 1454);
@@ -253,6 +263,8 @@ void to_fewer_and_back(IwarpBench& bench) {
   follows(bench, qp, 3, 1454);
 }
 void to_fewer_among_markers(IwarpBench& bench) {
+  bench.environment().fix(Parameter::mss, "the rule is about changes of the segment size");
+  bench.environment().fix(Parameter::markers, "markers reduce the length of an FPDU");
   Connected& qp = connect_with_markers(bench);
   qp.opens();
   follows(bench, qp, 1, 1442);
@@ -260,6 +272,8 @@ void to_fewer_among_markers(IwarpBench& bench) {
   follows(bench, qp, 2, 1010);
 }
 void to_less_than_128(IwarpBench& bench) {
+  bench.environment().fix(Parameter::mss, "the rule is about changes of the segment size");
+  bench.environment().fix(Parameter::markers, "markers reduce the length of an FPDU");
   Connected& qp = bench.connect();
   qp.opens();
   change_segments(bench, 100);

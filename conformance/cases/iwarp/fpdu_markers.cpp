@@ -129,6 +129,8 @@ void between_pad_and_crc(IwarpBench& bench) {
   stands(bench, qp, 512, {0x00, 0x00, 0x01, 0xfc});
 }
 void markers_are_not_counted(IwarpBench& bench) {
+  bench.environment().fix(Parameter::stream_history, "the steps count the bytes of the stream");
+  bench.environment().fix(Parameter::mss, "the steps count the bytes of the stream");
   Connected& qp = connect_with_markers(bench);
   qp.fill(0, pattern_bytes(600));
   qp.opens();
@@ -157,6 +159,8 @@ constexpr std::uint32_t opening_bytes = 24;  // length of opens() with the first
 constexpr std::size_t inside = 512 - opening_bytes;
 
 void disagrees(IwarpBench& bench, const ConnectOptions& options, std::uint32_t value) {
+  bench.environment().fix(Parameter::stream_history, "the steps count the bytes of the stream");
+  bench.environment().fix(Parameter::mss, "the steps count the bytes of the stream");
   Connected& qp = wants_markers(bench, options);
   qp.opens();
   qp.say(with_marker(qp.fpdu(send(1, pattern_bytes(600))), inside, value),
@@ -166,11 +170,15 @@ void disagrees(IwarpBench& bench, const ConnectOptions& options, std::uint32_t v
 }
 void points_four_bytes_too_far(IwarpBench& bench) { disagrees(bench, {.receives = 1}, inside + 4); }
 void points_to_the_fpdu_before(IwarpBench& bench) {
+  bench.environment().fix(Parameter::stream_history, "the steps count the bytes of the stream");
+  bench.environment().fix(Parameter::mss, "the steps count the bytes of the stream");
   disagrees(bench, {.receives = 1}, static_cast<std::uint32_t>(inside + opening_bytes - 4));
 }
 void zero_inside_of_an_fpdu(IwarpBench& bench) { disagrees(bench, {.receives = 1}, 0); }
 void to_an_initiator(IwarpBench& bench) { disagrees(bench, {.device_initiates = true, .receives = 1}, inside - 4); }
 void not_zero_between_fpdus(IwarpBench& bench) {
+  bench.environment().fix(Parameter::stream_history, "the steps count the bytes of the stream");
+  bench.environment().fix(Parameter::mss, "the steps count the bytes of the stream");
   Connected& qp = wants_markers(bench, {.receives = 2});
   qp >> send(1, pattern_bytes(484));
   qp.completes(0);
@@ -180,6 +188,8 @@ void not_zero_between_fpdus(IwarpBench& bench) {
 }
 // 4.2: the two low bits and RESERVED are ignored. The receiver "MUST always treat these as zero".
 void is_taken(IwarpBench& bench, std::uint32_t value) {
+  bench.environment().fix(Parameter::stream_history, "the steps count the bytes of the stream");
+  bench.environment().fix(Parameter::mss, "the steps count the bytes of the stream");
   Connected& qp = wants_markers(bench, {.receives = 1});
   qp.opens();
   qp.say(with_marker(qp.fpdu(send(1, pattern_bytes(600))), inside, value),
@@ -194,6 +204,9 @@ void reserved_bytes(IwarpBench& bench) { is_taken(bench, 0xffff0000U + inside); 
 
 // Frames with M = 1 in one or both directions, each of which transfers 1200 bytes.
 void of_each_direction(IwarpBench& bench, bool device_initiates, bool towards_tester, bool towards_device) {
+  bench.environment().fix(Parameter::markers, "the rule is about markers");
+  bench.environment().fix(Parameter::stream_history, "the steps count the bytes of the stream");
+  bench.environment().fix(Parameter::mss, "the steps count the bytes of the stream");
   wish_if_possible(bench, {.markers = towards_device});
   ConnectOptions options{.device_initiates = device_initiates, .receives = 1, .receive_bytes = 1400};
   Connected& qp = towards_tester ? connect_with_markers(bench, options) : bench.connect(options);

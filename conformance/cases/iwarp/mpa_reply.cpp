@@ -215,9 +215,15 @@ void waits_for_the_initiator(IwarpBench& bench, const ConnectOptions& options) {
   qp << a_send(1).carrying(pattern_bytes(64));
   qp.completes(7);
 }
-void work_of_a_responder(IwarpBench& bench) { waits_for_the_initiator(bench, {}); }
+void work_of_a_responder(IwarpBench& bench) {
+  bench.environment().fix(Parameter::stream_history, "the rule is about the first FPDU of a stream");
+  waits_for_the_initiator(bench, {});
+}
 void work_of_a_responder_with_markers(IwarpBench& bench) { waits_for_the_initiator(bench, {.markers = true}); }
-void work_of_an_enhanced_responder(IwarpBench& bench) { waits_for_the_initiator(bench, {.enhanced = Enhanced{}}); }
+void work_of_an_enhanced_responder(IwarpBench& bench) {
+  bench.environment().fix(Parameter::stream_history, "the rule is about the first FPDU of a stream");
+  waits_for_the_initiator(bench, {.enhanced = Enhanced{}});
+}
 
 }  // namespace
 

@@ -80,7 +80,11 @@ ByteVector Stream::fpdu(const Stimulus& segment) {
 }
 
 Stream& Stream::operator>>(const Stimulus& segment) {
-  say(fpdu(segment), segment.text());
+  const ByteVector bytes = fpdu(segment);
+  if (segment_bytes_)
+    send_in_segments(bytes, segment_bytes_(bytes.size()), segment.text());
+  else
+    say(bytes, segment.text());
   return *this;
 }
 

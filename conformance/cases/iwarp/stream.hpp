@@ -66,7 +66,9 @@ class Stream {
   /// Enters Full Operation Phase with this framing of each direction.
   void operate(const Framing& to_device, const Framing& from_device);
 
-  /// Sends an FPDU, as one TCP segment if it fits.
+  /// Changes the TCP segments of FPDUs that operator>> sends: how many bytes of an FPDU of this size each of them has.
+  void set_segment_bytes(std::size_t (*each)(std::size_t fpdu_bytes)) { segment_bytes_ = each; }
+  /// Sends an FPDU, by default as one TCP segment if it fits.
   Stream& operator>>(const Stimulus& segment);
   /// Returns the bytes of the next FPDU of the stream, for say().
   [[nodiscard]] ByteVector fpdu(const Stimulus& segment);
@@ -143,6 +145,7 @@ class Stream {
   std::vector<std::uint32_t> segments_;
   std::uint64_t arrived_bytes_ = 0, operates_from_ = 0;
   std::deque<Seen> seen_;
+  std::size_t (*segment_bytes_)(std::size_t fpdu_bytes) = nullptr;
 };
 
 }  // namespace rdmawire::conformance::iwarp
