@@ -3,8 +3,8 @@
 /// other queue pairs, and earlier traffic of the connection.
 ///
 /// The bench creates connections and regions with the values of the environment. A case keeps a parameter at another
-/// value if it sets the option explicitly, or if it calls Environment::fix() with a reason. A row contains one value for
-/// each parameter of the family. Index 0 is the default value, so the row of zeros is the default row.
+/// value if it sets the option explicitly, or if it calls Environment::fix() with a reason. A row contains one value
+/// for each parameter of the family. Index 0 is the default value, so the row of zeros is the default row.
 
 #include <array>
 #include <cstdint>
@@ -47,10 +47,10 @@ inline constexpr std::size_t parameter_count = static_cast<std::size_t>(Paramete
 
 struct ParameterInfo {
   Parameter parameter;
-  std::string_view name;                      ///< "path MTU"
-  std::vector<std::string_view> values;       ///< "1024", "256", … The default first
-  bool roce = false, iwarp = false;           ///< the families
-  std::string_view sentence;                  ///< the effect of the parameter
+  std::string_view name;                 ///< "path MTU"
+  std::vector<std::string_view> values;  ///< "1024", "256", … The default first
+  bool roce = false, iwarp = false;      ///< the families
+  std::string_view sentence;             ///< the effect of the parameter
 };
 /// All parameters in the order of Parameter.
 std::span<const ParameterInfo> all_parameters();

@@ -7,8 +7,8 @@
 
 namespace rdmawire::conformance {
 
-/// Small packets in the default row. Other rows use other path MTUs, so such a case computes its lengths from the MTU of
-/// the QP.
+/// Small packets in the default row. Other rows use other path MTUs, so such a case computes its lengths from the MTU
+/// of the QP.
 inline constexpr auto small_packets = Option<std::uint32_t>::usual(256);
 
 }  // namespace rdmawire::conformance

@@ -53,7 +53,8 @@ struct TesterQueuePair {
   std::uint32_t device_qpn = 0, tester_qpn = 0;
   Psn ours;    ///< first PSN of the tester's requests
   Psn theirs;  ///< first PSN of the device's requests
-  /// Messages that each side completed as responder before the case. MSNs of expectations and responses count from here.
+  /// Messages that each side completed as responder before the case. MSNs of expectations and responses count from
+  /// here.
   std::uint32_t device_msn = 0, tester_msn = 0;
   std::uint32_t mtu = 1024;
   std::uint32_t xrc_srq = 0;  ///< XRC: number of the device's shared receive queue in requests
