@@ -251,6 +251,7 @@ class Work {
       next_ = (next_ + 1) % which_.size();
       Rows& rows = rows_[index];
       if (rows.begun == rows.planned.size()) continue;
+      if (!budget_until_ && rows.begun > 0) continue;  // another worker runs all rows of the case
       if (spent) {
         const double budget = std::chrono::duration<double>(options_.budget).count();
         if (rows.begun == 0) why_ = fmt::format("the budget of {:.0f} s was spent before each case ran once", budget);
