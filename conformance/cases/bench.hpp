@@ -126,7 +126,7 @@ class Bench : public Conversation, public DeviceBench {
   Bench(DeviceUnderTest& device, std::uint64_t seed, Environment& environment)
       : Conversation(*device.wire, device.patience, FrameCheck(device.paths()), device.tester_qpns),
         DeviceBench(*this, device, seed, environment) {}
-  /// With the default environment.
+  /// Uses the default environment.
   Bench(DeviceUnderTest& device, std::uint64_t seed)
       : Conversation(*device.wire, device.patience, FrameCheck(device.paths()), device.tester_qpns),
         DeviceBench(*this, device, seed) {}

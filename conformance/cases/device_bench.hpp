@@ -34,7 +34,7 @@ class DeviceBench {
   /// The references must outlive this object.
   DeviceBench(CaseRecorder& story, DeviceUnderTest& device, std::uint64_t seed, Environment& environment)
       : story_(story), device_(device), random_(seed), environment_(&environment) {}
-  /// With the default environment.
+  /// Uses the default environment.
   DeviceBench(CaseRecorder& story, DeviceUnderTest& device, std::uint64_t seed)
       : story_(story), device_(device), random_(seed) {}
   DeviceBench(const DeviceBench&) = delete;

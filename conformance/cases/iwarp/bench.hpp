@@ -106,7 +106,7 @@ class IwarpBench : public CaseRecorder, public DeviceBench {
   /// `environment`: must outlive this object.
   IwarpBench(DeviceUnderTest& device, std::uint64_t seed, Environment& environment)
       : CaseRecorder(device.patience), DeviceBench(*this, device, seed, environment), host_(*device.tcp) {}
-  /// With the default environment.
+  /// Uses the default environment.
   IwarpBench(DeviceUnderTest& device, std::uint64_t seed)
       : CaseRecorder(device.patience), DeviceBench(*this, device, seed), host_(*device.tcp) {}
   ~IwarpBench() override;
