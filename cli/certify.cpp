@@ -685,6 +685,9 @@ Exit run(Options& options, const Given& given) {
   options.run.arguments = device_arguments(options, given);
   if (options.mutations) {
     if (const std::string why = conformance::in_vain(target, options.run.cases); !why.empty()) throw UsageError(why);
+    for (const std::string& name : target.faults)
+      if (std::ranges::none_of(conformance::seeded_faults(), [&](const auto& fault) { return fault.name == name; }))
+        throw UsageError(fmt::format("--mutations evaluates only seeded faults, not the blind fault {}", name));
     return show_mutations(options.run.seed, target.faults);
   }
   std::error_code error;

@@ -25,10 +25,10 @@ if fault == "list":
 if fault == "cuts-fpdus" and {broken}:
     print("no device", file=sys.stderr)
     sys.exit(3)
-fails = {{"eats-bytes": "rc.one", "cuts-fpdus": "mpa.one"}}.get(fault)
+fails = {{"eats-bytes": "rc.one", "cuts-fpdus": "fpdu.one"}}.get(fault)
 verdict = lambda case: "fail" if case in (fails, "rc.always") else "inconclusive" if fault and case == "rc.two" else "pass"
 print(json.dumps({{"cases": [{{"id": case, "rule": case, "verdict": verdict(case), "observed": []}}
-                            for case in ("rc.one", "rc.two", "rc.always", "mpa.one")]}}))
+                            for case in ("rc.one", "rc.two", "rc.always", "mpa.one", "fpdu.one")]}}))
 '''
 
 
@@ -59,9 +59,9 @@ def test_counts_only_new_failures(tmp_path):
     assert results["score"] == {"faults": 3, "found": 2}
     assert results["areas"] == {"memory": {"faults": 2, "found": 1}, "MPA": {"faults": 1, "found": 1}}
     assert {fault["name"]: fault["cases"] for fault in results["faults"]} == {
-        "eats-bytes": ["rc.one"], "hides-well": [], "cuts-fpdus": ["mpa.one"]}
+        "eats-bytes": ["rc.one"], "hides-well": [], "cuts-fpdus": ["fpdu.one"]}
     calls = run.calls.read_text()
-    assert "--fault cuts-fpdus --only mpa.*" in calls and "--fault eats-bytes --only rc.*" in calls
+    assert "--fault cuts-fpdus --only fpdu.* --only mpa.*" in calls and "--fault eats-bytes --only rc.*" in calls
 
 
 def test_continues_interrupted_run(tmp_path):

@@ -14,9 +14,9 @@ using machines::DdpSegment;
 
 constexpr std::string_view ddp = "DDP";
 
-bool is_tagged(const Stream& stream) { return rdmap_opcode(stream.outgoing->operation).tagged; }
+bool sends_tagged(const Stream& stream) { return rdmap_opcode(stream.outgoing->operation).tagged; }
 
-constexpr IwarpBlindFault rows[] = {
+constexpr IwarpBlindFault blind_ddp_rows[] = {
     {.name = "message-offset-of-16-bits",
      .area = ddp,
      .sentence = "The sender writes only the low 16 bits of the MO.",
@@ -25,7 +25,7 @@ constexpr IwarpBlindFault rows[] = {
          [](Decisions& d) {
            d.transmit.header.override_with([](const auto& next, const Stream& stream, const DdpPiece& piece) {
              DdpPiece changed = piece;
-             if (!is_tagged(stream)) changed.offset &= 0xffff;
+             if (!sends_tagged(stream)) changed.offset &= 0xffff;
              return next(stream, changed);
            });
          }},
@@ -39,7 +39,7 @@ constexpr IwarpBlindFault rows[] = {
              constexpr std::uint64_t low = 0xffffffff;
              DdpPiece changed = piece;
              const std::uint64_t to = stream.outgoing->to;
-             if (is_tagged(stream)) changed.offset = ((to & ~low) | ((to + piece.offset) & low)) - to;
+             if (sends_tagged(stream)) changed.offset = ((to & ~low) | ((to + piece.offset) & low)) - to;
              return next(stream, changed);
            });
          }},
@@ -105,7 +105,7 @@ constexpr IwarpBlindFault rows[] = {
            d.transmit.header.override_with([](const auto& next, const Stream& stream, const DdpPiece& piece) {
              constexpr std::size_t msn_at = 10;  // in the header of an untagged segment
              std::vector<std::uint8_t> header = next(stream, piece);
-             if (!is_tagged(stream)) std::fill_n(header.begin() + msn_at, 3, std::uint8_t{0});
+             if (!sends_tagged(stream)) std::fill_n(header.begin() + msn_at, 3, std::uint8_t{0});
              return header;
            });
          }},
@@ -113,6 +113,6 @@ constexpr IwarpBlindFault rows[] = {
 
 }  // namespace
 
-std::span<const IwarpBlindFault> ddp_blind_faults() { return rows; }
+std::span<const IwarpBlindFault> ddp_blind_faults() { return blind_ddp_rows; }
 
 }  // namespace rdmawire::endpoint

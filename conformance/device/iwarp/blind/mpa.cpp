@@ -13,7 +13,7 @@ using machines::FpduArrival;
 
 constexpr std::string_view mpa_area = "MPA";
 
-void write_crc(std::vector<std::uint8_t>& fpdu, std::size_t covered) {
+void replace_crc(std::vector<std::uint8_t>& fpdu, std::size_t covered) {
   store_be(fpdu.data() + fpdu.size() - mpa::crc_bytes, mpa::crc_bytes, compute_mpa_crc(Bytes(fpdu).first(covered)));
 }
 
@@ -23,7 +23,7 @@ FpduArrival invalid(FpduArrival arrival, machines::IwarpError error) {
   return arrival;
 }
 
-constexpr IwarpBlindFault fpdu_rows[] = {
+constexpr IwarpBlindFault blind_fpdu_rows[] = {
     {.name = "second-marker-points-to-first",
      .area = mpa_area,
      .sentence = "The FPDUPTR of the second and later markers in an FPDU is always 512.",
@@ -37,7 +37,7 @@ constexpr IwarpBlindFault fpdu_rows[] = {
              for (std::size_t at = MarkerGrid::to_next(position) + std::size_t{mpa::marker_interval}; at < fpdu.size();
                   at += mpa::marker_interval)
                store_be(fpdu.data() + at + 2, 2, mpa::marker_interval);
-             if (stream.agreement.crc) write_crc(fpdu, fpdu.size() - mpa::crc_bytes);
+             if (stream.agreement.crc) replace_crc(fpdu, fpdu.size() - mpa::crc_bytes);
              return fpdu;
            });
          }},
@@ -66,7 +66,7 @@ constexpr IwarpBlindFault fpdu_rows[] = {
              std::vector<std::uint8_t> fpdu = next(stream, ulpdu);
              if (stream.agreement.crc && !stream.agreement.send_markers &&
                  fpdu.size() == Fpdu::size + ulpdu.size() + 3 + mpa::crc_bytes)
-               write_crc(fpdu, Fpdu::size + ulpdu.size());
+               replace_crc(fpdu, Fpdu::size + ulpdu.size());
              return fpdu;
            });
          }},
@@ -100,7 +100,7 @@ constexpr IwarpBlindFault fpdu_rows[] = {
          }},
 };
 
-constexpr IwarpBlindFault setup_rows[] = {
+constexpr IwarpBlindFault blind_setup_rows[] = {
     {.name = "private-data-cut-to-words",
      .area = mpa_area,
      .sentence = "The application receives private data only up to a multiple of four bytes.",
@@ -158,8 +158,8 @@ constexpr IwarpBlindFault setup_rows[] = {
 
 std::span<const IwarpBlindFault> mpa_blind_faults() {
   static const std::vector<IwarpBlindFault> rows = [] {
-    std::vector<IwarpBlindFault> all(std::begin(fpdu_rows), std::end(fpdu_rows));
-    all.insert(all.end(), std::begin(setup_rows), std::end(setup_rows));
+    std::vector<IwarpBlindFault> all(std::begin(blind_fpdu_rows), std::end(blind_fpdu_rows));
+    all.insert(all.end(), std::begin(blind_setup_rows), std::end(blind_setup_rows));
     return all;
   }();
   return rows;

@@ -17,7 +17,7 @@ using machines::TerminateCause;
 constexpr std::string_view rdmap = "RDMAP", terminate = "Terminate and close";
 constexpr std::size_t length_at = Terminate::size;  ///< the DDP segment length in a Terminate
 
-constexpr IwarpBlindFault rdmap_rows[] = {
+constexpr IwarpBlindFault blind_rdmap_rows[] = {
     {.name = "read-response-tail-lost",
      .area = rdmap,
      .sentence = "READs of several segments store only a multiple of four bytes.",
@@ -103,7 +103,7 @@ constexpr IwarpBlindFault rdmap_rows[] = {
          }},
 };
 
-constexpr IwarpBlindFault terminate_rows[] = {
+constexpr IwarpBlindFault blind_terminate_rows[] = {
     {.name = "terminate-quotes-short-untagged-header",
      .area = terminate,
      .sentence = "A Terminate quotes only 14 of the 18 header bytes of an untagged segment.",
@@ -173,8 +173,8 @@ constexpr IwarpBlindFault terminate_rows[] = {
 
 std::span<const IwarpBlindFault> rdmap_blind_faults() {
   static const std::vector<IwarpBlindFault> rows = [] {
-    std::vector<IwarpBlindFault> all(std::begin(rdmap_rows), std::end(rdmap_rows));
-    all.insert(all.end(), std::begin(terminate_rows), std::end(terminate_rows));
+    std::vector<IwarpBlindFault> all(std::begin(blind_rdmap_rows), std::end(blind_rdmap_rows));
+    all.insert(all.end(), std::begin(blind_terminate_rows), std::end(blind_terminate_rows));
     return all;
   }();
   return rows;

@@ -18,7 +18,7 @@ using machines::RemoteAccess;
 constexpr std::string_view memory_area = "memory and keys";
 constexpr std::uint64_t page = Memory::page;
 
-constexpr RoceBlindFault rows[] = {
+constexpr RoceBlindFault blind_memory_rows[] = {
     {.name = "write-address-of-32-bits",
      .area = memory_area,
      .sentence = "The address of the second and later packets of a WRITE is computed with 32 bits.",
@@ -140,6 +140,6 @@ constexpr RoceBlindFault rows[] = {
 
 }  // namespace
 
-std::span<const RoceBlindFault> memory_blind_faults() { return rows; }
+std::span<const RoceBlindFault> memory_blind_faults() { return blind_memory_rows; }
 
 }  // namespace rdmawire::device

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view queue_pairs = "queue pairs and SRQ";
 
-constexpr RoceBlindFault rows[] = {
+constexpr RoceBlindFault blind_queue_pair_rows[] = {
     {.name = "busy-queue-pair-blocks-fourth",
      .area = queue_pairs,
      .sentence = "Only one queue pair at a time has outstanding requests if four or more are in RTS.",
@@ -134,6 +134,6 @@ constexpr RoceBlindFault rows[] = {
 
 }  // namespace
 
-std::span<const RoceBlindFault> queue_pair_blind_faults() { return rows; }
+std::span<const RoceBlindFault> queue_pair_blind_faults() { return blind_queue_pair_rows; }
 
 }  // namespace rdmawire::device

@@ -17,12 +17,12 @@ using machines::RcStep;
 
 constexpr std::string_view requester = "RC requester";
 
-bool is_segmented(const SendWork& work) {
+bool has_several_packets(const SendWork& work) {
   const auto wire = wire_operation(work.request.opcode);
   return wire && (wire->operation == Operation::send || wire->operation == Operation::rdma_write);
 }
 
-constexpr RoceBlindFault retry_rows[] = {
+constexpr RoceBlindFault blind_retry_rows[] = {
     {.name = "rnr-retries-not-restored",
      .area = requester,
      .sentence = "Progress does not restore the RNR retry counter.",
@@ -89,7 +89,7 @@ constexpr RoceBlindFault retry_rows[] = {
              next(at, psn);
              if (at.at >= at.queue.size()) return;
              const SendWork& work = at.queue[at.at];
-             if (is_segmented(work) && at.packet != 0 && psn.value() < work.first.value()) at.packet = 0;
+             if (has_several_packets(work) && at.packet != 0 && psn.value() < work.first.value()) at.packet = 0;
            });
          }},
     {.name = "rnr-restarts-message",
@@ -131,14 +131,14 @@ constexpr RoceBlindFault retry_rows[] = {
              const std::size_t i = index_of(at, response.psn);
              if (progress.step != RcStep::progress || progress.takes_payload || i >= at.queue.size()) return progress;
              const Psn last = outstanding_of(at.queue[i]).last();
-             if (is_segmented(at.queue[i]) && at.queue[i].psns >= 3 && progress.through == last)
+             if (has_several_packets(at.queue[i]) && at.queue[i].psns >= 3 && progress.through == last)
                progress.through = last + 1;
              return progress;
            });
          }},
 };
 
-constexpr RoceBlindFault request_rows[] = {
+constexpr RoceBlindFault blind_request_rows[] = {
     {.name = "read-depth-rounded-up",
      .area = requester,
      .sentence = "The requester rounds max_rd_atomic up to a power of two.",
@@ -257,8 +257,8 @@ constexpr RoceBlindFault request_rows[] = {
 
 std::span<const RoceBlindFault> requester_blind_faults() {
   static const std::vector<RoceBlindFault> rows = [] {
-    std::vector<RoceBlindFault> all(std::begin(retry_rows), std::end(retry_rows));
-    all.insert(all.end(), std::begin(request_rows), std::end(request_rows));
+    std::vector<RoceBlindFault> all(std::begin(blind_retry_rows), std::end(blind_retry_rows));
+    all.insert(all.end(), std::begin(blind_request_rows), std::end(blind_request_rows));
     return all;
   }();
   return rows;

@@ -23,16 +23,16 @@ std::uint32_t packet_number(const QueuePair& qp, const RcRequest& request) {
   return request.op->begins_message() ? 0 : qp.responder.state.done / qp.attributes.path_mtu;
 }
 
-bool is_read(const RcRequest& request) { return request.op->operation == Operation::rdma_read_request; }
+bool requests_read(const RcRequest& request) { return request.op->operation == Operation::rdma_read_request; }
 
 /// Reject a request as invalid.
-void reject(Decision& decision, InvalidRequest why) {
+void refuse(Decision& decision, InvalidRequest why) {
   decision.rc.reaction = RcReaction::nak_invalid;
   decision.rc.invalid = why;
   decision.nak = nak_code::invalid_request;
 }
 
-constexpr RoceBlindFault sequence_rows[] = {
+constexpr RoceBlindFault blind_sequence_rows[] = {
     {.name = "msn-lost-at-psn-wrap",
      .area = responder,
      .sentence = "The responder does not count a message inside which the PSN wraps.",
@@ -80,7 +80,7 @@ constexpr RoceBlindFault sequence_rows[] = {
                [](const auto& next, QueuePair& qp, const RcRequest& request, std::uint64_t original) {
                  const bool sent = qp.responder.state.nak_sent;
                  next(qp, request, original);
-                 if (is_read(request)) qp.responder.state.nak_sent = sent;
+                 if (requests_read(request)) qp.responder.state.nak_sent = sent;
                });
          }},
     {.name = "far-gaps-are-duplicates",
@@ -108,7 +108,7 @@ constexpr RoceBlindFault sequence_rows[] = {
                [](const auto& next, Core& core, QueuePair& qp, const Packet& packet, const RcRequest& request) {
                  Decision decision = next(core, qp, packet, request);
                  if (decision.rc.reaction == RcReaction::execute && packet_number(qp, request) >= 256)
-                   reject(decision, InvalidRequest::sequence);
+                   refuse(decision, InvalidRequest::sequence);
                  return decision;
                });
          }},
@@ -143,7 +143,7 @@ constexpr RoceBlindFault sequence_rows[] = {
          }},
 };
 
-constexpr RoceBlindFault response_rows[] = {
+constexpr RoceBlindFault blind_response_rows[] = {
     {.name = "keeps-power-of-two-of-responses",
      .area = responder,
      .sentence = "The responder keeps the largest power of two of responses below max_dest_rd_atomic.",
@@ -165,7 +165,7 @@ constexpr RoceBlindFault response_rows[] = {
            d.responder.replayed_part.override_with(
                [](const auto& next, const RcRequest& request, const machines::RcAnswer& kept) {
                  RcRequest part = next(request, kept);
-                 if (is_read(request) && request.psn != kept.psn)
+                 if (requests_read(request) && request.psn != kept.psn)
                    part.length = kept.length - static_cast<std::uint32_t>(request.va - kept.va);
                  return part;
                });
@@ -228,7 +228,7 @@ constexpr RoceBlindFault response_rows[] = {
            d.responder.advance.override_with(
                [](const auto& next, QueuePair& qp, const RcRequest& request, std::uint64_t original) {
                  next(qp, request, original);
-                 if (is_read(request) && request.length == 0) qp.responder.state.msn += -1;
+                 if (requests_read(request) && request.length == 0) qp.responder.state.msn += -1;
                });
          }},
     {.name = "credits-rounded-up",
@@ -245,7 +245,7 @@ constexpr RoceBlindFault response_rows[] = {
          }},
 };
 
-constexpr RoceBlindFault receive_rows[] = {
+constexpr RoceBlindFault blind_receive_rows[] = {
     {.name = "rnr-nak-of-write-names-first-packet",
      .area = responder,
      .sentence = "The RNR NAK of a WRITE with Immediate has the PSN of its first packet.",
@@ -328,7 +328,7 @@ constexpr RoceBlindFault receive_rows[] = {
          }},
 };
 
-constexpr RoceBlindFault atomic_rows[] = {
+constexpr RoceBlindFault blind_atomic_rows[] = {
     {.name = "atomic-replay-of-newest",
      .area = atomics,
      .sentence = "The responder answers a duplicate of an older atomic with the result of the newest atomic.",
@@ -417,8 +417,8 @@ std::span<const RoceBlindFault> responder_blind_faults() {
   static const std::vector<RoceBlindFault> rows = [] {
     std::vector<RoceBlindFault> all;
     for (const std::span<const RoceBlindFault> part :
-         {std::span<const RoceBlindFault>(sequence_rows), std::span<const RoceBlindFault>(response_rows),
-          std::span<const RoceBlindFault>(receive_rows), std::span<const RoceBlindFault>(atomic_rows)})
+         {std::span<const RoceBlindFault>(blind_sequence_rows), std::span<const RoceBlindFault>(blind_response_rows),
+          std::span<const RoceBlindFault>(blind_receive_rows), std::span<const RoceBlindFault>(blind_atomic_rows)})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();

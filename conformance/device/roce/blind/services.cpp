@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view services = "UC, UD and XRC", congestion = "congestion control",
                            manager = "connection manager";
 
-constexpr RoceBlindFault service_rows[] = {
+constexpr RoceBlindFault blind_service_rows[] = {
     {.name = "uc-drops-earlier-psns",
      .area = services,
      .sentence = "The UC responder drops a message whose first PSN precedes the expected PSN.",
@@ -88,7 +88,7 @@ constexpr RoceBlindFault service_rows[] = {
          }},
 };
 
-constexpr RoceBlindFault congestion_rows[] = {
+constexpr RoceBlindFault blind_congestion_rows[] = {
     {.name = "no-cnp-for-marked-responses",
      .area = congestion,
      .sentence = "CE marks of responses and acknowledgements cause no CNP.",
@@ -124,7 +124,7 @@ constexpr RoceBlindFault congestion_rows[] = {
          }},
 };
 
-constexpr RoceBlindFault manager_rows[] = {
+constexpr RoceBlindFault blind_manager_rows[] = {
     {.name = "cm-no-retry-after-mra",
      .area = manager,
      .sentence = "The CM gives up at the first timeout after an MRA.",
@@ -174,9 +174,9 @@ constexpr RoceBlindFault manager_rows[] = {
 
 std::span<const RoceBlindFault> service_blind_faults() {
   static const std::vector<RoceBlindFault> rows = [] {
-    std::vector<RoceBlindFault> all(std::begin(service_rows), std::end(service_rows));
-    all.insert(all.end(), std::begin(congestion_rows), std::end(congestion_rows));
-    all.insert(all.end(), std::begin(manager_rows), std::end(manager_rows));
+    std::vector<RoceBlindFault> all(std::begin(blind_service_rows), std::end(blind_service_rows));
+    all.insert(all.end(), std::begin(blind_congestion_rows), std::end(blind_congestion_rows));
+    all.insert(all.end(), std::begin(blind_manager_rows), std::end(blind_manager_rows));
     return all;
   }();
   return rows;
