@@ -11,7 +11,7 @@
 #include "replay/wires/clock.hpp"
 #include "replay/wires/departures.hpp"
 #include "replay/wires/file.hpp"
-#include "replay/wires/verbs_queues.hpp"
+#include "replay/wires/out_of_order.hpp"
 
 namespace rdmawire::replay {
 namespace {
@@ -393,11 +393,14 @@ class Player {
   /// Counters as of the last frame received from the pipeline.
   const FrameCounters& tally() { return ahead_ ? ahead_->tally() : feeder_.tally(); }
 
+  /// A wire may find out later that earlier frames did not leave.
+  static std::uint64_t since(std::uint64_t count, std::uint64_t before) { return count > before ? count - before : 0; }
+
   /// Keeps the frames that a device accepted but has not yet completed.
   void note_outstanding(std::size_t lane, std::size_t from, std::size_t count) {
     auto& outstanding = outstanding_[lane];
     const std::uint64_t accepted = report_.lanes[lane].frames;
-    const std::uint64_t left = wires_[lane]->counters().sent - counted_before_[lane];
+    const std::uint64_t left = since(wires_[lane]->counters().sent, counted_before_[lane]);
     const std::uint64_t pending = accepted > left ? accepted - left : 0;
     for (std::size_t i = from; i < from + count && pending > 0; ++i) outstanding.push_back(batch_[i].slot->number);
     while (outstanding.size() > pending) outstanding.pop_front();
@@ -405,7 +408,7 @@ class Player {
 
   /// Names the first frame that a failed wire did not send: an accepted one, otherwise `next`.
   std::string first_unsent(std::size_t lane, const Leaving* next) {
-    // Several QPs: the frames before it may not have been sent either.
+    // The unsent frames are not necessarily the last ones.
     if (dynamic_cast<const OutOfOrder*>(wires_[lane]) != nullptr) return {};
     note_outstanding(lane, 0, 0);
     const std::uint64_t number = !outstanding_[lane].empty() ? outstanding_[lane].front()
@@ -516,22 +519,42 @@ class Player {
     if (options_.progress) options_.progress(progress);
   }
 
+  /// Waits until all accepted frames have left, as long as frames leave. After an interruption, the whole wait is
+  /// limited.
+  WireResult<bool> flush(Wire& wire) {
+    if (virtual_) return wire.flush(Wire::forever);
+    constexpr std::int64_t look = 100'000'000;
+    std::uint64_t sent = 0;
+    std::int64_t until = wire.now() + options_.patience;
+    for (;;) {
+      auto flushed = wire.flush(std::min(until, wire.now() + look));
+      if (!flushed || *flushed) return flushed;
+      // Wires without completions count accepted frames as sent until the first call.
+      const std::uint64_t now = wire.counters().sent;
+      if (now > sent && sent != 0 && !stopped()) until = wire.now() + options_.patience;
+      sent = std::max<std::uint64_t>(now, 1);
+      if (wire.now() >= until) return false;
+    }
+  }
+
   void finish() {
     if (ahead_) ahead_->stop();
     for (std::size_t i = 0; i < wires_.size(); ++i) {
       auto& lane = report_.lanes[i];
       if (lane.frames > 0) {
-        const auto flushed = wires_[i]->flush(virtual_ ? Wire::forever : wires_[i]->now() + options_.patience);
+        const auto flushed = flush(*wires_[i]);
         if (!flushed && report_.trouble.empty()) report_.trouble = flushed.error().message + first_unsent(i, nullptr);
-        if (flushed && !*flushed && report_.trouble.empty())
-          report_.trouble = fmt::format("{}: some frames were not sent within {} s", wires_[i]->name(),
-                                        options_.patience / 1'000'000'000);
+        if (flushed && !*flushed && report_.trouble.empty()) {
+          const std::uint64_t left = since(wires_[i]->counters().sent, counted_before_[i]);
+          report_.trouble = fmt::format("{}: {} frames may not have left: none left for {} s", wires_[i]->name(),
+                                        since(lane.frames, left), options_.patience / 1'000'000'000);
+        }
       }
       note_departures(i);
       // Count only frames that the wire reports as sent.
-      lane.left = std::min(lane.frames, wires_[i]->counters().sent - counted_before_[i]);
+      lane.left = std::min(lane.frames, since(wires_[i]->counters().sent, counted_before_[i]));
       report_.sent += lane.left;
-      report_.bytes += std::min(lane.bytes, wires_[i]->counters().sent_bytes - counted_bytes_before_[i]);
+      report_.bytes += std::min(lane.bytes, since(wires_[i]->counters().sent_bytes, counted_bytes_before_[i]));
     }
     report_.waited = !virtual_ && !options_.dry;
     report_.timed = report_.waited && !top();

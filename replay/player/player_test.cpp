@@ -15,6 +15,7 @@
 #include "dissectors/protocol/decode.hpp"
 #include "replay/faults/frames_for_test.hpp"
 #include "replay/rewrite/maps_for_test.hpp"
+#include "replay/wires/clock.hpp"
 #include "replay/wires/departures.hpp"
 #include "replay/wires/namespaces_for_test.hpp"
 #include "replay/wires/pair.hpp"
@@ -510,6 +511,53 @@ TEST_F(PlayerTest, FramesLostByDeviceDoNotCountAsSent) {
   EXPECT_EQ(report.sent, 7U);
   EXPECT_EQ(report.lanes[0].frames, 10U);
   EXPECT_THAT(to_text(report), HasSubstr("10 frames accepted, 7 sent"));
+}
+
+// One frame leaves per call of flush(), each of which takes half of the patience.
+TEST_F(PlayerTest, FlushContinuesWhileFramesLeave) {
+  class Slow final : public Recorder {
+   public:
+    explicit Slow(std::uint64_t stuck) : Recorder(true), stuck_(stuck) {}
+    WireResult<bool> flush(std::int64_t) override {
+      wire_clock::sleep_until(now() + 20'000'000);
+      if (lost > stuck_) --lost;
+      return lost == 0;
+    }
+
+   private:
+    std::uint64_t stuck_;
+  };
+  PlayerOptions options;
+  options.files = {requests(12)};
+  options.patience = 40'000'000;
+  for (const std::uint64_t stuck : {0U, 2U}) {
+    Slow wire(stuck);
+    wire.lost = 10;
+    const ReplayReport report = run(options, wire);
+    EXPECT_EQ(report.sent, 12 - stuck);
+    EXPECT_THAT(report.trouble, HasSubstr(stuck == 0 ? "" : "recorder: 2 frames may not have left"));
+    EXPECT_EQ(report.trouble.empty(), stuck == 0);
+  }
+}
+
+// The second replay finds out that frames of the first one did not leave.
+TEST_F(PlayerTest, FramesLostInAnEarlierReplayDoNotUnderflow) {
+  class Late final : public Recorder {
+   public:
+    WireResult<bool> flush(std::int64_t) override {
+      if (fails) lost = 20;
+      return true;
+    }
+    bool fails = false;
+  };
+  PlayerOptions options;
+  options.files = {requests(10)};
+  Late wire;
+  EXPECT_EQ(run(options, wire).sent, 10U);
+  wire.fails = true;
+  const ReplayReport report = run(options, wire);
+  EXPECT_EQ(report.sent, 0U);
+  EXPECT_EQ(report.bytes, 0U);
 }
 
 // The device accepted all ten frames and failed while it sent the eighth.

@@ -160,29 +160,6 @@ std::optional<LinkCounters> Interface::counters() const {
   return counters;
 }
 
-Undelivered Interface::undelivered(const std::optional<LinkCounters>& before, std::uint64_t accepted,
-                                   std::uint64_t accepted_bytes, bool suspected, std::int64_t deadline) const {
-  constexpr std::int64_t pause = 10'000'000;
-  for (;;) {
-    const auto now = before ? counters() : std::nullopt;
-    if (!now || now->sent < before->sent) return {};
-    const bool lost = now->losses > before->losses;
-    if (!lost && !suspected && now->discarded == before->discarded) return {};
-    const std::uint64_t sent = now->sent - before->sent;
-    if (sent >= accepted) return {};
-    if (wire_clock::now() >= deadline)
-      return {accepted - sent, accepted_bytes - std::min(accepted_bytes, now->sent_bytes - before->sent_bytes), lost};
-    wire_clock::sleep_until(std::min(deadline, wire_clock::now() + pause));
-  }
-}
-
-WireError Interface::did_not_leave(const Undelivered& undelivered) const {
-  return wire_error(WireError::Kind::down, ENETDOWN, "{}: {} accepted frame{} did not leave the interface{}", wire_,
-                    undelivered.frames, undelivered.frames == 1 ? "" : "s",
-                    undelivered.carrier_lost ? ", because the carrier was lost (check the cable and the peer)"
-                                             : " (see ip -s link show)");
-}
-
 std::size_t Interface::max_bytes(Bytes frame, std::size_t most) {
   const std::uint64_t type = frame.size() >= Ethernet::size ? load_be<2>(frame.data() + 12) : 0;
   return type == ETH_P_8021Q || type == ETH_P_8021AD ? most : most - Vlan::size;

@@ -18,18 +18,14 @@ struct LinkCounters {
   std::uint64_t losses = 0;     ///< how often the carrier was lost
 };
 
-/// Accepted frames of one sender that did not leave: the smallest number that the counters of its interface prove.
-struct Undelivered {
-  std::uint64_t frames = 0, bytes = 0;
-  bool carrier_lost = false;
-};
-
 class Interface {
  public:
   Interface() = default;
   /// Looks up the interface. `wire` prefixes error messages.
   static WireResult<Interface> find(std::string wire, std::string_view name);
 
+  /// Prefix of error messages.
+  [[nodiscard]] const std::string& wire() const { return wire_; }
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] unsigned index() const { return index_; }
   /// Number of bytes without the link header.
@@ -45,14 +41,6 @@ class Interface {
   [[nodiscard]] WireResult<void> check_link();
   /// nullopt: unavailable.
   [[nodiscard]] std::optional<LinkCounters> counters() const;
-  /// Compares the accepted frames with the frames that the interface sent since `before`. The kernel accepts frames for
-  /// some time after the carrier was lost, and discards them. Frames that the interface discarded for other programs do
-  /// not count: only frames that exceed its number of sent frames. Compares only if frames were discarded, the carrier
-  /// was lost or `suspected` is set, and waits at most until `deadline` for counters that the driver updates late.
-  [[nodiscard]] Undelivered undelivered(const std::optional<LinkCounters>& before, std::uint64_t accepted,
-                                        std::uint64_t accepted_bytes, bool suspected, std::int64_t deadline) const;
-  /// The error for frames that did not leave.
-  [[nodiscard]] WireError did_not_leave(const Undelivered& undelivered) const;
   /// Maximum length of this frame: the last four of `most` bytes are reserved for a VLAN tag.
   static std::size_t max_bytes(Bytes frame, std::size_t most);
   /// Error for a frame length outside `least` to `most` bytes. `of` names the origin of the limits.

@@ -17,10 +17,12 @@
 
 #include "dissectors/protocol/encode.hpp"
 #include "dissectors/protocol/ethernet.hpp"
+#include "replay/wires/delivery.hpp"
 #include "replay/wires/descriptor.hpp"
 #include "replay/wires/error.hpp"
 #include "replay/wires/frame_limits.hpp"
 #include "replay/wires/interface.hpp"
+#include "replay/wires/out_of_order.hpp"
 #include "replay/wires/sending.hpp"
 
 namespace rdmawire::replay {
@@ -45,7 +47,7 @@ struct Offload {
 static_assert(sizeof(Offload) == 10);
 constexpr std::uint8_t needs_checksum = 1;
 
-class PacketWire final : public Wire, public DepartureTimes, public FrameLimits {
+class PacketWire final : public Wire, public DepartureTimes, public FrameLimits, public OutOfOrder {
  public:
   static WireResult<std::unique_ptr<Wire>> open(const PacketWireOptions& options);
 
@@ -87,8 +89,8 @@ class PacketWire final : public Wire, public DepartureTimes, public FrameLimits 
   Descriptor socket_;
   std::optional<std::int64_t> device_clock_;  ///< offset to add to device timestamps
   Transmission transmission_;
-  std::optional<LinkCounters> link_before_;
-  Undelivered undelivered_;  ///< accepted frames that did not leave
+  Delivery delivery_;
+  std::uint64_t missed_before_ = 0;  ///< missed launch times that were reported
 
   struct Slot {
     std::uint32_t offset = 0, bytes = 0, wire_bytes = 0;
@@ -119,7 +121,7 @@ WireResult<void> PacketWire::describe(const PacketWireOptions& options) {
   capabilities_.paces = options.launch != Transmission::Launch::none;
   if (capabilities_.paces) capabilities_.how = "launch times";
   // With `bypass`, a frame that the kernel discards is not accepted.
-  if (!options.bypass) link_before_ = interface_.counters();
+  if (!options.bypass) delivery_.begin(interface_);
   return {};
 }
 
@@ -213,6 +215,7 @@ WireResult<std::size_t> PacketWire::hand_over(std::span<const Outgoing> frames) 
   std::array<std::array<iovec, 2>, packet_batch> pieces;
   std::array<Transmission::Control, packet_batch> controls;
   transmission_.read(socket_.get());
+  if (capabilities_.paces) transmission_.begin_batch();
   // The kernel numbers frames with a timestamp. With single frames, an error belongs to a known one.
   if (transmission_.stamps() != Transmission::Stamps::none) frames = frames.first(1);
   std::size_t count = 0;
@@ -243,6 +246,7 @@ WireResult<std::size_t> PacketWire::hand_over(std::span<const Outgoing> frames) 
   }
   for (int i = 0; i < sent; ++i) counters_.sent_bytes += frames[static_cast<std::size_t>(i)].frame.size();
   counters_.sent += static_cast<std::uint64_t>(sent);
+  delivery_.accepted();
   for (int i = 0; i < sent; ++i) transmission_.accepted();
   return static_cast<std::size_t>(sent);
 }
@@ -250,7 +254,7 @@ WireResult<std::size_t> PacketWire::hand_over(std::span<const Outgoing> frames) 
 // Waits until the kernel and the driver have released all frames. Reports accepted frames that were discarded.
 WireResult<bool> PacketWire::flush(std::int64_t deadline) {
   if (!socket_) return tl::unexpected(closed_error(name_));
-  constexpr std::int64_t pause = 20'000, longest_update = 2'000'000'000;
+  constexpr std::int64_t pause = 20'000;
   bool empty = false;
   WireResult<void> link;
   for (;;) {
@@ -262,16 +266,14 @@ WireResult<bool> PacketWire::flush(std::int64_t deadline) {
     wire_clock::sleep_until(std::min(deadline, now() + pause));
   }
   transmission_.read(socket_.get());
-  undelivered_ = interface_.undelivered(link_before_, counters_.sent, counters_.sent_bytes, capabilities_.paces,
-                                        std::min(deadline, now() + longest_update));
-  if (transmission_.missed() != 0)
-    return tl::unexpected(wire_error(WireError::Kind::system, 0,
-                                     "{}: {} frames missed their launch times and were discarded (check the queueing "
-                                     "discipline with tc qdisc show dev {}, and its clock)",
-                                     name_, transmission_.missed(), interface_.name()));
-  if (undelivered_.frames != 0) return tl::unexpected(interface_.did_not_leave(undelivered_));
-  if (!link) return tl::unexpected(link.error());
-  return empty;
+  auto checked = delivery_.check(interface_, counters_, empty, link, deadline);
+  const std::uint64_t missed = transmission_.missed() - missed_before_;
+  if (missed == 0) return checked;
+  missed_before_ = transmission_.missed();
+  return tl::unexpected(wire_error(WireError::Kind::system, 0,
+                                   "{}: {} frames missed their launch times and were discarded (check the queueing "
+                                   "discipline with tc qdisc show dev {}, and its clock)",
+                                   name_, missed, interface_.name()));
 }
 
 const char* PacketWire::departure_source() const {
@@ -291,6 +293,13 @@ void PacketWire::read_departures(std::vector<Departure>& departures) {
 WireResult<bool> PacketWire::writable(std::int64_t deadline) {
   if (!socket_) return tl::unexpected(closed_error(name_));
   if (auto link = interface_.check_link(); !link) return tl::unexpected(link.error());
+  transmission_.read(socket_.get());
+  constexpr std::int64_t most_rejecting = 1'000'000'000;
+  if (transmission_.rejecting_since() != 0 && now() - transmission_.rejecting_since() > most_rejecting)
+    return tl::unexpected(wire_error(WireError::Kind::system, EINVAL,
+                                     "{}: the queueing discipline rejects the launch times (compare its clock and its "
+                                     "mode in tc qdisc show dev {} with the option launch)",
+                                     name_, interface_.name()));
   if (!wire_clock::wait_for(socket_.get(), POLLOUT, deadline)) return false;
   // The socket stays writable while the device queue is full, so wait for the duration of a few frames.
   wire_clock::sleep_until(std::min(deadline, now() + 20'000));
@@ -396,8 +405,8 @@ WireCounters PacketWire::counters() const {
   if (socket_ && getsockopt(socket_.get(), SOL_PACKET, PACKET_STATISTICS, &statistics, &length) == 0)
     counters_.dropped += statistics.tp_drops;
   WireCounters counters = counters_;
-  counters.sent -= std::min(counters.sent, std::max(undelivered_.frames, transmission_.missed()));
-  counters.sent_bytes -= std::min(counters.sent_bytes, std::max(undelivered_.bytes, transmission_.missed_bytes()));
+  counters.sent -= std::min(counters.sent, std::max(delivery_.frames(), transmission_.missed()));
+  counters.sent_bytes -= std::min(counters.sent_bytes, std::max(delivery_.bytes(), transmission_.missed_bytes()));
   return counters;
 }
 

@@ -3,14 +3,18 @@
 #include <gmock/gmock.h>
 #include <linux/errqueue.h>
 #include <linux/if_packet.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <ctime>
 #include <vector>
 
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/encode.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/transport.hpp"
+#include "replay/wires/clock.hpp"
 #include "replay/wires/veth_for_test.hpp"
 
 namespace rdmawire::replay {
@@ -151,8 +155,10 @@ TEST_F(PacketWireTest, LostCarrierAndRemovedInterfaceAreErrors) {
 // The interface has a carrier when the wire is opened, and loses it before the kernel reports the loss.
 TEST_F(PacketWireTest, FramesThatTheKernelDiscardsDoNotCountAsSent) {
   for (const char* name : {"packet:near,noreceive", "xdp:near,noreceive"}) {
-    const auto near = open(name);
-    if (!near) continue;
+    auto opened = open_wire(name);
+    if (!opened && opened.error().kind == WireError::Kind::unsupported) continue;
+    ASSERT_TRUE(opened) << opened.error().message;
+    const auto near = std::move(*opened);
     ASSERT_TRUE(near->send(frame_of(60, 1)));
     ASSERT_TRUE(near->flush(near->now() + 5 * second).value_or(false));
     ASSERT_TRUE(spaces_->run("ip link set far down"));
@@ -198,6 +204,65 @@ TEST_F(PacketWireTest, FramesThatTheKernelDiscardsForOthersCountAsSent) {
   }
 }
 
+// A queueing discipline discards a frame that it accepted, and the kernel reports no error.
+TEST_F(PacketWireTest, FramesThatTheQueueingDisciplineDiscardsDoNotCountAsSent) {
+  if (!spaces_->run("tc qdisc replace dev near root handle 1: tbf rate 1mbit burst 3k limit 200k && "
+                    "tc qdisc replace dev near parent 1:1 handle 2: pfifo_head_drop limit 10"))
+    GTEST_SKIP() << "requires the kernel modules sch_tbf and sch_fifo";
+  const auto near = open("packet:near,noreceive");
+  const auto frame = frame_of(1000, 1);
+  std::uint64_t accepted = 0;
+  for (const std::int64_t end = near->now() + 20 * second; accepted < 100 && near->now() < end;)
+    accepted += near->send(std::vector<Outgoing>(20, Outgoing{frame, 0})).value();
+  ASSERT_GE(accepted, 100U);
+  WireResult<bool> flushed = false;
+  for (const std::int64_t end = near->now() + 30 * second; flushed && !*flushed && near->now() < end;)
+    flushed = near->flush(near->now() + second / 10);
+  ASSERT_FALSE(flushed);
+  EXPECT_THAT(flushed.error().message, HasSubstr("accepted frames did not leave the interface"));
+  const std::uint64_t sent = near->counters().sent;
+  EXPECT_LT(sent, accepted - 20);
+  EXPECT_GT(sent, 5U);
+  // Later frames are not affected by the loss.
+  ASSERT_TRUE(near->send(frame));
+  EXPECT_TRUE(near->flush(near->now() + 30 * second).value_or(false));
+  EXPECT_EQ(near->counters().sent, sent + 1);
+}
+
+TEST_F(PacketWireTest, QueuedFramesCountAsSentOnceTheyLeft) {
+  if (!spaces_->run("tc qdisc replace dev near root tbf rate 1mbit burst 3k limit 400k"))
+    GTEST_SKIP() << "requires the kernel module sch_tbf";
+  const std::vector<std::uint8_t> frame = frame_of(1000, 1);
+  for (const char* options : {"", ",launch=fq"}) {
+    const auto near = open(std::string("packet:near,noreceive") + options);
+    std::uint64_t accepted = 0;
+    for (const std::int64_t end = near->now() + 20 * second; accepted < 100 && near->now() < end;)
+      accepted += near->send(std::vector<Outgoing>(20, Outgoing{frame, 0})).value();
+    ASSERT_GE(accepted, 100U);
+    const auto early = near->flush(near->now() + second / 10);
+    ASSERT_TRUE(early) << early.error().message;
+    EXPECT_FALSE(*early);
+    EXPECT_LT(near->counters().sent, accepted);
+    EXPECT_LT(near->counters().sent_bytes, accepted * frame.size());
+    const auto late = near->flush(near->now() + 30 * second);
+    ASSERT_TRUE(late) << late.error().message;
+    EXPECT_TRUE(*late);
+    EXPECT_EQ(near->counters().sent, accepted);
+  }
+}
+
+TEST_F(PacketWireTest, QueuedFramesOfARemovedInterfaceDoNotCountAsSent) {
+  if (!spaces_->run("tc qdisc replace dev near root tbf rate 100kbit burst 3k limit 400k"))
+    GTEST_SKIP() << "requires the kernel module sch_tbf";
+  const auto near = open("packet:near,noreceive");
+  EXPECT_EQ(near->send(std::vector<Outgoing>(20, Outgoing{frame_of(1000, 1), 0})).value(), 20U);
+  ASSERT_TRUE(spaces_->run("ip link del near"));
+  const auto flushed = near->flush(near->now() + 5 * second);
+  ASSERT_FALSE(flushed);
+  EXPECT_EQ(flushed.error().kind, WireError::Kind::missing);
+  EXPECT_EQ(near->counters().sent, 0U) << "the interface and its counters are gone, so this is unknown";
+}
+
 TEST_F(PacketWireTest, ReceiveKeepsItsDeadlineWhileTheErrorQueueFills) {
   // Timestamps of sent frames are messages of the error queue, for which poll(2) returns.
   PacketWireOptions options;
@@ -232,14 +297,47 @@ TEST(Transmission, MissedLaunchTimesAreCounted) {
   sock_extended_err error{};
   header->cmsg_len = CMSG_LEN(sizeof error);
   Transmission transmission;
-  for (const std::uint8_t origin : {SO_EE_ORIGIN_TXTIME, SO_EE_ORIGIN_TXTIME, SO_EE_ORIGIN_LOCAL}) {
+  const auto take = [&](std::uint8_t origin, std::uint8_t code) {
     error.ee_origin = origin;
+    error.ee_code = code;
     std::memcpy(CMSG_DATA(header), &error, sizeof error);
     transmission.take(message, 100);
-  }
+  };
+  take(SO_EE_ORIGIN_TXTIME, SO_EE_CODE_TXTIME_MISSED);
+  take(SO_EE_ORIGIN_TXTIME, SO_EE_CODE_TXTIME_MISSED);
+  take(SO_EE_ORIGIN_LOCAL, SO_EE_CODE_TXTIME_MISSED);
+  EXPECT_EQ(transmission.rejecting_since(), 0);
+  // sendmmsg(2) also returns an error, and the caller retries the frame.
+  take(SO_EE_ORIGIN_TXTIME, SO_EE_CODE_TXTIME_INVALID_PARAM);
+  EXPECT_NE(transmission.rejecting_since(), 0);
   EXPECT_EQ(transmission.missed(), 2U);
   EXPECT_EQ(transmission.missed_bytes(), 200U);
+  transmission.accepted();
+  EXPECT_EQ(transmission.rejecting_since(), 0);
   EXPECT_TRUE(transmission.departures().empty());
+}
+
+TEST_F(PacketWireTest, LaunchTimesDoNotDecrease) {
+  const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  Transmission transmission;
+  const auto near = Interface::find("packet:near", "near").value();
+  ASSERT_TRUE(transmission.set_up(socket, near, Transmission::Launch::fq, Transmission::Stamps::none));
+  std::uint64_t last = 0;
+  const std::int64_t time = wire_clock::now() + second;
+  for (int i = 0; i < 10'000; ++i) {
+    if (i % 7 == 0) transmission.begin_batch();
+    msghdr message{};
+    Transmission::Control control;
+    transmission.set_time(message, control, i % 2 == 0 ? time : 0);
+    std::uint64_t launch = 0;
+    std::memcpy(&launch, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof launch);
+    ASSERT_GE(launch, last) << i;
+    last = launch;
+  }
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  EXPECT_NEAR(static_cast<double>(last), static_cast<double>(now.tv_sec) * 1e9 + 1e9, 2e9);
+  ::close(socket);
 }
 
 TEST_F(PacketWireTest, TransmitTimestampsOfTheKernel) {
@@ -310,7 +408,9 @@ TEST_F(PacketWireTest, QueueingDisciplineHoldsFramesUntilTheirLaunchTimes) {
     // On a slow host, passing the frames to the kernel takes seconds.
     const std::int64_t begin = near->now() + 6 * second;
     for (std::int64_t i = 0; i < 20; ++i) frames.push_back({frame, begin + i * 2'000'000});
-    for (std::size_t sent = 0; sent < frames.size();) sent += near->send(std::span(frames).subspan(sent)).value();
+    std::size_t sent = 0;
+    while (sent < frames.size() && near->now() < begin) sent += near->send(std::span(frames).subspan(sent)).value();
+    ASSERT_EQ(sent, frames.size()) << launch << ": the queueing discipline rejects frames";
     EXPECT_LT(near->now(), begin) << "frames are accepted before their times";
     ASSERT_TRUE(near->flush(near->now() + 30 * second).value_or(false));
     std::vector<Departure> departures;

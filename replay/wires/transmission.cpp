@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <limits>
 
 #include "replay/wires/clock.hpp"
 #include "replay/wires/error.hpp"
@@ -71,12 +72,25 @@ WireResult<void> Transmission::set_up(int socket, const Interface& interface, La
   return {};
 }
 
-void Transmission::set_time(msghdr& message, Control& control, std::int64_t time) {
-  const std::int64_t now = wire_clock::now();
+void Transmission::begin_batch() {
+  constexpr int tries = 3;
+  constexpr std::int64_t step = 1'000'000'000;
+  std::int64_t best = std::numeric_limits<std::int64_t>::max(), offset = 0;
+  // The shortest try was probably not interrupted.
+  for (int i = 0; i < tries; ++i) {
+    const std::int64_t before = wire_clock::now(), there = time_of(clock_of(launch_)), after = wire_clock::now();
+    if (after - before >= best) continue;
+    best = after - before;
+    offset = there - before - best / 2;
+  }
   // The offset of CLOCK_TAI changes if the clock is adjusted.
-  const std::int64_t offset = time_of(clock_of(launch_)) - now;
-  latest_ = std::max({latest_, time, now + least_lead});
-  const auto launch = static_cast<std::uint64_t>(latest_ + offset);
+  if (offset < offset_ - step) latest_ = 0;
+  offset_ = offset;
+}
+
+void Transmission::set_time(msghdr& message, Control& control, std::int64_t time) {
+  latest_ = std::max(latest_, std::max(time, wire_clock::now() + least_lead) + offset_);
+  const auto launch = static_cast<std::uint64_t>(latest_);
   message.msg_control = control.bytes.data();
   message.msg_controllen = control.bytes.size();
   cmsghdr* const header = CMSG_FIRSTHDR(&message);
@@ -87,6 +101,7 @@ void Transmission::set_time(msghdr& message, Control& control, std::int64_t time
 }
 
 void Transmission::accepted() {
+  rejecting_since_ = 0;
   if (stamps_ == Stamps::none) return;
   expected_.push_back(next_number_++);
   if (expected_.size() <= most_expected) return;
@@ -132,9 +147,12 @@ void Transmission::take(msghdr& message, std::size_t bytes) {
     }
   }
   if (!error) return;
-  if (error->ee_origin == SO_EE_ORIGIN_TXTIME) {
+  // sendmmsg(2) does not accept a frame with an invalid time, so that the caller retries it.
+  if (error->ee_origin == SO_EE_ORIGIN_TXTIME && error->ee_code == SO_EE_CODE_TXTIME_MISSED) {
     ++missed_;
     missed_bytes_ += bytes;
+  } else if (error->ee_origin == SO_EE_ORIGIN_TXTIME && rejecting_since_ == 0) {
+    rejecting_since_ = wire_clock::now();
   }
   if (error->ee_origin != SO_EE_ORIGIN_TIMESTAMPING) return;
   const std::int64_t stamp = nanoseconds(stamps[stamps_ == Stamps::device ? 2 : 0]);

@@ -34,11 +34,11 @@ class Transmission {
   [[nodiscard]] Launch launch() const { return launch_; }
   [[nodiscard]] Stamps stamps() const { return stamps_; }
 
-  /// Adds the launch time to a message. `time` of the wire's clock, 0: as soon as possible. Launch times never
-  /// decrease.
+  /// Reads the clock of the queueing discipline, for the next frames.
+  void begin_batch();
+  /// Adds the launch time to a message. `time` of the wire's clock, 0: as soon as possible. Launch times do not
+  /// decrease, unless the clock of the queueing discipline was set back by more than a second.
   void set_time(msghdr& message, Control& control, std::int64_t time);
-  /// Latest launch time, on the wire's clock.
-  [[nodiscard]] std::int64_t latest() const { return latest_; }
   /// Records a frame that the kernel accepted.
   void accepted();
   /// Records a frame that the kernel numbered, but did not accept because the device queue was full.
@@ -50,16 +50,21 @@ class Transmission {
   /// Reads one message of the error queue. `bytes`: length of the frame in it.
   void take(msghdr& message, std::size_t bytes);
   [[nodiscard]] std::vector<Departure>& departures() { return departures_; }
-  /// Number of frames that were discarded because their launch times were invalid or had passed.
+  /// Number of accepted frames that were discarded because their launch times had passed.
   [[nodiscard]] std::uint64_t missed() const { return missed_; }
   [[nodiscard]] std::uint64_t missed_bytes() const { return missed_bytes_; }
+  /// Since when the queueing discipline has rejected launch times without accepting a frame. 0: it does not. Rejected
+  /// frames are not accepted.
+  [[nodiscard]] std::int64_t rejecting_since() const { return rejecting_since_; }
 
  private:
   void departed(std::uint32_t number, std::int64_t time);
 
   Launch launch_ = Launch::none;
   Stamps stamps_ = Stamps::none;
-  std::int64_t latest_ = 0;
+  std::int64_t offset_ = 0;  ///< from the wire's clock to that of the queueing discipline
+  std::int64_t latest_ = 0;  ///< latest launch time, on the clock of the queueing discipline
+  std::int64_t rejecting_since_ = 0;
   std::uint64_t missed_ = 0, missed_bytes_ = 0;
   std::vector<char> frame_;             ///< a frame of the error queue
   std::uint32_t next_number_ = 0;       ///< of the kernel, for the next frame

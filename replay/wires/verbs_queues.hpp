@@ -4,15 +4,10 @@
 #include <memory>
 #include <vector>
 
+#include "replay/wires/out_of_order.hpp"
 #include "replay/wires/wire.hpp"
 
 namespace rdmawire::replay {
-
-/// A wire whose frames may leave out of order. Frames between the same two hosts stay in order.
-class OutOfOrder {
- public:
-  virtual ~OutOfOrder() = default;
-};
 
 /// A wire that knows how many frames it accepts at once.
 class SendRoom {

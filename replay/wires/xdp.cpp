@@ -14,10 +14,12 @@
 
 #include "dissectors/protocol/ethernet.hpp"
 #include "replay/wires/clock.hpp"
+#include "replay/wires/delivery.hpp"
 #include "replay/wires/descriptor.hpp"
 #include "replay/wires/error.hpp"
 #include "replay/wires/frame_limits.hpp"
 #include "replay/wires/interface.hpp"
+#include "replay/wires/out_of_order.hpp"
 #include "replay/wires/sending.hpp"
 #include "replay/wires/xdp_program.hpp"
 
@@ -110,7 +112,7 @@ class Chunks {
   std::size_t bytes_ = 0;
 };
 
-class XdpWire final : public Wire, public FrameLimits {
+class XdpWire final : public Wire, public FrameLimits, public OutOfOrder {
  public:
   static WireResult<std::unique_ptr<Wire>> open(const XdpWireOptions& options);
   ~XdpWire() override { close(); }
@@ -133,13 +135,16 @@ class XdpWire final : public Wire, public FrameLimits {
     });
   }
   WireResult<bool> flush(std::int64_t deadline) override {
-    constexpr std::int64_t longest_update = 2'000'000'000;
+    if (!socket_) return tl::unexpected(closed_error(name_));
     auto flushed = wait_until(deadline, [this] { return free_.size() == frames_; });
-    // In copy mode, the kernel also completes frames that it discarded.
-    undelivered_ = interface_.undelivered(link_before_, counters_.sent, counters_.sent_bytes, false,
-                                          std::min(deadline, now() + longest_update));
-    if (flushed && undelivered_.frames != 0) return tl::unexpected(interface_.did_not_leave(undelivered_));
-    return flushed;
+    // In copy mode, the kernel also completes frames that it discarded. Drivers do not count frames with zero copy.
+    if (!copies_) return flushed;
+    const auto link = flushed ? WireResult<void>() : tl::unexpected(flushed.error());
+    // Only completed frames are compared. Those in the rings do not count as sent.
+    auto checked = delivery_.check(interface_, counters_, true, link, deadline);
+    if (checked && !flushed) return flushed;
+    if (checked) return *checked && *flushed;
+    return checked;
   }
   WireResult<std::optional<Received>> receive(std::int64_t deadline) override;
   [[nodiscard]] std::size_t max_bytes_of(Bytes frame) const override {
@@ -174,8 +179,8 @@ class XdpWire final : public Wire, public FrameLimits {
   std::string name_;
   WireCapabilities capabilities_;
   mutable WireCounters counters_;
-  std::optional<LinkCounters> link_before_;
-  Undelivered undelivered_;  ///< completed frames that did not leave
+  Delivery delivery_;    ///< of completed frames
+  bool copies_ = false;  ///< copy mode
   Interface interface_;
   Chunks chunks_;
   Descriptor socket_;
@@ -292,7 +297,8 @@ WireResult<std::unique_ptr<Wire>> XdpWire::open(const XdpWireOptions& options) {
   able.min_bytes = Ethernet::size;
   able.batch = std::clamp<std::uint32_t>(options.batch, 1, wire->frames_ / 2);
   able.receives = options.receive;
-  wire->link_before_ = wire->interface_.counters();
+  wire->copies_ = !(flags & XDP_ZEROCOPY);
+  if (wire->copies_) wire->delivery_.begin(wire->interface_);
   able.bits_per_second = wire->interface_.bits_per_second();
   able.how = fmt::format("{}, queue {}", flags & XDP_ZEROCOPY ? "zero copy" : "copies", options.queue);
 
@@ -325,7 +331,10 @@ void XdpWire::drain() {
     }
     free_.push_back(chunk * chunk_bytes);
   }
-  if (count > 0) completed_.give_back();
+  if (count > 0) {
+    completed_.give_back();
+    delivery_.accepted();
+  }
 }
 
 // Wakes the kernel to send. The kernel may send only some of the frames. The next call continues.
@@ -434,8 +443,8 @@ WireCounters XdpWire::counters() const {
   if (socket_ && getsockopt(socket_.get(), SOL_XDP, XDP_STATISTICS, &statistics, &length) == 0)
     counters_.dropped = statistics.rx_dropped + statistics.rx_ring_full;
   WireCounters counters = counters_;
-  counters.sent -= std::min(counters.sent, undelivered_.frames);
-  counters.sent_bytes -= std::min(counters.sent_bytes, undelivered_.bytes);
+  counters.sent -= std::min(counters.sent, delivery_.frames());
+  counters.sent_bytes -= std::min(counters.sent_bytes, delivery_.bytes());
   return counters;
 }
 
