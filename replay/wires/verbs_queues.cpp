@@ -10,6 +10,7 @@
 #include "dissectors/protocol/ethernet.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "replay/wires/clock.hpp"
+#include "replay/wires/error.hpp"
 #include "replay/wires/sending.hpp"
 
 namespace rdmawire::replay {
@@ -41,39 +42,51 @@ class Queues final : public Wire, public OutOfOrder {
 
   using Wire::send;
   WireResult<std::size_t> send(std::span<const Outgoing> frames) override {
+    if (closed_) return tl::unexpected(closed_error(name_));
     return send_when_due(frames, capabilities_.batch, [this](std::span<const Outgoing> run) { return hand_over(run); });
   }
   WireResult<bool> writable(std::int64_t deadline) override {
+    if (closed_) return tl::unexpected(closed_error(name_));
     if (failed_) return tl::unexpected(*failed_);
-    for (std::size_t i = 0; i < wires_.size(); ++i) {
-      const auto done = wires_[i]->writable(deadline);
-      if (!done) fail(done.error());
-      if (!done || !*done) return done;
-    }
+    for (const auto& wire : wires_)
+      if (const auto done = wire->writable(deadline); !done || !*done) return done;
     post_backlogs();
     return true;
   }
   // Waits for all QPs, also if one of them failed, so that counters() is complete.
   WireResult<bool> flush(std::int64_t deadline) override {
+    if (closed_) return tl::unexpected(closed_error(name_));
     bool empty = true;
     for (;;) {
       post_backlogs();
-      empty = std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.backlog.empty(); });
-      if (empty || failed_ || now() >= deadline) break;
+      empty = std::all_of(parts_.begin(), parts_.end(),
+                          [](const Part& part) { return part.backlog.empty() || part.failed || part.down; });
+      if (empty || now() >= deadline) break;
       wire_clock::sleep_until(std::min(deadline, now() + pause));
     }
-    for (const auto& wire : wires_) {
-      const auto done = wire->flush(deadline);
-      if (!done) fail(done.error());
+    std::optional<WireError> down;
+    for (std::size_t i = 0; i < wires_.size(); ++i) {
+      const auto done = wires_[i]->flush(deadline);
       empty &= done && *done;
+      if (done) continue;
+      // Posted frames are sent when the carrier returns.
+      if (done.error().kind == WireError::Kind::down)
+        down = done.error();
+      else
+        fail(i, done.error());
     }
     if (failed_) return tl::unexpected(*failed_);
+    for (const Part& part : parts_)
+      if (!down && part.down) down = part.down;
+    if (down) return tl::unexpected(*down);
     return empty;
   }
   WireResult<std::optional<Received>> receive(std::int64_t deadline) override {
     return wires_.front()->receive(deadline);
   }
   void close() override {
+    if (closed_) return;
+    closed_ = true;
     for (std::jthread& worker : workers_) worker.request_stop();
     round_.fetch_add(1);
     round_.notify_all();
@@ -89,10 +102,13 @@ class Queues final : public Wire, public OutOfOrder {
     std::vector<Outgoing> frames;                   ///< of one call
     std::deque<std::vector<std::uint8_t>> backlog;  ///< accepted frames that the QP did not take yet
     WireResult<std::size_t> result;
+    bool failed = false;            ///< the QP is in the Error state
+    std::optional<WireError> down;  ///< the QP accepts no frame until the carrier returns
   };
 
   // The first error ends the wire. The QP is in the Error state, so that no frame may be skipped.
-  void fail(WireError error) {
+  void fail(std::size_t queue, WireError error) {
+    parts_[queue].failed = true;
     if (failed_) return;
     if (error.kind == WireError::Kind::frame || error.kind == WireError::Kind::full)
       error.kind = WireError::Kind::system;
@@ -105,14 +121,18 @@ class Queues final : public Wire, public OutOfOrder {
   }
 
   void post_backlogs() {
-    for (std::size_t i = 0; i < parts_.size() && !failed_; ++i) {
-      auto& backlog = parts_[i].backlog;
-      while (!backlog.empty()) {
-        const Outgoing frame{backlog.front(), 0};
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      Part& part = parts_[i];
+      part.down.reset();
+      while (!part.backlog.empty() && !part.failed) {
+        const Outgoing frame{part.backlog.front(), 0};
         const auto taken = wires_[i]->send(std::span(&frame, 1));
-        if (!taken) return fail(taken.error());
-        if (*taken == 0) break;
-        backlog.pop_front();
+        if (!taken && taken.error().kind == WireError::Kind::down)
+          part.down = taken.error();
+        else if (!taken)
+          fail(i, taken.error());
+        if (!taken || *taken == 0) break;
+        part.backlog.pop_front();
       }
     }
   }
@@ -150,6 +170,8 @@ class Queues final : public Wire, public OutOfOrder {
   WireResult<std::size_t> hand_over(std::span<const Outgoing> frames) {
     post_backlogs();
     if (failed_) return tl::unexpected(*failed_);
+    for (const Part& part : parts_)
+      if (part.down) return tl::unexpected(*part.down);
     std::vector<std::size_t> rooms;
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       parts_[i].frames.clear();
@@ -170,9 +192,13 @@ class Queues final : public Wire, public OutOfOrder {
     }
     if (accepted == 0) return 0;
     post_all();
-    for (Part& part : parts_) {
-      if (!part.result) fail(part.result.error());
-      // The device took fewer frames than its queue holds.
+    for (std::size_t queue = 0; queue < parts_.size(); ++queue) {
+      Part& part = parts_[queue];
+      if (!part.result && part.result.error().kind == WireError::Kind::down)
+        part.result = 0;
+      else if (!part.result)
+        fail(queue, part.result.error());
+      // The device took fewer frames than its queue holds, or has no carrier.
       for (std::size_t i = part.result.value_or(part.frames.size()); i < part.frames.size(); ++i)
         part.backlog.emplace_back(part.frames[i].frame.begin(), part.frames[i].frame.end());
       part.frames.clear();
@@ -185,6 +211,7 @@ class Queues final : public Wire, public OutOfOrder {
   std::vector<std::unique_ptr<Wire>> wires_;
   std::vector<Part> parts_;
   std::optional<WireError> failed_;
+  bool closed_ = false;
   std::atomic<std::uint32_t> round_ = 0, busy_ = 0;
   std::vector<std::jthread> workers_;
 };
