@@ -21,6 +21,17 @@ void store(MutableBytes frame, std::uint32_t offset, std::uint64_t value) {
   detail::field_of<H>(Name.view()).store(frame.data() + offset, value);
 }
 
+/// The end of the outermost IP packet. Padding, trailers and a frame check sequence follow it.
+std::size_t end_of_packet(const HeaderStack& stack) {
+  for (const Layer& layer : stack.layers()) {
+    const std::uint8_t* const at = stack.bytes.data() + layer.offset;
+    if (layer.header == &info<Ipv4>) return layer.offset + load_field<Ipv4, "total_length">(at);
+    if (layer.header == &info<Ipv6>) return layer.offset + Ipv6::size + load_field<Ipv6, "payload_length">(at);
+    if (layer.header == &info<Grh>) return layer.offset + Grh::size + load_field<Grh, "payload_length">(at);
+  }
+  return stack.bytes.size();
+}
+
 /// The end of a shortened RoCE packet with an ICRC. 0: its headers do not fit.
 std::size_t end_of_roce(const HeaderStack& stack, const Layer& bth, std::size_t most) {
   std::size_t headers = bth.offset + bth.length;
@@ -34,9 +45,9 @@ std::size_t end_of_roce(const HeaderStack& stack, const Layer& bth, std::size_t 
 
 std::optional<std::size_t> shorten_frame(MutableBytes frame, LinkType link, std::size_t most) {
   const HeaderStack stack = decode(frame, link);
-  std::size_t end = std::min(most, frame.size());
-  if (stack.network == HeaderStack::none) return end;
+  if (stack.network == HeaderStack::none) return std::min(most, frame.size());
   const Layer& network = stack.layers()[stack.network];
+  std::size_t end = std::min({most, frame.size(), end_of_packet(stack)});
   const Layer* const bth = stack.find(info<Bth>);
   const Layer* const udp = stack.find(info<Udp>);
   if (stack.wire == Wire::infiniband) return std::nullopt;

@@ -75,6 +75,24 @@ TEST(ShortenFrame, TcpChecksumIsValid) {
   EXPECT_EQ(sum, 0xffffU);
 }
 
+TEST(ShortenFrame, BytesAfterThePacketDoNotBecomePayload) {
+  for (const bool v4 : {true, false}) {
+    ByteVector frame = v4 ? roce(100) : ipv6_udp(100);
+    const std::size_t packet = frame.size();
+    frame.resize(packet + 200, 0xee);
+    const auto length = shorten_frame(frame, LinkType::ethernet, packet + 50);
+    ASSERT_EQ(length, packet);
+    frame.resize(*length);
+    EXPECT_EQ(frame, v4 ? roce(100) : ipv6_udp(100));
+  }
+  // The minimum frame length of Ethernet requires padding.
+  ByteVector padded = ipv6_udp(1);
+  const std::size_t packet = padded.size();
+  padded.resize(packet + 4, 0xee);
+  EXPECT_EQ(shorten_frame(padded, LinkType::ethernet, packet + 2), packet);
+  EXPECT_EQ(decode(Bytes(padded).first(packet)).get<Ipv6>()->get<"payload_length">(), 9U);
+}
+
 TEST(ShortenFrame, OtherFramesAreTruncated) {
   ByteVector arp(64, 0);
   store_be(arp.data() + 12, 2, 0x0806);

@@ -171,9 +171,11 @@ struct FlowMap {
   /// Added to the last 32 bits of the live unicast IP addresses of hosts that are not an endpoint of a connection.
   std::uint32_t address_step = 0;
 
-  [[nodiscard]] bool empty() const {
+  [[nodiscard]] bool empty() const { return only_steps() && address_step == 0; }
+  /// True if the map has no entry, except perhaps `address_step`.
+  [[nodiscard]] bool only_steps() const {
     return connections.empty() && hosts.empty() && prefixes.empty() && source_prefixes.empty() &&
-           destination_prefixes.empty() && ports.empty() && vlans.empty() && address_step == 0;
+           destination_prefixes.empty() && ports.empty() && vlans.empty();
   }
   /// The live address according to the first of `list` that contains the address.
   [[nodiscard]] static std::optional<PortAddress> in_prefix(const std::vector<MappedPrefix>& list,

@@ -264,6 +264,10 @@ struct Rewriter::Index {
     const MappedEnd& end = map.connections[found->second.index].at(*found->second.end);
     return MappedHost{end.address, end.mac};
   }
+  /// True if the map has the address, without FlowMap::address_step. A map without other entries has all addresses.
+  [[nodiscard]] bool mapped(const PortAddress& address) const {
+    return map.only_steps() || hosts.contains(address) || map.in_prefix(address);
+  }
   [[nodiscard]] PortAddress live(const PortAddress& address) const {
     const auto known = host(address);
     return known && known->address.live ? *known->address.live : address;
@@ -273,11 +277,13 @@ struct Rewriter::Index {
   const char* rewrite_link_and_network(Patch& patch, const HeaderStack& stack, const MappedHost& from,
                                        const MappedHost& to) const;
   void rewrite_management(Patch& patch, const HeaderStack& stack, std::optional<Place> place) const;
-  void rewrite_arp(Patch& patch, const HeaderStack& stack) const;
+  /// Returns true if a host is mapped.
+  [[nodiscard]] bool rewrite_arp(Patch& patch, const HeaderStack& stack) const;
   /// Applies FlowMap::source_prefixes and FlowMap::destination_prefixes. Returns true if an address is in one of them.
   [[nodiscard]] bool rewrite_one_way(Patch& patch, const HeaderStack& stack) const;
   void rewrite_options(Patch& patch, const HeaderStack& stack) const;
-  void rewrite_neighbors(Patch& patch, const HeaderStack& stack, const MappedHost& sender) const;
+  /// Returns true if the target is mapped.
+  [[nodiscard]] bool rewrite_neighbors(Patch& patch, const HeaderStack& stack, const MappedHost& sender) const;
   /// Maps UDP and TCP ports that the connection's live values did not change. Returns true if a port was mapped.
   [[nodiscard]] bool rewrite_ports(Patch& patch, const HeaderStack& stack) const;
   template <class H, FixedString Name>
@@ -417,11 +423,12 @@ void Rewriter::Index::rewrite_management(Patch& patch, const HeaderStack& stack,
   }
 }
 
-void Rewriter::Index::rewrite_arp(Patch& patch, const HeaderStack& stack) const {
+bool Rewriter::Index::rewrite_arp(Patch& patch, const HeaderStack& stack) const {
   const Layer* arp = stack.find(info<ArpEthernet>);
-  if (!arp) return;
-  const auto sender = host(PortAddress::of_ipv4(patch.get<ArpEthernet, "sender_protocol">(*arp)));
-  const auto target = host(PortAddress::of_ipv4(patch.get<ArpEthernet, "target_protocol">(*arp)));
+  if (!arp) return false;
+  const auto from = PortAddress::of_ipv4(patch.get<ArpEthernet, "sender_protocol">(*arp)),
+             to = PortAddress::of_ipv4(patch.get<ArpEthernet, "target_protocol">(*arp));
+  const auto sender = host(from), target = host(to);
   const Layer* ethernet = stack.find(info<Ethernet>);
   if (sender) {
     if (ethernet) patch.map<Ethernet, "src">(*ethernet, sender->mac);
@@ -435,6 +442,7 @@ void Rewriter::Index::rewrite_arp(Patch& patch, const HeaderStack& stack) const 
       patch.map<ArpEthernet, "target_hardware">(*arp, target->mac);
     if (target->address.live) patch.store<ArpEthernet, "target_protocol">(*arp, *target->address.live);
   }
+  return (sender && mapped(from)) || (target && mapped(to));
 }
 
 bool Rewriter::Index::rewrite_one_way(Patch& patch, const HeaderStack& stack) const {
@@ -484,11 +492,14 @@ void follow_solicited_node(Patch& patch, const HeaderStack& stack, const PortAdd
 }
 
 // RFC 4861, 4.3 to 4.6.1. The target of a redirect is unknown to the map, and is kept.
-void Rewriter::Index::rewrite_neighbors(Patch& patch, const HeaderStack& stack, const MappedHost& sender) const {
+bool Rewriter::Index::rewrite_neighbors(Patch& patch, const HeaderStack& stack, const MappedHost& sender) const {
   std::optional<MappedHost> target;
+  bool known = false;
   const auto map_target = [&]<class H>(const Layer& layer) {
     constexpr std::size_t at = detail::field_of<H>("target").bit / 8;
-    target = host(PortAddress::of_gid(stack.bytes.data() + layer.offset + at));
+    const PortAddress address = PortAddress::of_gid(stack.bytes.data() + layer.offset + at);
+    target = host(address);
+    known |= target && mapped(address);
     if (target && target->address.live) patch.store<H, "target">(layer, *target->address.live);
   };
   for (const Layer& layer : stack.layers()) {
@@ -502,6 +513,7 @@ void Rewriter::Index::rewrite_neighbors(Patch& patch, const HeaderStack& stack, 
       if (!of_target || target) patch.map<NdLinkAddress, "address">(layer, of_target ? target->mac : sender.mac);
     }
   }
+  return known;
 }
 
 template <class H, FixedString Name>
@@ -780,7 +792,7 @@ Rewritten Rewriter::Index::rewrite(const HeaderStack& stack, MutableBytes buffer
     }
   } else if (ports && (managed || !bth || map.connections.empty())) {
     const auto from = host(ports->from), to = host(ports->to);
-    known |= from || to;
+    known |= (from && mapped(ports->from)) || (to && mapped(ports->to));
     if (const char* why =
             rewrite_link_and_network(patch, stack, from.value_or(MappedHost{}), to.value_or(MappedHost{}))) {
       result.outcome = Rewritten::Outcome::refused;
@@ -788,13 +800,9 @@ Rewritten Rewriter::Index::rewrite(const HeaderStack& stack, MutableBytes buffer
       return result;
     }
     if (managed) rewrite_management(patch, stack, found);
-    if (stack.find(info<Icmpv6>)) {
-      rewrite_neighbors(patch, stack, from.value_or(MappedHost{}));
-      known |= patch.end() != 0;
-    }
+    if (stack.find(info<Icmpv6>)) known |= rewrite_neighbors(patch, stack, from.value_or(MappedHost{}));
   } else if (stack.find(info<ArpEthernet>)) {
-    rewrite_arp(patch, stack);
-    known |= patch.end() != 0;
+    known |= rewrite_arp(patch, stack);
   }
 
   known |= rewrite_ports(patch, stack) && !unmapped;

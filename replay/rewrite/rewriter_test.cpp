@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
+#include "dissectors/protocol/arp.hpp"
 #include "dissectors/protocol/cm.hpp"
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/decode.hpp"
@@ -591,6 +594,36 @@ TEST(Rewriter, CommunicationIdZeroIdentifiesNoConnection) {
   EXPECT_EQ(find(0, 5), 1U);
   EXPECT_EQ(find(9, 0), std::nullopt);
   EXPECT_EQ(find(0, 0), std::nullopt);
+}
+
+// Hosts without a mapping stay unknown after the first loop.
+TEST(Rewriter, AddressStepMapsNoHost) {
+  FlowMap map;
+  map.hosts.push_back({{ipv4(0x0a000002), ipv4(0xc0a80102)}, {std::nullopt, 0x0200000000aa}});
+  map.hosts.push_back({{ipv4(0x0a000003), ipv4(0xc0a80103)}, {std::nullopt, 0x0200000000bb}});
+  RewriteOptions options;
+  options.others = Unmapped::drop;
+  const auto frame_of = [](std::uint32_t from, std::uint32_t to) {
+    return (Value<Ethernet>() / Value<Ipv4>().set<"src">(from).set<"dst">(to) / Value<Udp>().set<"dst_port">(53))
+        .encode();
+  };
+  const auto arp_of = [](std::uint32_t from, std::uint32_t to) {
+    return (Value<Ethernet>() / Value<ArpEthernet>().set<"sender_protocol">(from).set<"target_protocol">(to)).encode();
+  };
+  for (const std::uint32_t step : {0U, 1U}) {
+    map.address_step = step;
+    const Rewriter rewriter(map, options);
+    for (const auto& make : {std::function(frame_of), std::function(arp_of)}) {
+      EXPECT_EQ(rewrite(rewriter, make(0x0b000001, 0x0b000002)).rewritten.outcome, Rewritten::Outcome::dropped) << step;
+      EXPECT_NE(rewrite(rewriter, make(0x0a000002, 0x0a000003)).rewritten.outcome, Rewritten::Outcome::dropped) << step;
+    }
+  }
+  // Without other entries, the step applies to all hosts.
+  FlowMap all;
+  all.address_step = 1;
+  const Result stepped = rewrite(Rewriter(all, options), frame_of(0x0b000001, 0x0b000002));
+  EXPECT_EQ(stepped.rewritten.outcome, Rewritten::Outcome::rewritten);
+  EXPECT_EQ(stepped.stack().get<Ipv4>()->get<"src">(), 0x0b000002U);
 }
 
 }  // namespace
