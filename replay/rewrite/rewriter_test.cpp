@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
-
 #include "dissectors/protocol/arp.hpp"
 #include "dissectors/protocol/cm.hpp"
 #include "dissectors/protocol/crc.hpp"
@@ -607,16 +605,13 @@ TEST(Rewriter, AddressStepMapsNoHost) {
     return (Value<Ethernet>() / Value<Ipv4>().set<"src">(from).set<"dst">(to) / Value<Udp>().set<"dst_port">(53))
         .encode();
   };
-  const auto arp_of = [](std::uint32_t from, std::uint32_t to) {
-    return (Value<Ethernet>() / Value<ArpEthernet>().set<"sender_protocol">(from).set<"target_protocol">(to)).encode();
-  };
   for (const std::uint32_t step : {0U, 1U}) {
     map.address_step = step;
     const Rewriter rewriter(map, options);
-    for (const auto& make : {std::function(frame_of), std::function(arp_of)}) {
-      EXPECT_EQ(rewrite(rewriter, make(0x0b000001, 0x0b000002)).rewritten.outcome, Rewritten::Outcome::dropped) << step;
-      EXPECT_NE(rewrite(rewriter, make(0x0a000002, 0x0a000003)).rewritten.outcome, Rewritten::Outcome::dropped) << step;
-    }
+    EXPECT_EQ(rewrite(rewriter, frame_of(0x0b000001, 0x0b000002)).rewritten.outcome, Rewritten::Outcome::dropped)
+        << step;
+    EXPECT_EQ(rewrite(rewriter, frame_of(0x0a000002, 0x0a000003)).rewritten.outcome, Rewritten::Outcome::rewritten)
+        << step;
   }
   // Without other entries, the step applies to all hosts.
   FlowMap all;
