@@ -459,6 +459,7 @@ class Player {
     std::deque<std::int64_t> due;     ///< 0: none
     std::uint64_t first = 0;          ///< number of the frame with the first entry
     std::int64_t last_due = 0, last_time = 0;
+    std::int64_t offset = 0;  ///< of the wire's clock
   };
 
   /// Compares the departures of frames with their schedule.
@@ -469,6 +470,8 @@ class Player {
     std::vector<Departure> departures;
     pending.times->read_departures(departures);
     known.source = pending.times->departure_source();
+    // The offset of a device's clock is unknown, so its times are relative to the first frame.
+    const bool relative = known.source == "device";
     for (const Departure& departure : departures) {
       if (departure.index < pending.first || departure.index - pending.first >= pending.due.size()) continue;
       const auto passed = static_cast<std::ptrdiff_t>(departure.index - pending.first);
@@ -477,8 +480,10 @@ class Player {
       pending.first = departure.index + 1;
       if (due == 0) continue;
       ++known.frames;
-      known.early += departure.time < due;
-      known.lateness.add(std::max<std::int64_t>(0, departure.time - due));
+      if (relative && pending.last_due == 0) pending.offset = departure.time - due;
+      const std::int64_t late = departure.time - due - pending.offset;
+      known.early += late < 0;
+      known.lateness.add(std::max<std::int64_t>(0, late));
       if (pending.last_due != 0)
         known.spacing.add(std::abs((departure.time - pending.last_time) - (due - pending.last_due)));
       pending.last_due = due;

@@ -144,9 +144,10 @@ std::string to_text(const ReplayReport& r) {
     out += "achieved   " + text_of(r.achieved, rate_of(r, r.achieved)) + '\n';
   }
   if (const auto& left = r.departures; left.frames != 0) {
-    out += fmt::format("left       {} frames by the clock of the {}: lateness p50 {}, p99 {}, max {}", left.frames,
-                       left.source, about(left.lateness.quantile(500)), about(left.lateness.quantile(990)),
-                       about(left.lateness.max()));
+    out +=
+        fmt::format("left       {} frames by the clock of the {}: {} p50 {}, p99 {}, max {}", left.frames, left.source,
+                    left.source == "device" ? "later than the first" : "lateness", about(left.lateness.quantile(500)),
+                    about(left.lateness.quantile(990)), about(left.lateness.max()));
     out += fmt::format(", spacing error p50 {}, p99 {}, max {}\n", about(left.spacing.quantile(500)),
                        about(left.spacing.quantile(990)), about(left.spacing.max()));
     if (left.early) out += fmt::format("early      {} left before their time\n", counted(left.early, "frame"));

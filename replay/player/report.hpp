@@ -85,11 +85,12 @@ struct ReplayReport {
   captures::analysis::Histogram lateness;         ///< nanoseconds from the scheduled to the actual time
   /// Times at which frames left, if a wire reports them.
   struct Departures {
-    std::string source;                      ///< "kernel" or "device"
-    std::uint64_t frames = 0;                ///< frames with a time and a schedule
-    std::uint64_t early = 0;                 ///< of these, frames that left before their time
-    captures::analysis::Histogram lateness;  ///< nanoseconds from the scheduled time. 0 for early frames
-    captures::analysis::Histogram spacing;   ///< nanoseconds by which the gap to the previous frame differs
+    std::string source;        ///< "kernel" or "device"
+    std::uint64_t frames = 0;  ///< frames with a time and a schedule
+    std::uint64_t early = 0;   ///< of these, frames that left before their time
+    captures::analysis::Histogram
+        lateness;  ///< nanoseconds from the scheduled time. 0 for early frames. "device": relative to the first frame
+    captures::analysis::Histogram spacing;  ///< nanoseconds by which the gap to the previous frame differs
   };
   Departures departures;
   bool timed = false;   ///< there was a real-time schedule

@@ -12,6 +12,16 @@ struct Departure {
   std::int64_t time = 0;    ///< on the wire's clock
 };
 
+/// The latest departures that a wire keeps until they are read.
+inline constexpr std::size_t most_departures = 65'536;
+
+/// Adds a departure. Discards the oldest ones, but never the most_departures latest.
+inline void keep_departure(std::vector<Departure>& departures, const Departure& departure) {
+  if (departures.size() >= 2 * most_departures)
+    departures.erase(departures.begin(), departures.end() - static_cast<std::ptrdiff_t>(most_departures));
+  departures.push_back(departure);
+}
+
 /// A wire that can report when its frames left.
 class DepartureTimes {
  public:

@@ -51,11 +51,12 @@ WireResult<void> Transmission::set_up(int socket, const Interface& interface, La
   unsigned flags = SOF_TIMESTAMPING_OPT_ID | SOF_TIMESTAMPING_OPT_TSONLY;
   if (stamps == Stamps::device) {
     hwtstamp_config config{};
-    config.tx_type = HWTSTAMP_TX_ON;
-    config.rx_filter = HWTSTAMP_FILTER_NONE;
     ifreq request{};
     interface.name().copy(request.ifr_name, IFNAMSIZ - 1);
     request.ifr_data = reinterpret_cast<char*>(&config);
+    // Other programs, such as ptp4l, may use the receive timestamps of the device.
+    if (::ioctl(socket, SIOCGHWTSTAMP, &request) != 0) config = {};
+    config.tx_type = config.tx_type == HWTSTAMP_TX_OFF ? HWTSTAMP_TX_ON : config.tx_type;
     if (::ioctl(socket, SIOCSHWTSTAMP, &request) != 0)
       return tl::unexpected(errno == EPERM
                                 ? interface.failed("enable device timestamps (also requires CAP_NET_ADMIN)", errno)
@@ -115,7 +116,7 @@ void Transmission::departed(std::uint32_t number, std::int64_t time) {
   });
   if (found == expected_.end() || *found != number) return;
   const auto before = static_cast<std::uint64_t>(found - expected_.begin());
-  departures_.push_back({first_expected_ + before, time});
+  keep_departure(departures_, {first_expected_ + before, time});
   // Timestamps of earlier frames do not follow.
   expected_.erase(expected_.begin(), found + 1);
   first_expected_ += before + 1;

@@ -30,7 +30,7 @@ int VerbsWire::poll_sent(std::span<ibv_wc> completions) {
     completion.wr_id = stamped_sends_->wr_id;
     completion.status = stamped_sends_->status;
     if (completion.status == IBV_WC_SUCCESS)
-      departures_.push_back({completion.wr_id, time_of(send_stamp_, stamp_in(stamped_sends_, send_stamp_), now)});
+      keep_departure(departures_, {completion.wr_id, time_of(send_stamp_, stamp_in(stamped_sends_, send_stamp_), now)});
     else
       completion.vendor_err = ibv_wc_read_vendor_err(stamped_sends_);
   } while (count < completions.size() && (number = ibv_next_poll(stamped_sends_)) == 0);
