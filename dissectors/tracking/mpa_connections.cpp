@@ -225,6 +225,7 @@ class MpaConnections::LiveAnalysis final : public TcpStream::Sink, public MpaStr
     if (arrival != SegmentArrival::beyond) return arrival;
     tcp.start(seq);
     direction().mpa.start(false);
+    if (connection_.info) direction().mpa.expect();
     segment_from_ = tcp.offset_of(seq);
     tcp.accept(seq, length, captured, plain, *this);
     return arrival;

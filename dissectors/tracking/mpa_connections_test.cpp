@@ -344,6 +344,30 @@ TEST(MpaConnections, FoundInTheMiddleByConsecutiveNumbers) {
     }
 }
 
+TEST(MpaConnections, DamagedFirstFpduDoesNotHideCrcsOfLaterOnes) {
+  ByteVector bytes;
+  std::vector<std::size_t> ends;
+  MpaSender sender({.markers = false, .crc = true});
+  for (std::uint32_t msn = 1; msn <= 8; ++msn) {
+    Frame frame = Value<Fpdu>() / Value<Ddp>().set<"last">(true) /
+                  Value<Rdmap>().set<"opcode">(static_cast<std::uint8_t>(RdmapOperation::send)) /
+                  Value<DdpUntagged>().set<"msn">(msn);
+    frame.payload.resize(300, 0x55);
+    sender.send(bytes, frame);
+    ends.push_back(bytes.size());
+  }
+  bytes[ends[0] - 20] ^= 1;
+  bytes[ends[5] - 20] ^= 1;
+  Talk talk;
+  talk.client(Bytes(bytes).first(ends[3]));
+  talk.client(Bytes(bytes).subspan(ends[3]));
+  const auto bad =
+      std::count_if(talk.seen.begin(), talk.seen.end(), [](const Seen& one) { return one.crc == Status::bad; });
+  EXPECT_EQ(bad, 1);
+  EXPECT_EQ(talk.seen.size(), 7U);
+  EXPECT_EQ(talk.packet.pdus.at(0).connection->crc, MpaModes::Use::on);
+}
+
 TEST(MpaConnections, PlausibleHeadersWithoutConsecutiveNumbersAreIgnored) {
   for (const bool tagged : {false, true}) {
     Talk talk;

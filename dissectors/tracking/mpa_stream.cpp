@@ -387,7 +387,8 @@ MpaStream::FramingResult MpaStream::without_crcs(std::uint64_t at, Bytes bytes, 
     here = next.end;
     next = one(here, bytes.subspan(here - at), first.layout);
     if (next.kind == FramingResult::Kind::more) return next;
-    if (!next.plausible) return {};
+    // The stream has CRCs, so the FPDU before this one is damaged. The search continues at the valid FPDU.
+    if (next.proven || !next.plausible) return {};
   }
   return {};
 }
