@@ -81,6 +81,56 @@ TEST(ArrivalOrder, HeldDataIsLimited) {
   EXPECT_EQ(text.text.size(), 4 + large.bytes.size());
 }
 
+TEST(ArrivalOrder, HeldPacketsAreLimited) {
+  ArrivalOrder order;
+  Text text;
+  order.add(0, 1, letter('a'), false, true, text);
+  const auto last = static_cast<std::uint32_t>(ArrivalOrder::max_held_packets * 2);
+  for (std::uint32_t psn = 2; psn <= last; psn += 2) order.add(psn, 1, {1, {}}, true, true, text);
+  EXPECT_EQ(text.text, "a");
+  order.add(last + 2, 1, letter('b'), true, true, text);
+  EXPECT_EQ(text.text, "a[1]");
+  order.add(1, 1, letter('l'), false, true, text);
+  EXPECT_EQ(text.text, "a[1]l");
+}
+
+TEST(ArrivalOrder, HeldDataIsPassedAtTheEnd) {
+  ArrivalOrder order;
+  Text text;
+  order.add(0, 1, letter('a'), false, true, text);
+  order.add(3, 1, letter('d'), true, true, text);
+  order.add(6, 1, letter('g'), true, true, text);
+  order.add(4, 1, letter('e'), false, true, text);
+  EXPECT_EQ(text.text, "a");
+  order.finish(text);
+  EXPECT_EQ(text.text, "a[2]de[1]g");
+}
+
+TEST(KnownOrder, AbsentFramesDoNotDelayTheOthers) {
+  KnownOrder order({1, 2, 6, 3, 4, 7, 5, 9, 8});
+  Text text;
+  order.add(letter('b', 2), 0, text);
+  order.add(letter('d', 3), 0, text);
+  order.add(letter('e', 4), 0, text);
+  EXPECT_EQ(text.text, "b");
+  order.add(letter('f', 7), 0, text);
+  EXPECT_EQ(text.text, "bdef");
+  order.add(letter('h', 8), 1, text);
+  EXPECT_EQ(text.text, "bdef");
+  order.finish(text);
+  EXPECT_EQ(text.text, "bdef[1]h");
+}
+
+TEST(KnownOrder, HeldDataIsLimited) {
+  const FollowedData large{1, std::vector<std::uint8_t>(KnownOrder::max_held_bytes + 1)};
+  KnownOrder order({2, 1});
+  Text text;
+  order.add(large, 0, text);
+  EXPECT_EQ(text.text.size(), large.bytes.size());
+  order.add(letter('a', 2), 0, text);
+  EXPECT_EQ(text.text.back(), 'a');
+}
+
 TEST(KnownOrder, PacketsAreInPsnOrderAndOnce) {
   KnownOrder order({1, 4, 2, 3});
   Text text;

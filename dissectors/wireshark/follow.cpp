@@ -8,6 +8,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/rdmap.hpp"
@@ -50,14 +51,16 @@ struct FollowState {
   Side client = Side::a;
   std::array<std::array<Direction, 2>, 2> directions;  ///< by sender, requests and READ responses
   std::uint32_t longest = 0;                           ///< payload of a packet
+  std::uint32_t frame = 0, mtu = 0;                    ///< of the newest packet
+  nstime_t time = NSTIME_INIT_ZERO;
 };
 
-void append_record(follow_info_t* info, const packet_info* pinfo, bool from_server, std::uint32_t frame, Bytes bytes) {
+void append_record(follow_info_t* info, const nstime_t& time, bool from_server, std::uint32_t frame, Bytes bytes) {
   if (bytes.empty()) return;
   auto* record = g_new0(follow_record_t, 1);
   record->is_server = from_server;
   record->packet_num = frame;
-  record->abs_ts = pinfo->abs_ts;
+  record->abs_ts = time;
   record->data = g_byte_array_append(g_byte_array_new(), bytes.data(), static_cast<guint>(bytes.size()));
   info->payload = g_list_prepend(info->payload, record);
   info->bytes_written[from_server ? 1 : 0] += record->data->len;
@@ -66,33 +69,35 @@ void append_record(follow_info_t* info, const packet_info* pinfo, bool from_serv
 /// Writes the data of one sender to a follow window.
 class WindowSink final : public DataSink {
  public:
-  WindowSink(follow_info_t* info, const packet_info* pinfo, const FollowState& state, const FollowedFrame& frame,
-             Side sender)
-      : info_(info), pinfo_(pinfo), state_(state), frame_(frame), from_server_(sender != state.client) {}
-  void data(const FollowedData& data) override { append_record(info_, pinfo_, from_server_, data.frame, data.bytes); }
-  void missing(std::uint64_t packets) override { missing_bytes(packets * (frame_.mtu ? frame_.mtu : state_.longest)); }
+  WindowSink(follow_info_t* info, const FollowState& state, Side sender)
+      : info_(info), state_(state), from_server_(sender != state.client) {}
+  void data(const FollowedData& data) override {
+    append_record(info_, state_.time, from_server_, data.frame, data.bytes);
+  }
+  void missing(std::uint64_t packets) override { missing_bytes(packets * (state_.mtu ? state_.mtu : state_.longest)); }
   /// The text of Wireshark's Follow TCP Stream.
   void missing_bytes(std::uint64_t bytes) {
     if (bytes == 0) return;
     const std::string text = "[" + std::to_string(bytes) + " bytes missing in capture file]";
-    append_record(info_, pinfo_, from_server_, frame_.frame,
+    append_record(info_, state_.time, from_server_, state_.frame,
                   {reinterpret_cast<const std::uint8_t*>(text.c_str()), text.size() + 1});
   }
 
  private:
   follow_info_t* info_;
-  const packet_info* pinfo_;
   const FollowState& state_;
-  const FollowedFrame& frame_;
   bool from_server_;
 };
 
-void follow_frame(follow_info_t* info, packet_info* pinfo, FollowState& state, const FollowedFrame& f) {
+void follow_frame(follow_info_t* info, const packet_info* pinfo, FollowState& state, const FollowedFrame& f) {
   const auto direction = [&](Side sender, bool responses) -> FollowState::Direction& {
     return state.directions[static_cast<std::size_t>(sender)][responses ? 1 : 0];
   };
   const Side peer = tracking::other(f.sender);
-  WindowSink own(info, pinfo, state, f, f.sender), others(info, pinfo, state, f, peer);
+  WindowSink own(info, state, f.sender), others(info, state, peer);
+  state.frame = f.frame;
+  state.mtu = f.mtu;
+  state.time = pinfo->abs_ts;
   state.longest = std::max(state.longest, f.length);
   if (f.acknowledges) direction(peer, false).arrivals.acknowledged(f.through, others);
   if (f.peer_missing_bytes != 0)
@@ -112,13 +117,50 @@ void follow_frame(follow_info_t* info, packet_info* pinfo, FollowState& state, c
   to.known->add(std::move(data), f.missing_packets, own);
 }
 
+// Several windows follow connections at the same time. Valid from the reset of the taps until they are drawn, because a
+// window can be closed later.
+std::map<follow_info_t*, FollowState> states;
+
+void forget_windows(void*) { states.clear(); }
+
+// Passes the held data at the end of the capture.
+void finish_windows(void*) {
+  try {
+    for (auto& [info, state] : states)
+      for (const Side sender : {state.client, tracking::other(state.client)}) {
+        WindowSink sink(info, state, sender);
+        for (FollowState::Direction& one : state.directions[static_cast<std::size_t>(sender)]) {
+          one.arrivals.finish(sink);
+          if (one.known) one.known->finish(sink);
+        }
+      }
+  } catch (const std::exception&) {  // memory is exhausted
+  }
+  states.clear();
+}
+
+// Registers a listener for the end of the capture. The latest listener is drawn first, so it is drawn before the
+// windows. The main window draws at other times, when its follow windows may be closed.
+void watch_end() {
+  static bool watched = false;
+  ws_info_t* main_window = nullptr;
+  if (std::exchange(watched, true)) return;
+  plugin_if_get_ws_info(&main_window);
+  if (main_window && main_window->ws_info_supported) return;
+  if (GString* error =
+          register_tap_listener("frame", &states, nullptr, 0, forget_windows, nullptr, finish_windows, nullptr))
+    g_string_free(error, TRUE);
+}
+
 tap_packet_status follow_data(void* tap_data, packet_info* pinfo, epan_dissect_t*, const void* given, tap_flags_t) {
-  // Several windows follow connections at the same time. A new window has no client yet.
-  static std::map<const void*, FollowState> states;
+  constexpr std::size_t most = 64;
   auto* info = static_cast<follow_info_t*>(tap_data);
   const auto& frame = *static_cast<const FollowedFrame*>(given);
   try {
+    watch_end();
+    if (states.size() >= most && !states.contains(info)) states.erase(states.begin());
     FollowState& state = states[info];
+    // A new window has no client yet.
     if (info->client_ip.type == AT_NONE || state.connection != frame.connection) {
       state = {};
       state.connection = frame.connection;
@@ -141,7 +183,7 @@ void add_missing(const FrameFacts& facts, FollowedFrame& f) {
   for (const Event* event : facts.events) {
     if (event->kind != lost_in_capture && event->kind != psn_gap) continue;
     // The event belongs to a packet after the gap, or to an acknowledgement by the peer.
-    const bool own = f.length != 0 || event->end == f.sender;
+    const bool own = f.is_response || event->end == f.sender;
     (own ? f.missing_packets : f.peer_missing_packets) += event->packets;
     (own ? f.missing_bytes : f.peer_missing_bytes) += event->bytes;
   }
@@ -205,6 +247,8 @@ gchar* connection_filter(packet_info* pinfo, guint& stream) {
   return filter_of(stream);
 }
 
+void forget_follow_windows() { states.clear(); }
+
 void register_follow_taps(int proto) {
   follow_tap = register_tap("rdmawire_follow");
   register_follow(
@@ -220,7 +264,7 @@ void tap_payload(packet_info* pinfo, const Current& current) {
   if (!have_tap_listener(follow_tap)) return;
   const FrameFacts& facts = current.known();
   const Packet& packet = *current.packet;
-  if (!facts.note || !facts.connection || packet.icrc.status == CrcCheck::Status::bad) return;
+  if (!facts.note || !facts.connection || session()->is_damaged(pinfo->num)) return;
   auto* f = new (wmem_alloc(pinfo->pool, sizeof(FollowedFrame))) FollowedFrame;
   f->connection = facts.connection->id;
   f->frame = pinfo->num;

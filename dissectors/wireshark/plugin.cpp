@@ -83,6 +83,7 @@ void begin() {
 void end() {
   current_of = nullptr;
   current.packet = nullptr;
+  forget_follow_windows();
   file.reset();
 }
 

@@ -61,6 +61,8 @@ void tap(packet_info* pinfo, const Current& current);
 
 /// Registers Follow Stream. follow.cpp
 void register_follow_taps(int proto);
+/// Discards the state of Follow Stream. Call when a file is closed.
+void forget_follow_windows();
 /// Passes the frame's data to Follow Stream.
 void tap_payload(packet_info* pinfo, const Current& current);
 /// Returns the display filter of the frame's connection and sets the number of its stream, or returns nullptr if it has

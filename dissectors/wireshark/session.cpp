@@ -6,10 +6,12 @@
 
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/icrc_cause.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/mad.hpp"
 #include "dissectors/protocol/rdmap.hpp"
 #include "dissectors/protocol/syndrome.hpp"
+#include "dissectors/tracking/crc_cause.hpp"
 #include "dissectors/tracking/transport_packet.hpp"
 
 namespace rdmawire::wireshark {
@@ -154,10 +156,12 @@ const Packet& Session::add(const Frame& frame) {
   if (const auto bth = packet_.stack.get<Bth>()) {
     const Operation operation = opcode(bth->get<"opcode">()).operation;
     row.notifies = operation == Operation::congestion_notification;
-    row.read_response = operation == Operation::rdma_read_response && packet_.icrc.status != CrcCheck::Status::bad &&
-                        !packet_.stack.cut;
+    row.read_response = operation == Operation::rdma_read_response;
+    row.cut = packet_.stack.cut;
   }
-  row.damaged = packet_.icrc.status == CrcCheck::Status::bad;
+  const bool bad_crc = packet_.icrc.status == CrcCheck::Status::bad;
+  row.damaged = bad_crc && tracking::is_damage(explain_icrc(packet_.stack).kind);
+  row.sound_crc = packet_.icrc.status == CrcCheck::Status::good || (bad_crc && !row.damaged);
   if (row.notifies) notified_at_[frame.number] = frame.time_ns;
   row.time = frame.time_ns;
   save(row);
@@ -518,7 +522,8 @@ void Session::assign_cm(const Event& event) {
   const auto known = connections_.find(event.connection);
   if (known == connections_.end() || known->second.last_time == 0) return;
   // The last packet follows the others. finish() computes the times of earlier CM packets.
-  if (Row& row = row_of(last_frame_); row.cm && row.own_time) {
+  if (Row& row = row_of(last_frame_);
+      row.cm && row.own_time && exchanges_.connection_of(row.message) == event.connection) {
     row.own_time = false;
     row.time -= std::exchange(known->second.last_time, row.time);
   }
@@ -673,7 +678,7 @@ std::vector<std::uint32_t> Session::frames_in_order(std::uint64_t connection, Si
   std::int64_t last = 0;
   for (std::size_t frame = rows_.begin(); frame < rows_.end(); ++frame) {
     const Row& row = rows_[frame];
-    if (!row.has_note || row.damaged || row.notifies || row.read_response != responses) continue;
+    if (!row.has_note || row.notifies || row.read_response != responses || is_damaged(frame)) continue;
     bool swapped = false;
     if (now_called(row.connection, swapped) != connection || other_if(row.end, swapped) != sender ||
         (row.requester == row.end) == responses)
@@ -686,6 +691,13 @@ std::vector<std::uint32_t> Session::frames_in_order(std::uint64_t connection, Si
   for (std::size_t i = 0; i < found.size(); ++i)
     if (i == 0 || found[i].first != found[i - 1].first) frames.push_back(found[i].second);
   return frames;
+}
+
+bool Session::is_damaged(std::uint64_t frame) const {
+  const Row* row = find_row(frame);
+  if (!row || !row->damaged) return false;
+  const ConnectionFacts* connection = row->has_note ? connection_of(row->connection) : nullptr;
+  return !connection || connection->sound_crcs;
 }
 
 bool Session::is_iwarp(std::uint64_t frame) const {
@@ -935,6 +947,8 @@ void Session::merged(const Connection& connection, std::uint64_t id) {
   note_connection(connection);
   // The merged direction becomes the second direction of the connection, so its endpoints are reversed.
   renamed_[id] = {connection.id, true};
+  if (const auto half = connections_.find(id); half != connections_.end())
+    last_connection_->sound_crcs |= half->second.sound_crcs;
   for (const Side end : {Side::a, Side::b}) {
     const auto half = requests_.find(key_of(id, end));
     if (half == requests_.end()) continue;
@@ -958,9 +972,12 @@ void Session::packet(const Connection& connection, std::uint64_t frame, const Pa
   if (is_new) {
     if (facts.last_time == 0) facts.first_time = facts.last_time = row.time;
     row.time -= std::exchange(facts.last_time, row.time);
-    if (row.read_response && note.requester != note.end && note.answered != tracking::Answered::nothing)
+    if (row.read_response && !row.cut && !row.damaged && note.requester != note.end &&
+        note.answered != tracking::Answered::nothing)
       row.repeated_response = requests_of(note.connection, note.requester).read_responses.add(note.relative_psn);
   }
+  facts.sound_crcs |= row.sound_crc;
+  const bool was_other = !is_new && row.answered != tracking::Answered::acknowledged;
   row.has_note = true;
   row.connection = static_cast<std::uint32_t>(note.connection);
   row.message = static_cast<std::uint32_t>(note.message);
@@ -982,6 +999,7 @@ void Session::packet(const Connection& connection, std::uint64_t frame, const Pa
     row.acknowledged = ++requests_of(note.connection, note.requester).duplicates;
   else if (note.acknowledged != 0)
     requests_of(note.connection, note.requester).duplicates = 0;
+  if (was_other && note.answered == tracking::Answered::acknowledged) row.acknowledged = 0;  // it has no number
   if (note.again && note.related_frame != frame && rows_.has(note.related_frame))
     if (Row& first = rows_[note.related_frame]; first.retransmitted_in == 0)
       first.retransmitted_in = static_cast<std::uint32_t>(frame);

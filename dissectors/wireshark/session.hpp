@@ -94,6 +94,7 @@ struct ConnectionFacts {
   std::uint32_t stream = no_stream;
   bool requests = false, responses = false;  ///< seen. IWARP: packets of the requester and of its peer
   bool aborted = false;                      ///< rejected, reset or terminated
+  bool sound_crcs = false;                   ///< the sender of a packet had computed its ICRC over the same headers
 
   std::int64_t first_time = 0, last_time = 0;  ///< of its packets, nanoseconds since 1970
 
@@ -219,8 +220,11 @@ class Session final : public tracking::Sink {
   /// True if the frame's SEND message cannot start with a header of RPC-over-RDMA version 1. RFC 8166, 4.1
   [[nodiscard]] bool is_not_rpc(std::uint64_t frame) const;
   /// Returns the first frame of each request packet of a connection's endpoint, or of each of its READ responses, in
-  /// PSN order. Without damaged packets. Call after finish().
+  /// PSN order. Without those that is_damaged() excludes. Call after finish().
   [[nodiscard]] std::vector<std::uint32_t> frames_in_order(std::uint64_t connection, Side sender, bool responses) const;
+  /// True if the headers or the payload of the frame are damaged. False in a connection without any correct ICRC,
+  /// because its sender, or the capture, has no ICRCs.
+  [[nodiscard]] bool is_damaged(std::uint64_t frame) const;
   /// Number of connections with packets.
   [[nodiscard]] std::uint32_t streams() const { return streams_; }
 
@@ -259,7 +263,8 @@ class Session final : public tracking::Sink {
     std::uint8_t read_limit = 0;
     bool has_note : 1 = false, has_credits : 1 = false, again : 1 = false, iwarp : 1 = false, happened : 1 = false,
                     notifies : 1 = false, marked : 1 = false, not_rpc : 1 = false, read_response : 1 = false,
-                    repeated_response : 1 = false, cm : 1 = false, own_time : 1 = false, damaged : 1 = false;
+                    repeated_response : 1 = false, cm : 1 = false, own_time : 1 = false, damaged : 1 = false,
+                    sound_crc : 1 = false, cut : 1 = false;
     tracking::Answered answered : 2 = tracking::Answered::nothing;
     Side end : 1 = Side::a;
     Side requester : 1 = Side::a;

@@ -1,6 +1,8 @@
 """Captures that lack the start of their connections or some packets, and the CM packets of a connection."""
 
+import gzip
 import re
+import struct
 import subprocess
 
 import pytest
@@ -154,3 +156,100 @@ def test_follow_puts_retransmitted_data_in_order(passes):
                   "rdmawire.analysis.relative_psn", "rdmawire.payload.length")
     lengths = {(source, int(psn)): int(length) for source, psn, length in frames}
     assert len(sent) == len(lengths) and sorted(len(one) // 2 for one in sent) == sorted(lengths.values())
+
+
+def sent_bytes(text):
+    return sum(len(line.strip()) // 2 for line in text.splitlines() if re.fullmatch(r"\t?[0-9a-f]+", line))
+
+
+def changed(target, change):
+    """Write a copy of rc-pingpong in which `change` modified each packet."""
+    data = bytearray(gzip.decompress((SAMPLES / "rc-pingpong.pcap.gz").read_bytes()))
+    order = "<" if data[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"
+    at = 24
+    while at < len(data):
+        size, = struct.unpack_from(order + "I", data, at + 8)
+        change(data, at + 16, size)
+        at += 16 + size
+    target = target.with_name(f"{target.parent.name}-{target.name}")
+    target.write_bytes(data)
+    return target
+
+
+def rewrite_addresses(data, at, _size):
+    data[at + 27] ^= 1
+    data[at + 31] ^= 1
+
+
+def clear_icrc(data, at, size):
+    data[at + size - 4:at + size] = bytes(4)
+
+
+@PASSES
+@pytest.mark.parametrize("change", [rewrite_addresses, clear_icrc])
+def test_follow_contains_packets_whose_bad_icrc_is_no_damage(tmp_path, passes, change):
+    text = follow(changed(tmp_path / f"{change.__name__}.pcap", change), passes, "raw")
+    # In one pass, packets before the directions are paired belong to no stream yet.
+    assert sent_bytes(text) == 2 * 409600 if passes else sent_bytes(text) > 800000
+
+
+@PASSES
+def test_follow_excludes_damaged_packets(tmp_path, passes):
+    """The payload of one packet with 1024 bytes is changed."""
+    frame = rows(SAMPLES / "rc-pingpong.pcap.gz", (), "rdmawire.payload.length == 1024", "frame.number")[20][0]
+    count = iter(range(1, 1 << 20))
+
+    def damage(data, at, size):
+        if next(count) == int(frame):
+            for i in range(size - 300, size - 100):
+                data[at + i] ^= 0x5a
+
+    text = follow(changed(tmp_path / "damaged.pcap", damage), passes, "ascii")
+    assert frame not in re.findall(r"^Frame (\d+)", text, re.M)
+    assert sent_bytes(follow(changed(tmp_path / "copy.pcap", lambda *_: None), passes, "raw")) == 2 * 409600
+    count = iter(range(1, 1 << 20))
+    raw = follow(changed(tmp_path / "damaged.pcap", damage), passes, "raw")
+    note = b"[1024 bytes missing in capture file]\0".hex()
+    assert sent_bytes(raw.replace(note, "")) == 2 * 409600 - 1024
+
+
+@PASSES
+def test_follow_continues_after_a_gap_without_acknowledgements(tmp_path, passes):
+    """A capture of one direction that lacks one packet."""
+    pingpong = SAMPLES / "rc-pingpong.pcap.gz"
+    source = rows(pingpong, (), "rdmawire.payload.length > 0", "ip.src")[0][0]
+    frames = [row[0] for row in rows(pingpong, (), f"ip.src == {source} && rdmawire.bth", "frame.number")]
+    lost = next(row[0] for row in rows(pingpong, (), f"ip.src == {source} && rdmawire.payload.length == 1024 && "
+                                       "frame.number > 600", "frame.number"))
+    whole = sent_bytes(follow(cut(pingpong, tmp_path / "whole.pcap", *frames), passes, "raw"))
+    text = follow(cut(pingpong, tmp_path / "gap.pcap", *(frame for frame in frames if frame != lost)), passes, "raw")
+    note = b"[1024 bytes missing in capture file]\0".hex()
+    assert whole > 200000 and text.count(note) == 1
+    assert sent_bytes(text.replace(note, "")) == whole - 1024
+
+
+def test_follow_contains_truncated_read_responses(tmp_path):
+    """Both modes output the captured part of each READ response."""
+    capture = with_plugin().place(SAMPLES / "rc-read-loss.pcap.zst")
+    target = tmp_path.with_name(f"{tmp_path.name}-snap.pcap")
+    subprocess.run(["editcap", "-s", "200", capture, target], check=True, stderr=subprocess.DEVNULL)
+    one, two = (sum(sent_bytes(with_plugin().tshark(
+        "-n", "-q", *passes, "-r", with_plugin().place(target), "-z", f"follow,rdmawire,raw,{stream}").stdout.decode())
+        for stream in (0, 1)) for passes in ((), ("-2",)))
+    assert one > 50000 and two >= one * 0.9
+
+
+def test_follow_with_a_read_filter_contains_the_remaining_data():
+    """The packets of one endpoint do not reach the second pass."""
+    text = follow(SAMPLES / "rc-pingpong.pcap.gz", ("-2", "-R", "ip.src == 10.0.0.2"), "raw")
+    assert sent_bytes(text) >= 409600
+
+
+def test_follow_attributes_missing_bytes_of_iwarp_to_their_sender(tmp_path):
+    """Frame 53 has data of 10.0.0.2. An acknowledgement with data of 10.0.0.3 shows that they are missing."""
+    capture = cut(SAMPLES / "siw-rping.pcap", tmp_path / "lost.pcap", "53", keep=False)
+    text = follow(capture, ("-2",), "raw")
+    client = re.search(r"Node 0: ([0-9.]+)", text)[1]
+    note = b"[52 bytes missing in capture file]\0".hex()
+    lines = [line for line in text.splitlines() if line.strip() == note]
+    assert lines == [note if client == "10.0.0.2" else "\t" + note]
