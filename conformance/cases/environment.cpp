@@ -45,10 +45,15 @@ CoveringOptions covering_options(const std::vector<std::size_t>& members, const 
   CoveringOptions options{.values = {}, .strength = strength};
   for (const std::size_t member : members) options.values.push_back(all_parameters()[member].values.size());
   // The limits apply to single values, so a partial row is possible if each of its values is.
-  options.allowed = [&members, &limits, &orders](const ParameterRow& row) {
+  std::vector<std::vector<bool>> possible;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    possible.emplace_back();
+    for (const std::size_t value : orders[i])
+      possible.back().push_back(limits.allows(static_cast<Parameter>(members[i]), value));
+  }
+  options.allowed = [possible = std::move(possible)](const ParameterRow& row) {
     for (std::size_t i = 0; i < row.size(); ++i)
-      if (row[i] != unset_parameter && !limits.allows(static_cast<Parameter>(members[i]), orders[i][row[i]]))
-        return false;
+      if (row[i] != unset_parameter && !possible[i][row[i]]) return false;
     return true;
   };
   options.given = {ParameterRow(members.size(), 0)};
@@ -60,6 +65,10 @@ CoveringOptions covering_options(const std::vector<std::size_t>& members, const 
 EnvironmentLimits::EnvironmentLimits(const DeviceUnderTest& device) : iwarp_(device.is_iwarp()) {
   const peer::Device& verbs = *device.device;
   if (!iwarp_) mtu_ = verbs.port().active_mtu;
+  // The tester sends packets of one path MTU, too.
+  constexpr std::uint32_t most_headers = 106;  // Ethernet with VLAN, IPv6, UDP, BTH, RETH, immediate data, XRC and ICRC
+  if (const std::uint32_t frame = device.wire ? device.wire->capabilities().max_bytes : 0; !iwarp_ && frame != 0)
+    mtu_ = std::min(mtu_, std::max(256U, frame - std::min(frame, most_headers)));
   ipv6_ = device.ipv6.has_value();
   vlan_ = device.vlan.has_value();
   const auto limit = [&](const char* name, std::uint64_t& of) {
@@ -128,9 +137,13 @@ std::vector<ParameterRow> environment_rows(ParameterSet free, const EnvironmentL
   if (strength == 0 || free == 0) return {default_row()};
   static std::mutex mutex;
   static std::map<std::tuple<ParameterSet, EnvironmentLimits, unsigned, std::uint64_t>, std::vector<ParameterRow>> made;
-  const std::lock_guard lock(mutex);
-  std::vector<ParameterRow>& rows = made[{free, limits, strength, seed}];
-  if (!rows.empty()) return rows;
+  const std::tuple key(free, limits, strength, seed);
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto found = made.find(key); found != made.end()) return found->second;
+  }
+  // Other workers continue during the computation.
+  std::vector<ParameterRow> rows;
   const std::vector<std::size_t> members = members_of(free);
   std::vector<std::vector<std::size_t>> orders;
   for (const std::size_t member : members) orders.push_back(shuffled(member, seed));
@@ -138,7 +151,8 @@ std::vector<ParameterRow> environment_rows(ParameterSet free, const EnvironmentL
     ParameterRow& row = rows.emplace_back(default_row());
     for (std::size_t i = 0; i < members.size(); ++i) row[members[i]] = orders[i][chosen[i]];
   }
-  return rows;
+  const std::lock_guard lock(mutex);
+  return made.try_emplace(key, std::move(rows)).first->second;
 }
 
 CombinationCounts environment_combinations(ParameterSet free, const EnvironmentLimits& limits, unsigned strength,
@@ -227,7 +241,7 @@ std::span<const ParameterInfo> all_parameters() {
          true,
          "TCP segments of the tester's FPDUs"},
         {mss, "MSS", {"1460", "536", "1200"}, false, true, "maximum bytes of the device's TCP segments"},
-        {private_data, "private data", {"0", "1", "508"}, false, true, "bytes in the tester's MPA frame"},
+        {private_data, "private data", {"0", "1", "64"}, false, true, "bytes in the tester's MPA frame"},
         {stream_history,
          "stream history",
          {"fresh", "3 Writes", "70 Writes"},

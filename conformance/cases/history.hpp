@@ -32,6 +32,8 @@ class HistoryTraffic {
   void gap();
   void not_ready();
   void error_and_reset();
+  /// Discards late retransmissions of the device.
+  void discard_retransmissions();
   /// Runs `step`. A deviation violates `rule`.
   template <class Step>
   void checked(const char* rule, const Step& step);

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace rdmawire::conformance {
 namespace {
-
-/// Values of some parameters, by ascending parameter.
-using Combination = std::vector<std::pair<std::size_t, std::size_t>>;
 
 /// Calls `use` with each set of `size` parameters, in lexicographic order.
 template <class Use>
@@ -26,63 +24,99 @@ void each_set(std::size_t parameters, std::size_t size, const Use& use) {
   }
 }
 
-bool contains(const ParameterRow& row, const Combination& combination) {
-  return std::all_of(combination.begin(), combination.end(),
-                     [&](const auto& one) { return row[one.first] == one.second; });
-}
+/// A set of parameters whose combinations of values a covering array contains.
+struct ParameterGroup {
+  std::vector<std::size_t> parameters;  ///< ascending
+  std::vector<std::size_t> strides;     ///< distance of the combinations of adjacent values, for each parameter
+  std::size_t begin = 0, count = 0;     ///< its combinations among those of all groups
+};
 
 class Builder {
  public:
-  explicit Builder(const CoveringOptions& options)
-      : options_(options), size_(std::min<std::size_t>(options.strength, options.values.size())) {
-    each_set(options.values.size(), size_, [&](const std::vector<std::size_t>& parameters) { add(parameters, {}); });
+  explicit Builder(const CoveringOptions& options) : options_(options), groups_of_(options.values.size()) {
+    const std::size_t size = std::min<std::size_t>(options.strength, options.values.size());
+    each_set(options.values.size(), size, [&](const std::vector<std::size_t>& parameters) { add(parameters); });
     existing_ = left_.size();
-    std::erase_if(left_, [&](const Combination& one) {
-      ParameterRow row = empty();
-      for (const auto& [parameter, value] : one) row[parameter] = value;
-      return !complete(row);
-    });
-    possible_ = left_.size();
+    for (const ParameterGroup& group : groups_)
+      for (std::size_t i = 0; i < group.count; ++i) left_[group.begin + i] = is_possible(row_with(group, i));
+    possible_ = left_count();
   }
 
   std::vector<ParameterRow> build() {
     std::vector<ParameterRow> rows = options_.given;
     for (const ParameterRow& row : rows) cover(row);
-    while (!left_.empty()) {
-      ParameterRow row = empty();
-      for (const auto& [parameter, value] : left_.front()) row[parameter] = value;
-      complete(row);
-      cover(row);
-      rows.push_back(std::move(row));
-    }
+    for (const ParameterGroup& group : groups_)
+      for (std::size_t i = 0; i < group.count; ++i) {
+        if (!left_[group.begin + i]) continue;
+        ParameterRow row = row_with(group, i);
+        complete(row);
+        cover(row);
+        rows.push_back(std::move(row));
+      }
     return rows;
   }
   CombinationCounts count(const std::vector<ParameterRow>& rows) {
     for (const ParameterRow& row : rows) cover(row);
-    return {existing_, possible_, possible_ - left_.size()};
+    return {existing_, possible_, possible_ - left_count()};
   }
 
  private:
-  [[nodiscard]] ParameterRow empty() const { return ParameterRow(options_.values.size(), unset_parameter); }
   [[nodiscard]] bool allowed(const ParameterRow& row) const { return !options_.allowed || options_.allowed(row); }
-
-  /// Adds all combinations of values of these parameters that start with `first`.
-  void add(const std::vector<std::size_t>& parameters, const Combination& first) {
-    if (first.size() == parameters.size()) {
-      left_.push_back(first);
-      return;
-    }
-    for (std::size_t value = 0; value < options_.values[parameters[first.size()]]; ++value) {
-      Combination next = first;
-      next.emplace_back(parameters[first.size()], value);
-      add(parameters, next);
-    }
+  [[nodiscard]] std::size_t left_count() const {
+    return static_cast<std::size_t>(std::count(left_.begin(), left_.end(), true));
   }
 
-  /// Returns the number of uncovered combinations that a row contains.
-  [[nodiscard]] std::size_t gain(const ParameterRow& row) const {
-    return static_cast<std::size_t>(
-        std::count_if(left_.begin(), left_.end(), [&](const Combination& one) { return contains(row, one); }));
+  void add(const std::vector<std::size_t>& parameters) {
+    ParameterGroup group{.parameters = parameters,
+                         .strides = std::vector<std::size_t>(parameters.size()),
+                         .begin = left_.size(),
+                         .count = 1};
+    for (std::size_t i = parameters.size(); i > 0; --i) {
+      group.strides[i - 1] = group.count;
+      group.count *= options_.values[parameters[i - 1]];
+    }
+    left_.resize(left_.size() + group.count, true);
+    for (const std::size_t parameter : parameters) groups_of_[parameter].push_back(groups_.size());
+    groups_.push_back(std::move(group));
+  }
+
+  /// A row with the values of one combination of a group.
+  [[nodiscard]] ParameterRow row_with(const ParameterGroup& group, std::size_t combination) const {
+    ParameterRow row(options_.values.size(), unset_parameter);
+    for (std::size_t i = 0; i < group.parameters.size(); ++i) {
+      const std::size_t parameter = group.parameters[i];
+      row[parameter] = combination / group.strides[i] % options_.values[parameter];
+    }
+    return row;
+  }
+  /// Returns the index in `left_` of the group's combination that the row contains, or nullopt if one of its parameters
+  /// is unset.
+  static std::optional<std::size_t> index_in(const ParameterGroup& group, const ParameterRow& row) {
+    std::size_t index = group.begin;
+    for (std::size_t i = 0; i < group.parameters.size(); ++i) {
+      const std::size_t value = row[group.parameters[i]];
+      if (value == unset_parameter) return std::nullopt;
+      index += value * group.strides[i];
+    }
+    return index;
+  }
+
+  /// Returns the number of uncovered combinations that the row contains and that include the parameter.
+  [[nodiscard]] std::size_t gain(const ParameterRow& row, std::size_t parameter) const {
+    std::size_t count = 0;
+    for (const std::size_t group : groups_of_[parameter])
+      if (const auto index = index_in(groups_[group], row); index && left_[*index]) ++count;
+    return count;
+  }
+
+  /// Returns whether the unset parameters have possible values.
+  [[nodiscard]] bool is_possible(const ParameterRow& row) const {
+    if (!allowed(row)) return false;
+    ParameterRow tried = row;
+    std::replace(tried.begin(), tried.end(), unset_parameter, std::size_t{0});
+    if (allowed(tried)) return true;
+    tried = row;
+    return complete(tried);
   }
 
   /// Sets the unset parameters, so that the row contains many of the uncovered combinations. Returns false if it is
@@ -95,7 +129,7 @@ class Builder {
     std::vector<std::pair<std::size_t, std::size_t>> order;  // gain, value
     for (std::size_t value = 0; value < options_.values[parameter]; ++value) {
       row[parameter] = value;
-      order.emplace_back(gain(row), value);
+      order.emplace_back(gain(row, parameter), value);
     }
     std::stable_sort(order.begin(), order.end(), [](const auto& x, const auto& y) { return x.first > y.first; });
     for (const auto& [unused, value] : order) {
@@ -110,12 +144,14 @@ class Builder {
     return false;
   }
   void cover(const ParameterRow& row) {
-    std::erase_if(left_, [&](const Combination& one) { return contains(row, one); });
+    for (const ParameterGroup& group : groups_)
+      if (const auto index = index_in(group, row)) left_[*index] = false;
   }
 
   const CoveringOptions& options_;
-  const std::size_t size_;
-  std::vector<Combination> left_;
+  std::vector<ParameterGroup> groups_;
+  std::vector<std::vector<std::size_t>> groups_of_;  ///< the indices of the groups of each parameter
+  std::vector<bool> left_;                           ///< the possible and uncovered combinations of all groups
   std::size_t existing_ = 0, possible_ = 0;
 };
 

@@ -64,6 +64,11 @@ TEST(CoveringRows, GivenRowsAreKeptAndCount) {
   EXPECT_EQ(count_combinations(all, rows).covered, 54U);
 }
 
+TEST(CoveringRows, TriplesOfManyParametersAreCovered) {
+  covers_all({.values = {6, 7, 7, 8, 3, 3, 3, 7, 7, 2, 2, 5, 3, 3}, .strength = 2}, 85);
+  covers_all({.values = {6, 7, 7, 8, 3, 3, 3, 7, 7, 2, 2, 5, 3, 3}, .strength = 3}, 700);
+}
+
 TEST(CoveringRows, StrengthOneUsesEachValue) {
   covers_all(equal_parameters(4, 3, 1), 3);
   covers_all({.values = {5, 2}, .strength = 1}, 5);

@@ -87,6 +87,9 @@ void IwarpBench::wish(const MpaWishes& wishes) {
 
 void IwarpBench::resolve(ConnectOptions& options) {
   Environment& row = environment();
+  // RFC 5044 requires support of markers, but several implementations reject them. Then no case would have a result.
+  if (!device().virtual_time() && !options.markers.is_set())
+    row.fix(Parameter::markers, "the device may reject connections with markers");
   options.markers.resolve(row, Parameter::markers, std::array{false, true});
   options.mss.resolve(row, Parameter::mss, std::array<std::uint32_t, 3>{1460, 536, 1200});
   options.send_wr.resolve(row, Parameter::send_queue, std::array<std::uint32_t, 3>{32, 33, 128});
@@ -188,6 +191,12 @@ void IwarpBench::operates(Connected& of) {
 void IwarpBench::run_history(Connected& qp) {
   // The first FPDU of a stream with an RTR message is that message. RFC 6581, 9.
   if (qp.options.enhanced && qp.options.enhanced->a) return;
+  // A responder sends no FPDU before it has received the first FPDU of the initiator. RFC 5044, 7.1.2.
+  if (qp.options.device_initiates) {
+    if (environment().use(Parameter::stream_history) != ParameterUse::free)
+      environment().fix(Parameter::stream_history, "the device initiates, so it sends the first FPDU");
+    return;
+  }
   constexpr std::array<int, 3> counts{0, 3, 70};
   const int count = counts[environment().take(Parameter::stream_history)];
   if (count == 0) return;
@@ -200,7 +209,7 @@ Connected& IwarpBench::connect(const ConnectOptions& asked) {
   Connected& made = make(asked);
   ConnectOptions& options = made.options;
   if (options.private_data.empty()) {
-    constexpr std::array<std::size_t, 3> bytes{0, 1, 508};  // the maximum with the data of an enhanced frame
+    constexpr std::array<std::size_t, 3> bytes{0, 1, 64};
     options.private_data.assign(bytes[environment().take(Parameter::private_data)], 'p');
   } else {
     environment().set_by_case(Parameter::private_data);
