@@ -524,6 +524,11 @@ Exit compare(const CompareOptions& options) {
     warn_of_changes(path);
     runs.push_back(std::move(*run));
   }
+  if (runs[0].strength != runs[1].strength)
+    report_error(
+        fmt::format("certify compare: the runs have the strengths {} and {}: a case can be worse or better "
+                    "because of rows that only one run contains",
+                    runs[0].strength, runs[1].strength));
   const conformance::SlowerLimits limits{options.factor, static_cast<std::int64_t>(options.least * 1e9)};
   const auto changes = conformance::compare(runs[0].cases, runs[1].cases, limits);
   std::map<conformance::Change::Kind, std::size_t> counts;
@@ -654,6 +659,10 @@ bool select_cases(Options& options, const Given& given) {
                                options.rerun_failed, failed->partial));
     if (!given("--seed")) options.run.seed = failed->seed;
     if (!given("--repeat")) options.run.repeat = failed->repeat;
+    if (!given("--strength") && !given("--row")) {
+      options.run.strength = failed->strength;
+      options.run.row = failed->row;
+    }
     if (selected.empty()) return false;
   }
   if (options.shard.count > 1) {
@@ -787,8 +796,10 @@ Command certify_command() {
       "--shard", "I/N", [options](const std::string& text) { return certify::read_shard(text, *options); },
       "Run only part I of N disjoint parts of the selection.");
   command
-      .option("--rerun-failed", "DIR", options->rerun_failed,
-              "Run only the failed and unexpected cases of the report in DIR, with its seed and number of repetitions.")
+      .option(
+          "--rerun-failed", "DIR", options->rerun_failed,
+          "Run only the failed and unexpected cases of the report in DIR, with its seed, number of repetitions, and "
+          "strength or row.")
       .completes(Completion::directory)
       .excludes({"--resume"});
   command.group("Run");

@@ -222,6 +222,9 @@ class Work {
     Certification all = certify(left, how(given), std::move(target));
     listener_.ended();
     for (CaseResult& result : all.results) results.emplace(result.of, std::move(result));
+    if (journal_ && !all.partial.empty())
+      for (const CaseResult& result : journal_->checkpoints())
+        if (std::find(left.begin(), left.end(), result.of) != left.end()) results.emplace(result.of, result);
     for (const Case* which : chosen)
       if (const auto found = results.find(which); found != results.end())
         report.results.push_back(with_ics(std::move(found->second)));
@@ -268,6 +271,14 @@ class Work {
     how.stop = options_.target.stop;
     how.on_end = [this](const CaseResult& result) {
       if (journal_) journal_->append(result);
+      listener_.took(options_.ics ? with_ics(result) : result, false);
+    };
+    // --resume runs a case with missing rows from its first row.
+    how.on_checkpoint = [this](const CaseResult& result) {
+      if (journal_) journal_->append_checkpoint(result);
+    };
+    how.on_interrupted = [this](const CaseResult& result) {
+      if (journal_) journal_->append_checkpoint(result);
       listener_.took(options_.ics ? with_ics(result) : result, false);
     };
     return how;
@@ -472,13 +483,18 @@ tl::expected<FailedCases, std::string> failed_cases(const std::filesystem::path&
   FailedCases failed;
   failed.seed = outcomes->seed;
   failed.partial = outcomes->partial;
+  failed.strength = outcomes->strength;
+  ParameterRow row = default_row();
   for (const Outcome& one : outcomes->cases) {
     failed.repeat = std::max(failed.repeat, static_cast<unsigned>(std::min<std::size_t>(one.attempts, 1000)));
     if (!one.failed() && !one.unexpected) continue;
     const Case* which = find_case(one.id);
     if (!which) return tl::unexpected(fmt::format("{}: this version has no case {}", path.string(), one.id));
     failed.cases.push_back(which);
+    // A case contains only the values that it uses.
+    for (std::size_t i = 0; i < row.size(); ++i) row[i] = std::max(row[i], one.row[i]);
   }
+  if (failed.strength == 0 && row != default_row()) failed.row = std::move(row);
   return failed;
 }
 

@@ -135,12 +135,13 @@ tl::expected<double, std::string> parse_duration(std::string_view text);
 /// Returns the cases of one of `count` shards, index 1 to `count`. The shards are disjoint, and their union is `cases`.
 /// Neighbors, which often have similar durations, are in different shards.
 std::vector<const Case*> shard_of(std::span<const Case* const> cases, unsigned index, unsigned count);
-/// The failed and unexpected cases of an earlier run. `seed` and `repeat`: those of the run.
+/// The failed and unexpected cases of an earlier run. `seed`, `repeat` and `strength`: those of the run.
 struct FailedCases {
   std::vector<const Case*> cases;
   std::uint64_t seed = 0;
-  unsigned repeat = 1;
-  std::string partial;  ///< why other cases have no result. Empty: all ran
+  unsigned repeat = 1, strength = 0;
+  std::optional<ParameterRow> row;  ///< of a run with a single row: the values that the failed cases use
+  std::string partial;              ///< why other cases have no result. Empty: all ran
 };
 /// Reads report.json, or a report directory. The error names an unknown case.
 tl::expected<FailedCases, std::string> failed_cases(const std::filesystem::path& path);

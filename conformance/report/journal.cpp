@@ -119,7 +119,9 @@ tl::expected<StoredJournal, std::string> read_journal(const fs::path& directory)
       return tl::unexpected(fmt::format("{}: line {} is not a result of a known case", path.string(), number + 1));
     result->left_out = read.contains("left_out");
     result->blocked = read.contains("blocked");
-    stored.results.push_back(std::move(*result));
+    const auto is_it = [of = result->of](const CaseResult& one) { return one.of == of; };
+    std::erase_if(stored.checkpoints, is_it);
+    (read.contains("checkpoint") ? stored.checkpoints : stored.results).push_back(std::move(*result));
     stored.lines += line + '\n';
     stored.size += line.size() + 1;
   }
@@ -135,12 +137,14 @@ Journal::Journal(Journal&& other) noexcept
     : path_(std::move(other.path_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
       results_(std::move(other.results_)),
+      checkpoints_(std::move(other.checkpoints_)),
       error_(std::move(other.error_)) {}
 
 Journal& Journal::operator=(Journal&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(descriptor_, other.descriptor_);
   std::swap(results_, other.results_);
+  std::swap(checkpoints_, other.checkpoints_);
   std::swap(error_, other.error_);
   return *this;
 }
@@ -182,16 +186,21 @@ tl::expected<Journal, std::string> Journal::resume(const fs::path& directory, co
   if (descriptor < 0) return tl::unexpected(fmt::format("{}: not writable", path.string()));
   Journal journal(path, descriptor);
   journal.results_ = std::move(stored->results);
+  journal.checkpoints_ = std::move(stored->checkpoints);
   return journal;
 }
 
-void Journal::append(const CaseResult& result) {
+void Journal::append(const CaseResult& result) { append(result, false); }
+void Journal::append_checkpoint(const CaseResult& result) { append(result, true); }
+
+void Journal::append(const CaseResult& result, bool is_checkpoint) {
   // The capture first, because the line marks the case as done.
   if (const auto written = write_capture(result, directory()); !written && error_.empty()) error_ = written.error();
   auto line = conformance::to_json(result);
   auto& counters = line["counters"] = nlohmann::ordered_json::object();
   for (const auto& [rule, counts] : result.observed.counters)
     counters[std::string(rules[rule].id)] = {counts.passed, counts.violated, counts.inconclusive_by_reason};
+  if (is_checkpoint) line["checkpoint"] = true;
   if (result.left_out) line["left_out"] = true;
   if (result.blocked) line["blocked"] = true;
   // Kernel messages may be invalid UTF-8.

@@ -28,8 +28,9 @@ struct RunIdentity {
 struct StoredJournal {
   nlohmann::json identity;  ///< the first line: an object
   std::vector<CaseResult> results;
-  std::string lines;       ///< the lines of the results
-  std::uint64_t size = 0;  ///< bytes of the file without an incomplete last line
+  std::vector<CaseResult> checkpoints;  ///< the last one of each case without a result
+  std::string lines;                    ///< the lines of the results
+  std::uint64_t size = 0;               ///< bytes of the file without an incomplete last line
 };
 /// Reads the journal of a directory. Fails if it is missing, or if a line is not a result of a known case.
 tl::expected<StoredJournal, std::string> read_journal(const std::filesystem::path& directory);
@@ -57,17 +58,22 @@ class Journal {
 
   /// Appends a result. The first error is stored.
   void append(const CaseResult& result);
+  /// Appends the result of some rows of a case. The run has not finished the case.
+  void append_checkpoint(const CaseResult& result);
   [[nodiscard]] const std::vector<CaseResult>& results() const { return results_; }
+  /// The results of some rows of the cases that the resumed run has not finished.
+  [[nodiscard]] const std::vector<CaseResult>& checkpoints() const { return checkpoints_; }
   [[nodiscard]] const std::string& error() const { return error_; }
 
  private:
   Journal(std::filesystem::path path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
   void write(const std::string& line);
+  void append(const CaseResult& result, bool is_checkpoint);
   [[nodiscard]] std::filesystem::path directory() const { return path_.parent_path(); }
 
   std::filesystem::path path_;
   int descriptor_ = -1;
-  std::vector<CaseResult> results_;
+  std::vector<CaseResult> results_, checkpoints_;
   std::string error_;
 };
 

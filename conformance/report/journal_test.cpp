@@ -66,6 +66,24 @@ TEST_F(JournalTest, ResumeReturnsWrittenResults) {
   EXPECT_EQ(Journal::resume(directory_, identity_)->results().size(), 3U);
 }
 
+TEST_F(JournalTest, ResultReplacesCheckpoints) {
+  {
+    auto journal = Journal::begin(directory_, identity_);
+    journal->append_checkpoint(a_result(0));
+    journal->append_checkpoint(a_result(7));
+    journal->append_checkpoint(a_result(7));
+  }
+  auto again = Journal::resume(directory_, identity_);
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_TRUE(again->results().empty());
+  EXPECT_EQ(again->checkpoints().size(), 2U);
+  again->append(a_result(7));
+  again = Journal::resume(directory_, identity_);
+  ASSERT_EQ(again->checkpoints().size(), 1U);
+  EXPECT_EQ(again->checkpoints()[0].of, &cases()[0]);
+  EXPECT_EQ(again->results().size(), 1U);
+}
+
 TEST_F(JournalTest, IncompleteLastLineIsIgnored) {
   Journal::begin(directory_, identity_)->append(a_result(0));
   std::ofstream(directory_ / "results.ndjson", std::ios::app) << R"({"id":"rc.respon)";

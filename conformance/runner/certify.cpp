@@ -111,6 +111,7 @@ struct Rows {
   std::mutex running;                 ///< held while a row runs
   std::vector<ParameterRow> planned;  ///< known completely after the first row
   std::size_t begun = 0, done = 0;
+  bool kept = false;  ///< the result is final
   CaseResult result;
 };
 
@@ -199,6 +200,7 @@ class Work {
         result.judgment = {Verdict::inconclusive, {}, "every transfer violates " + text_of_violation(works)};
       rows_[i].begun = rows_[i].planned.size();
       keep(i, std::move(result));
+      rows_[i].kept = true;
     }
   }
   /// Returns whether a transfer is expected to work on a device of the family.
@@ -297,7 +299,10 @@ class Work {
       do {
         if (!run_row(*which_[*index], rows, target)) return;
       } while (continues(rows));
-      if (!budget_until_) keep(*index, std::move(rows.result));
+      if (!budget_until_) {
+        keep(*index, std::move(rows.result));
+        rows.kept = true;
+      }
     }
   }
 
@@ -320,9 +325,15 @@ class Work {
     }
     // A device that does not survive a case, or a tester that fails, would do so in each row.
     const bool is_last = lost_target || worst.judgment.verdict == Verdict::error;
+    const bool failed_before = rows.done > 0 && is_failure(rows.result.judgment.verdict);
     if (rows.done++ == 0) {
       rows.result = std::move(worst);
       plan(rows, limits);
+      if (options_.strength == 0 && !options_.row) {
+        // The report of a run without rows does not contain parameters.
+        rows.result.free = 0;
+        rows.result.fixed.clear();
+      }
       const CaseResult& first = rows.result;
       if (rows.planned.size() > 1)
         rows.result.rows = {{first.row, first.judgment.verdict, first.judgment.rule, first.flaky()}};
@@ -330,6 +341,11 @@ class Work {
       add_row(rows.result, std::move(worst));
     }
     if (is_last) cancel(rows);
+    if (budget_until_ && options_.on_checkpoint &&
+        (rows.done == 1 || (!failed_before && is_failure(rows.result.judgment.verdict)))) {
+      const std::lock_guard lock(telling_);
+      options_.on_checkpoint(rows.result);
+    }
     return true;
   }
 
@@ -421,7 +437,7 @@ class Work {
       }
     }
     result.of = run.which;
-    result.row = run.row;
+    if (!done) result.row = run.row;
     result.seed = seed_of(*run.which, run.seed_of_run);
     if (late) {
       result.judgment = {Verdict::error,
@@ -451,16 +467,30 @@ class Work {
   }
 
   Certification take() {
-    for (std::size_t i = 0; i < which_.size(); ++i)
-      if (!results_[i] && budget_until_ && rows_[i].done > 0) keep(i, std::move(rows_[i].result));
     Certification all;
+    std::size_t incomplete = 0;
+    for (std::size_t i = 0; i < which_.size(); ++i) {
+      Rows& rows = rows_[i];
+      if (rows.kept || rows.done == 0) continue;
+      // A spent budget is no interruption.
+      if (rows.done == rows.planned.size() || why_.empty()) {
+        keep(i, std::move(rows.result));
+        continue;
+      }
+      ++incomplete;
+      results_[i] = std::move(rows.result);
+      if (options_.on_interrupted) options_.on_interrupted(*results_[i]);
+    }
     std::size_t ran = 0;
     for (std::optional<CaseResult>& result : results_)
       if (result) {
         ++ran;
         all.results.push_back(std::move(*result));
       }
-    if (ran < results_.size()) all.partial = fmt::format("{} of {} cases ran: {}", ran, results_.size(), over());
+    if (ran < results_.size())
+      all.partial = fmt::format("{} of {} cases ran: {}", ran, results_.size(), over());
+    else if (incomplete > 0)
+      all.partial = fmt::format("some rows of {} of {} cases did not run: {}", incomplete, results_.size(), why_);
     all.abandoned = abandoned_;
     all.basic = basic_;
     return all;

@@ -46,6 +46,11 @@ struct CertifyOptions {
   int stop = -1;                                   ///< file descriptor. When readable, running cases are stopped
   /// Called for each result, in any order, by one thread at a time.
   std::function<void(const CaseResult&)> on_end;
+  /// Called like on_end, with the result of the rows so far, in a run with a budget: after the first row of a case, and
+  /// after its first failed one.
+  std::function<void(const CaseResult&)> on_checkpoint{};
+  /// Called like on_end, instead of it, for a case of which some rows did not run because the run was interrupted.
+  std::function<void(const CaseResult&)> on_interrupted{};
 };
 
 /// A rule that every transfer needs and that the device violates.
@@ -56,7 +61,7 @@ struct BasicViolation {
 
 struct Certification {
   std::vector<CaseResult> results;      ///< of the cases that ran, in order
-  std::string partial;                  ///< why some cases did not run. Empty: all ran
+  std::string partial;                  ///< why some cases or rows did not run. Empty: all ran, or the budget was spent
   std::size_t abandoned = 0;            ///< cases that still block threads of this process
   std::vector<BasicViolation> basic{};  ///< violations by the transfer that opens the run, at most one for each family
 };

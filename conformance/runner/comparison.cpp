@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "conformance/files/json_file.hpp"
+#include "conformance/runner/certify.hpp"
 #include "conformance/runner/expected.hpp"
 
 namespace rdmawire::conformance {
@@ -152,6 +153,7 @@ tl::expected<Outcomes, std::string> parse_outcomes(const std::string& text, cons
   outcomes.details = head.text("details");
   outcomes.partial = head.text("partial");
   outcomes.seed = head.number("seed");
+  outcomes.strength = static_cast<unsigned>(head.number("strength", most_strength));
   std::map<std::string, std::size_t, std::less<>> ids;
   for (std::size_t i = 0; i < list->size() && error.empty(); ++i) {
     const Json& one = (*list)[i];
@@ -172,6 +174,9 @@ tl::expected<Outcomes, std::string> parse_outcomes(const std::string& text, cons
     const Json known = one.value("known", Json::object());
     outcome.verdict_waived = outcome.waived && known.is_object() && known.contains("until");
     outcome.attempts = members.length("attempts");
+    auto row = parse_row(members.text("row"));
+    if (!row && error.empty()) error = fmt::format("case {}: {}", outcome.id, row.error());
+    if (row) outcome.row = std::move(*row);
     const Json seen = one.value("observed", Json::array());
     if (!seen.is_array() && error.empty()) error = fmt::format("case {}: \"observed\" must be a list", outcome.id);
     for (const Json& violation : seen) {

@@ -21,6 +21,7 @@ struct Outcome {
   std::size_t attempts = 0;             ///< with --repeat
   std::vector<std::string> observed{};  ///< ids of the rules whose violation monitors observed
   bool verdict_waived = false;          ///< by a waiver of the case itself
+  ParameterRow row = default_row();     ///< the row of the result
 
   [[nodiscard]] bool failed() const;
 };
@@ -29,6 +30,7 @@ struct Outcome {
 struct Outcomes {
   std::string program, date, device, details, partial;  ///< empty: not specified
   std::uint64_t seed = 0;
+  unsigned strength = 0;
   std::vector<Outcome> cases;
 };
 

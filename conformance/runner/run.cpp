@@ -1,5 +1,7 @@
 #include "conformance/runner/run.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -33,6 +35,19 @@ void conclude(CaseResult& result) {
   }
 }
 
+/// Removes the values that the case does not use from the row of a result, and reports them in the transcript.
+void keep_used_values(CaseResult& result, const Environment& environment, CaseRecorder& recorder) {
+  if (result.judgment.verdict == Verdict::unsupported || result.judgment.verdict == Verdict::inconclusive) return;
+  for (const ParameterInfo& info : all_parameters()) {
+    std::size_t& value = result.row[static_cast<std::size_t>(info.parameter)];
+    if (value == 0 || environment.use(info.parameter) == ParameterUse::free) continue;
+    const std::string& reason = environment.reason(info.parameter);
+    recorder.note(fmt::format("{}={} has no effect on this case{}{}", info.name, info.values[value],
+                              reason.empty() ? "" : ": ", reason));
+    value = 0;
+  }
+}
+
 template <class AnyBench>
 void play(const Case& which, DeviceUnderTest& device, std::uint64_t seed, CaseResult& result) {
   Environment environment(result.row);
@@ -53,6 +68,7 @@ void play(const Case& which, DeviceUnderTest& device, std::uint64_t seed, CaseRe
     result.judgment = end.judgment;
   }
   result.free = free_parameters(environment);
+  keep_used_values(result, environment, bench);
   for (const ParameterInfo& info : all_parameters())
     if (environment.use(info.parameter) == ParameterUse::fixed)
       result.fixed.push_back({info.parameter, environment.reason(info.parameter)});
@@ -97,7 +113,19 @@ void add_row(CaseResult& all, CaseResult row) {
   all.rows = std::move(rows);
   all.nanoseconds += row.nanoseconds;
   all.complaints.insert(all.complaints.end(), row.complaints.begin(), row.complaints.end());
-  // Frame numbers refer to the capture of the result, so only its violations have one.
+  // Each violated rule is reported once. Frame numbers refer to the capture of the result, so only its violations have
+  // one.
+  for (Violation& violation : row.observed.violations) {
+    const auto is_it = [&](const Violation& one) { return &one.of() == &violation.of(); };
+    if (std::any_of(all.observed.violations.begin(), all.observed.violations.end(), is_it)) continue;
+    violation.place.frame = violation.last_frame = 0;
+    violation.sequence.clear();
+    all.observed.violations.push_back(std::move(violation));
+  }
+  for (WireViolation& violation : row.wire)
+    if (std::none_of(all.wire.begin(), all.wire.end(),
+                     [&](const WireViolation& one) { return one.rule == violation.rule; }))
+      all.wire.push_back(std::move(violation));
   for (const auto& [rule, counters] : row.observed.counters) {
     const Observation one{.counters = {{rule, counters}}, .violations = {}};
     all.observed.add(one);
