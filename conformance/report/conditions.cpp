@@ -34,6 +34,13 @@ Combination shared_by_failures(const std::vector<EvaluatedRow>& rows) {
   return shared;
 }
 
+bool is_deviation(Verdict verdict) { return verdict == Verdict::fail || verdict == Verdict::fail_wrong_code; }
+
+/// Returns whether a row tested the case.
+bool has_tested(Verdict verdict) {
+  return is_deviation(verdict) || verdict == Verdict::pass || verdict == Verdict::may;
+}
+
 std::string name_of(const Rule& rule) { return std::string(rule.alias.empty() ? rule.id : rule.alias); }
 
 std::string text_of(const Combination& combination) {
@@ -83,9 +90,12 @@ std::string text_of_alternatives(const std::vector<Combination>& whenever) {
 
 std::vector<EvaluatedRow> environment_rows_of(const CaseResult& result) {
   std::vector<EvaluatedRow> rows;
+  const auto violated_by = [&](const Rule* violated) { return violated ? violated : &*result.of->rule; };
+  const Rule* const violated = violated_by(result.judgment.rule);
   for (const RowResult& one : result.rows) {
-    const bool failed = is_failure(one.verdict);
+    const bool failed = is_deviation(one.verdict);
     if (!failed && one.verdict != Verdict::pass && one.verdict != Verdict::may) continue;
+    if (failed && violated_by(one.violated) != violated) continue;
     EvaluatedRow& row = rows.emplace_back();
     row.failed = failed;
     for (const ParameterInfo& info : all_parameters())
@@ -99,6 +109,8 @@ std::vector<EvaluatedRow> environment_rows_of(const CaseResult& result) {
 std::vector<EnvironmentConditions> environment_conditions(const Report& report) {
   std::vector<EnvironmentConditions> all;
   for (const CaseResult& result : report.results) {
+    const auto is_error = [](const RowResult& one) { return one.verdict == Verdict::error; };
+    if (std::any_of(result.rows.begin(), result.rows.end(), is_error)) continue;
     const std::vector<EvaluatedRow> rows = environment_rows_of(result);
     const auto failed =
         static_cast<std::size_t>(std::count_if(rows.begin(), rows.end(), [](auto& row) { return row.failed; }));
@@ -157,11 +169,13 @@ EnvironmentLimits limits_of(const Report& report, Family family) {
 CombinationCounts combinations_of(const Report& report) {
   CombinationCounts sum;
   if (report.strength == 0) return sum;
+  if (report.combinations) return *report.combinations;
   std::map<std::pair<ParameterSet, std::vector<ParameterRow>>, CombinationCounts> known;
   for (const CaseResult& result : report.results) {
     std::vector<ParameterRow> rows;
-    for (const RowResult& one : result.rows) rows.push_back(one.row);
-    if (rows.empty()) rows.push_back(result.row);
+    for (const RowResult& one : result.rows)
+      if (has_tested(one.verdict)) rows.push_back(one.row);
+    if (result.rows.empty() && has_tested(result.judgment.verdict)) rows.push_back(result.row);
     auto [found, is_new] = known.try_emplace({result.free, std::move(rows)});
     if (is_new)
       found->second = environment_combinations(result.free, limits_of(report, result.of->family()), report.strength,
@@ -173,33 +187,48 @@ CombinationCounts combinations_of(const Report& report) {
   return sum;
 }
 
+namespace {
+
+/// The result of a case in its default row. Other rows do not separate cases from one another.
+struct DefaultResult {
+  explicit DefaultResult(const CaseResult& result)
+      : of(&result), verdict(result.judgment.verdict), violated(result.judgment.rule) {
+    if (!result.rows.empty()) {
+      verdict = result.rows.front().verdict;
+      violated = result.rows.front().violated;
+    }
+    if (!violated) violated = &*result.of->rule;
+  }
+  const CaseResult* of;
+  Verdict verdict;
+  const Rule* violated;
+};
+
+}  // namespace
+
 std::vector<FailureConditions> failure_conditions(const Report& report) {
   // The rows of each rule, in the order of the rules.
-  std::map<const Rule*, std::vector<std::pair<const CaseResult*, Combination>>> rows_of;
+  std::map<const Rule*, std::vector<std::pair<DefaultResult, Combination>>> rows_of;
   for (const CaseResult& result : report.results) {
     Combination values;
     for (const CaseParameter& one : parameters_of(*result.of)) values.push_back({one.name, one.value});
-    if (!values.empty()) rows_of[&*result.of->rule].emplace_back(&result, std::move(values));
+    if (!values.empty()) rows_of[&*result.of->rule].emplace_back(DefaultResult(result), std::move(values));
   }
   std::vector<FailureConditions> all;
   for (const auto& [rule, results] : rows_of) {
-    const auto violated_by = [own = rule](const CaseResult& result) {
-      return result.judgment.rule ? result.judgment.rule : own;
-    };
     std::vector<const Rule*> violated;
     for (const auto& [result, values] : results)
-      if (is_failure(result->judgment.verdict) &&
-          std::find(violated.begin(), violated.end(), violated_by(*result)) == violated.end())
-        violated.push_back(violated_by(*result));
+      if (is_failure(result.verdict) && std::find(violated.begin(), violated.end(), result.violated) == violated.end())
+        violated.push_back(result.violated);
     for (const Rule* one : violated) {
       FailureConditions conditions{.rule = rule, .violated = one, .whenever = {}, .shared = {}, .cases = {}};
       std::vector<EvaluatedRow> rows;
       for (const auto& [result, values] : results) {
-        const bool failed = is_failure(result->judgment.verdict) && violated_by(*result) == one;
+        const bool failed = is_failure(result.verdict) && result.violated == one;
         if (failed) {
           ++conditions.failed;
-          conditions.cases.push_back(result->of->id());
-        } else if (result->judgment.verdict == Verdict::pass) {
+          conditions.cases.push_back(result.of->of->id());
+        } else if (result.verdict == Verdict::pass) {
           ++conditions.passed;
         } else {
           ++conditions.other;

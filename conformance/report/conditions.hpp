@@ -40,7 +40,8 @@ struct FailureConditions {
   Combination shared;                 ///< values that all failed rows have, if nothing separates them from passed rows
   std::vector<std::string> cases;     ///< ids of the failed rows
 };
-/// The rows of the environment of a case: for each parameter that the rows vary, its value.
+/// The rows of the environment of a case: for each parameter that the rows vary, its value. Rows without a verdict, and
+/// those that violate another rule than the result, are left out.
 std::vector<EvaluatedRow> environment_rows_of(const CaseResult& result);
 /// The failed rows of the environments of cases that fail under the same condition.
 struct EnvironmentConditions {
@@ -49,7 +50,8 @@ struct EnvironmentConditions {
   std::vector<Combination> whenever;  ///< equivalent for these rows. Empty: no combination separates the rows
   std::vector<std::string> cases;     ///< ids of the failed cases
 };
-/// For the cases of which some rows passed and some failed, in the order of their first cases.
+/// For the cases of which some rows passed and some violate the rule of the result, in the order of their first cases.
+/// Cases whose rows were canceled because the tester or the device failed are left out.
 std::vector<EnvironmentConditions> environment_conditions(const Report& report);
 /// "12 cases fail whenever path MTU = 256: violates RSP-009, 40 rows failed, 96 passed (first: ID)", one line for each
 /// condition.

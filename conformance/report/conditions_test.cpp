@@ -135,6 +135,47 @@ TEST_F(ConditionsTest, SingleRowHasNoCondition) {
   EXPECT_THAT(failure_conditions(report_), IsEmpty());
 }
 
+/// A case with a row for each path MTU.
+CaseResult with_rows(const std::vector<RowResult>& results) {
+  CaseResult result;
+  result.of = &cases().front();
+  result.free = 1U << static_cast<unsigned>(Parameter::path_mtu);
+  result.judgment = {Verdict::fail, "a", "b"};
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    result.rows.push_back(results[i]);
+    result.rows.back().row = default_row();
+    result.rows.back().row[static_cast<std::size_t>(Parameter::path_mtu)] = i;
+  }
+  return result;
+}
+const RowResult passed_row{.row = {}, .verdict = Verdict::pass};
+const RowResult failed_row{.row = {}, .verdict = Verdict::fail};
+
+TEST(EnvironmentConditions, ViolationsOfOtherRulesAreLeftOut) {
+  RowResult other = failed_row;
+  other.violated = find_rule("roce.sender.icrc.over-ipv4");
+  Report report;
+  report.results.push_back(with_rows({passed_row, failed_row, other}));
+  const auto all = environment_conditions(report);
+  ASSERT_THAT(all, SizeIs(1));
+  EXPECT_EQ(all[0].failed, 1U);
+  EXPECT_EQ(all[0].passed, 1U);
+  EXPECT_THAT(all[0].whenever, ElementsAre(Combination{{"path MTU", "256"}}));
+}
+
+TEST(EnvironmentConditions, CanceledRowsPermitNoStatement) {
+  Report report;
+  report.results.push_back(with_rows({passed_row, failed_row, {.row = {}, .verdict = Verdict::error}}));
+  EXPECT_THAT(environment_conditions(report), IsEmpty());
+}
+
+TEST(EnvironmentConditions, RowsWithoutAVerdictAreNotTested) {
+  Report report;
+  report.strength = 1;
+  report.results.push_back(with_rows({passed_row, failed_row, {.row = {}, .verdict = Verdict::unsupported}}));
+  EXPECT_EQ(combinations_of(report).covered, 2U);
+}
+
 TEST(CaseParameters, EachRowHasItsValues) {
   std::set<std::string> texts;
   std::size_t rows = 0;

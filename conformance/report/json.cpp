@@ -97,7 +97,7 @@ std::optional<ParameterRow> row_of(const std::string& digits) {
 
 /// Adds the rows of the environment and the use of its parameters.
 void add_rows(Json& json, const CaseResult& result) {
-  if (result.rows.empty() && result.row == default_row()) return;
+  if (result.rows.empty() && result.row == default_row() && result.free == 0 && result.fixed.empty()) return;
   json["row"] = text_of_row(result.row);
   Json varied = Json::array(), fixed = Json::array();
   for (const ParameterInfo& info : all_parameters())

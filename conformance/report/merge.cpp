@@ -265,8 +265,11 @@ class Merger {
     report.details = identity.value("details", "");
     report.seed = identity.value("seed", std::uint64_t{0});
     report.strict = first().parameters().value("strict", false);
+    if (!first().parameters().contains("row")) report.strength = first().parameters().value("strength", 0U);
+    if (report.strength > 0) report.combinations.emplace();
     for (const Part& part : parts_) {
       report.date = std::max(report.date, part.remainder.date);
+      if (report.combinations) add(part.remainder.combinations, *report.combinations);
       for (const BasicViolation& basic : part.remainder.basic)
         if (std::none_of(report.basic.begin(), report.basic.end(), [&](const BasicViolation& one) {
               return one.family == basic.family && one.judgment.rule == basic.judgment.rule;
@@ -322,6 +325,13 @@ class Merger {
       if (auto known = ExpectedResults::of_device(name->get<std::string>())) layers.push_back(std::move(*known));
     for (const ExpectedResults& layer : layers) made_->expected.add_below(layer);
     return {};
+  }
+
+  /// The shards have no case in common.
+  static void add(const CombinationCounts& some, CombinationCounts& all) {
+    all.existing += some.existing;
+    all.possible += some.possible;
+    all.covered += some.covered;
   }
 
   [[nodiscard]] bool covers_all_cases() const {
@@ -454,6 +464,10 @@ tl::expected<ReportRemainder, std::string> parse_report_remainder(const std::str
       remainder.preflight.push_back(
           {*status, one.value("check", ""), one.value("observed", ""), one.value("advice", "")});
     }
+    const SortedJson combinations = json->value("combinations", SortedJson::object());
+    remainder.combinations = {combinations.value("existing", std::size_t{0}),
+                              combinations.value("possible", std::size_t{0}),
+                              combinations.value("tested", std::size_t{0})};
     for (const SortedJson& one : json->value("ics", SortedJson::array())) {
       const auto value = one.find("reported");
       if (value == one.end()) continue;

@@ -32,7 +32,8 @@ struct ReportRemainder {
   std::string date;
   std::vector<BasicViolation> basic;
   std::vector<Finding> preflight;
-  ReportedCapabilities reported;  ///< only of the statements of the ICS
+  ReportedCapabilities reported;   ///< only of the statements of the ICS
+  CombinationCounts combinations;  ///< 0 without a strength
 };
 /// Parses report.json. The error contains `name`.
 tl::expected<ReportRemainder, std::string> parse_report_remainder(const std::string& text, const std::string& name);

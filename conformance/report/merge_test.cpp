@@ -104,6 +104,19 @@ TEST_F(MergeTest, ShardsEqualARunWithoutShards) {
   EXPECT_EQ(text_of_path(path("all/inputs/shard-2.json")), text_of_path(path("part2/manifest.json")));
 }
 
+TEST_F(MergeTest, ShardsWithRowsEqualARunWithoutShards) {
+  const auto with_rows = [](AssessmentOptions& options) { options.strength = 1; };
+  run("whole", 1, 1, with_rows);
+  run("a", 1, 2, with_rows);
+  run("b", 2, 2, with_rows);
+  ASSERT_EQ(error_of({"a", "b"}), "merged");
+  const auto all = json("all/report.json"), whole = json("whole/report.json");
+  EXPECT_EQ(all["strength"], 1);
+  EXPECT_GT(all["combinations"]["tested"], 0);
+  EXPECT_TRUE(all.contains("parameters"));
+  EXPECT_EQ(all, whole);
+}
+
 TEST_F(MergeTest, WaiversAndIcsApplyToTheMergedResults) {
   std::ofstream(path("waivers.json")) << R"({"format": 1, "cases": {
     "RSP-009": {"verdict": "fail", "reason": "known", "until": "2099-01-01"},

@@ -42,6 +42,8 @@ struct Report {
   unsigned strength = 0;  ///< size of the combinations of parameter values that the rows of each case contain
   /// The parameter values that the device supports, by family. Only with a strength.
   std::map<Family, EnvironmentLimits> limits = {};
+  /// The combinations of parameter values of all cases. nullopt: combinations_of() counts them in the rows.
+  std::optional<CombinationCounts> combinations = {};
   bool strict = false;  ///< violations of "should" rules are unexpected, too
   /// Options of `rdmawire certify` that select and configure the device, for the command lines that repeat a case.
   /// nullopt: the command cannot open this device.

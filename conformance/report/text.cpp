@@ -200,8 +200,10 @@ std::string text_of(const CaseResult& result, bool steps) {
   if (result.rows.size() > 1 && is_failure(judgment.verdict)) {
     const std::vector<EvaluatedRow> rows = environment_rows_of(result);
     const auto failed = std::count_if(rows.begin(), rows.end(), [](const EvaluatedRow& row) { return row.failed; });
-    text += fmt::format("    rows      {} of {} failed\n", failed, rows.size());
-    if (const auto whenever = separating_combinations(rows); !whenever.empty())
+    text += fmt::format("    rows      {} failed, {} passed\n", failed, rows.size() - static_cast<std::size_t>(failed));
+    const auto is_error = [](const RowResult& row) { return row.verdict == Verdict::error; };
+    const bool all_ran = std::none_of(result.rows.begin(), result.rows.end(), is_error);
+    if (const auto whenever = separating_combinations(rows); all_ran && !whenever.empty())
       text += fmt::format("    whenever  {}\n", text_of_alternatives(whenever));
   }
   if (result.attempts.size() > 1)
