@@ -41,7 +41,7 @@ HistoryLength history_length(std::size_t history) {
 }
 
 bool HistoryTraffic::possible(const ConnectOptions& options) {
-  // With a shorter ACK timeout, a device could use up its retries before the steps of the case.
+  // A device with a shorter ACK timeout could use up its retries before the steps of the case.
   constexpr std::uint8_t least_timeout = 14;
   const bool is_patient = options.timeout == 0 || options.timeout >= least_timeout;
   return options.transport == Transport::rc && options.state == "rts" && !options.shared_cq && options.retry_cnt > 0 &&

@@ -40,8 +40,8 @@ struct FailureConditions {
   Combination shared;                 ///< values that all failed rows have, if nothing separates them from passed rows
   std::vector<std::string> cases;     ///< ids of the failed rows
 };
-/// The rows of the environment of a case: for each parameter that the rows vary, its value. Rows without a verdict, and
-/// those that violate another rule than the result, are left out.
+/// The rows of the environment of a case: for each parameter that the rows vary, its value. Contains only the
+/// rows that passed or that violate the rule of the result.
 std::vector<EvaluatedRow> environment_rows_of(const CaseResult& result);
 /// The failed rows of the environments of cases that fail under the same condition.
 struct EnvironmentConditions {

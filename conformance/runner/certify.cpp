@@ -330,7 +330,7 @@ class Work {
       rows.result = std::move(worst);
       plan(rows, limits);
       if (options_.strength == 0 && !options_.row) {
-        // The report of a run without rows does not contain parameters.
+        // Only the report of a run with rows contains parameters.
         rows.result.free = 0;
         rows.result.fixed.clear();
       }
