@@ -312,11 +312,12 @@ TEST_F(PlayerTest, DeparturesAreComparedWithTheSchedule) {
   class Stamping : public Recorder, public DepartureTimes {
    public:
     Stamping() : Recorder(true) { capabilities_.paces = true; }
-    [[nodiscard]] const char* departure_source() const override { return "device"; }
+    [[nodiscard]] const char* departure_source() const override { return source; }
     void read_departures(std::vector<Departure>& departures) override {
       for (; read < entries.size(); ++read)
         if (read != 3) departures.push_back({read, entries[read].time + (read == 1 ? -1000 : 3000)});
     }
+    const char* source = "kernel";
     std::size_t read = 0;
   };
   PlayerOptions options;
@@ -324,13 +325,22 @@ TEST_F(PlayerTest, DeparturesAreComparedWithTheSchedule) {
   Stamping wire;
   const ReplayReport report = run(options, wire);
   EXPECT_EQ(report.sent, 6U);
-  EXPECT_EQ(report.departures.source, "device");
+  EXPECT_EQ(report.departures.source, "kernel");
   EXPECT_EQ(report.departures.frames, 5U) << "the timestamp of the fourth frame is lost";
   EXPECT_EQ(report.departures.early, 1U);
   EXPECT_EQ(report.departures.lateness.max(), 3000U);
   EXPECT_EQ(report.departures.spacing.max(), 4000U);
-  EXPECT_THAT(to_text(report), HasSubstr("left       5 frames by the clock of the device"));
+  EXPECT_THAT(to_text(report), HasSubstr("left       5 frames by the clock of the kernel: lateness p50"));
   EXPECT_EQ(nlohmann::json::parse(to_json(report))["departures"]["early"], 1);
+
+  Stamping device;
+  device.source = "device";
+  const ReplayReport relative = run(options, device);
+  EXPECT_EQ(relative.departures.frames, 5U);
+  EXPECT_EQ(relative.departures.early, 1U);
+  EXPECT_EQ(relative.departures.lateness.max(), 0U) << "relative to the first frame, which left 3 us late";
+  EXPECT_EQ(relative.departures.spacing.max(), 4000U);
+  EXPECT_THAT(to_text(relative), HasSubstr("by the clock of the device: later than the first p50"));
 }
 
 TEST_F(PlayerTest, SentFramesAndFlowsAreReported) {
