@@ -130,7 +130,7 @@ void store(const Node& node, std::set<std::string>& given) {
 }
 
 /// The word in the notation of words_of_file().
-std::string quoted(const std::string& word) {
+std::string file_word(const std::string& word) {
   if (!word.empty() && word.find_first_of(" \t\r\"'#") == std::string::npos) return word;
   std::string text;
   for (const char c : word) text += c == '\'' ? std::string("'\"'\"'") : std::string(1, c);
@@ -148,7 +148,7 @@ std::string lines_of(const Node& node) {
       continue;
     }
     for (const std::string& value : node.options[i]->results())
-      lines += option.long_name() + " " + quoted(value) + "\n";
+      lines += option.long_name() + " " + file_word(value) + "\n";
   }
   return lines;
 }

@@ -50,7 +50,7 @@ std::optional<std::size_t> shorten_frame(MutableBytes frame, LinkType link, std:
   std::size_t end = std::min({most, frame.size(), end_of_packet(stack)});
   const Layer* const bth = stack.find(info<Bth>);
   const Layer* const udp = stack.find(info<Udp>);
-  if (stack.wire == Wire::infiniband) return std::nullopt;
+  if (stack.wire == rdmawire::Wire::infiniband) return std::nullopt;
   const bool to_roce =
       udp && load_field<Udp, "dst_port">(frame.data() + udp->offset) == DecodeOptions::roce_v2_udp_port;
   if (!bth && !stack.fragment && (to_roce || network.header == &info<Grh>)) return std::nullopt;
