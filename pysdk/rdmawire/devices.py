@@ -126,24 +126,43 @@ class Device(Closes):
     # Queue pairs.
 
     def rc_qp(
-        self, access: str | Iterable[str] | None = None, *, seed: int | None = None, **options: Unpack[QueuePairOptions]
+        self,
+        access: str | Iterable[str] | None = None,
+        *,
+        domain: ProtectionDomain | None = None,
+        cq: CompletionQueue | None = None,
+        seed: int | None = None,
+        **options: Unpack[QueuePairOptions],
     ) -> QueuePair:
         """Create an RC queue pair in RTS, connected to the tester, with registered memory (:attr:`QueuePair.mr`).
 
         ``access``: rights of the tester, "remote_write", "remote_read", "remote_atomic", separated by blanks or in a
         list. Default: all. ``seed``: seed of PSNs and of the tester's QP number. The options are those of :meth:`qp`.
         """
-        return self.qp("rc", access, seed=seed, **options)
+        return self.qp("rc", access, domain=domain, cq=cq, seed=seed, **options)
 
     def uc_qp(
-        self, access: str | Iterable[str] | None = None, *, seed: int | None = None, **options: Unpack[QueuePairOptions]
+        self,
+        access: str | Iterable[str] | None = None,
+        *,
+        domain: ProtectionDomain | None = None,
+        cq: CompletionQueue | None = None,
+        seed: int | None = None,
+        **options: Unpack[QueuePairOptions],
     ) -> QueuePair:
         """Create a UC queue pair. Arguments: as for :meth:`rc_qp`."""
-        return self.qp("uc", access, seed=seed, **options)
+        return self.qp("uc", access, domain=domain, cq=cq, seed=seed, **options)
 
-    def ud_qp(self, *, seed: int | None = None, **options: Unpack[QueuePairOptions]) -> QueuePair:
+    def ud_qp(
+        self,
+        *,
+        domain: ProtectionDomain | None = None,
+        cq: CompletionQueue | None = None,
+        seed: int | None = None,
+        **options: Unpack[QueuePairOptions],
+    ) -> QueuePair:
         """Create a UD queue pair in RTS. Datagrams require its :attr:`QueuePair.qkey`."""
-        return self.qp("ud", seed=seed, **options)
+        return self.qp("ud", domain=domain, cq=cq, seed=seed, **options)
 
     def qp(
         self,

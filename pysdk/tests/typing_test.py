@@ -90,7 +90,7 @@ WRONG = {
     "rdmawire.fuz": 'Module has no attribute "fuz"',
     "device.rc_qp(mtus=256)": 'Unexpected keyword argument "mtus"',
     "device.rc_qp(over='ipx')": 'Argument "over"',
-    "device.stream(wishes={'crcs': False})": "Extra key",
+    "device.stream(wishes={'crcs': False})": 'Argument "wishes" to "stream"',
     "rdmawire.open_device('lab:rxe', kernl='newest')": 'Unexpected keyword argument "kernl"',
     "frame.icrc_status = 'good'": 'Property "icrc_status" defined in "Frame" is read-only',
 }

@@ -92,4 +92,4 @@ def test_profile_columns_are_shown(installed):
     columns = [part for name in ("Stream", "PSN +", "In flight", "Event") for part in ("-e", f"_ws.col.{name}")]
     shown = installed.tshark("-n", "-C", "RDMA", "-2", "-r", capture, "-Y", "frame.number in {17, 18}", "-T", "fields",
                              *columns).stdout.decode().splitlines()
-    assert [line.split("\t") for line in shown] == [["", "", "", "opened"], ["0", "0", "1", ""]]
+    assert [line.split("\t") for line in shown] == [["0", "", "", "opened"], ["0", "0", "1", ""]]
