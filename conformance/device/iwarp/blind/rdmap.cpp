@@ -15,7 +15,7 @@ using machines::IwarpError;
 using machines::TerminateCause;
 
 constexpr std::string_view rdmap = "RDMAP", terminate = "Terminate and close";
-constexpr std::size_t segment_length_at = Terminate::size;  ///< the DDP segment length in a Terminate
+constexpr std::size_t quoted_length_at = Terminate::size;  ///< the DDP segment length in a Terminate
 
 constexpr IwarpBlindFault blind_rdmap_rows[] = {
     {.name = "read-response-tail-lost",
@@ -113,7 +113,7 @@ constexpr IwarpBlindFault blind_terminate_rows[] = {
            d.terminate.message.override_with([](const auto& next, IwarpError error, const TerminateCause& cause) {
              std::vector<std::uint8_t> message = next(error, cause);
              const auto segment = machines::read_segment(cause.segment);
-             const std::size_t end = segment_length_at + DdpSegmentLength::size + machines::ddp_header_bytes(false);
+             const std::size_t end = quoted_length_at + DdpSegmentLength::size + machines::ddp_header_bytes(false);
              if (segment && !segment->tagged && message.size() == end) message.resize(end - 4);
              return message;
            });
@@ -127,8 +127,8 @@ constexpr IwarpBlindFault blind_terminate_rows[] = {
            d.terminate.message.override_with([](const auto& next, IwarpError error, const TerminateCause& cause) {
              std::vector<std::uint8_t> message = next(error, cause);
              const auto segment = machines::read_segment(cause.segment);
-             if (segment && segment->tagged && message.size() > segment_length_at + DdpSegmentLength::size)
-               store_be(message.data() + segment_length_at, DdpSegmentLength::size, segment->bytes);
+             if (segment && segment->tagged && message.size() > quoted_length_at + DdpSegmentLength::size)
+               store_be(message.data() + quoted_length_at, DdpSegmentLength::size, segment->bytes);
              return message;
            });
          }},
