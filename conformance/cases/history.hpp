@@ -22,7 +22,7 @@ class HistoryTraffic {
   HistoryTraffic(Bench& bench, Connected& qp) : bench_(bench), qp_(qp) {}
   /// Returns whether a connection with these options can have a history.
   static bool possible(const ConnectOptions& options);
-  /// Runs the traffic and moves the relative PSNs and MSNs of the connection behind it.
+  /// Runs the traffic. Afterwards, the relative PSNs and MSNs of the connection begin after its packets.
   void run(std::size_t history);
 
  private:

@@ -42,7 +42,7 @@ class CmExchanges {
   [[nodiscard]] Entry* find(const tracking::FlowKey& ports, const tracking::CmMessage& cm);
   std::uint32_t create(const tracking::FlowKey& key, Entry entry, std::uint64_t connection);
 
-  /// By the ports of the requester's packets and the requester's communication ID.
+  /// The key contains the ports of the requester's packets and the requester's communication ID.
   tracking::LruTable<tracking::FlowKey, Entry> by_id_;
   std::vector<std::uint32_t> connections_;  ///< by number of the exchange - 1
 };

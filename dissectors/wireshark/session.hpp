@@ -256,7 +256,7 @@ class Session final : public tracking::Sink {
     std::int64_t time = 0;  ///< until its note arrives its own time, then the time since the connection's last packet
     std::uint32_t connection = 0, message = 0,  // of a CM packet, `message` is its exchange
         related_frame = 0, relative_psn = 0, outstanding = 0;
-    /// Of a duplicate acknowledgement, `acknowledged` is its number.
+    /// `acknowledged` of a duplicate acknowledgement is the number of the duplicate.
     std::uint32_t outstanding_bytes = 0, acknowledged = 0, retransmitted_in = 0;
     std::uint32_t saved = none, segment = none;
     std::uint16_t reads = 0, credits = 0;

@@ -430,6 +430,9 @@ def certify(
     seed: int = 0,
     jobs: int = 0,
     repeat: int = 1,
+    strength: int = 0,
+    row: str | None = None,
+    budget: float | None = None,
     case_timeout: float | None = None,
     timeout: float = 0,
     max_device_losses: int | None = None,
@@ -456,6 +459,10 @@ def certify(
     - ``resume``: report directory of an interrupted run that is continued.
     - ``shard``: "1/4" runs the first of four disjoint parts of the selection. ``rdmawire certify merge`` merges the
       reports.
+    - ``strength``: 1 runs each case with rows that contain each value of its parameters, 2 each pair, 3 each triple. 0
+      runs the default values only.
+    - ``row``: run each case only with these values of its parameters: "path MTU=256,history=NAK".
+    - ``budget``: maximum seconds for all rows. The rows that cover the most combinations run first.
     - ``ics``: file with the declared capabilities of the device, and values for options that are not specified
       (docs/reference/ics.md).
     - ``waivers``: file with known failures that have an end date.
@@ -481,6 +488,7 @@ def certify(
         "seed": seed,
         "jobs": jobs,
         "repeat": repeat,
+        "strength": strength,
         "timeout": timeout,
         "strict": strict,
         "known": known,
@@ -489,9 +497,11 @@ def certify(
         "patterns": patterns,
     }
     # The IXIT of an ICS replaces only options that are not specified.
-    for option, value in (("max_device_losses", max_device_losses), ("case_timeout", case_timeout), ("shard", shard)):
+    for option, value in (("max_device_losses", max_device_losses), ("case_timeout", case_timeout), ("shard", shard), ("row", row), ("budget", budget)):
         if value is not None:
             run[option] = value
+    if row is not None and strength:
+        raise _core.UsageError("row= excludes strength=, because it selects one row")
     if device is not None:
         run["device"] = True
     files = {

@@ -376,6 +376,14 @@ void set(conformance::AssessmentOptions& options, const std::string& name, const
   if (name == "waivers") return path(options.waivers);
   if (name == "patterns") return to(options.patterns);
   if (name == "shard") return to(options.shard);
+  if (name == "strength") return to(options.strength);
+  if (name == "budget") return to(options.budget);
+  if (name == "row") {
+    auto row = conformance::parse_row(py::cast<std::string>(value));
+    if (!row) raise(ErrorClass::usage, "certify: row: " + row.error());
+    options.row = std::move(*row);
+    return;
+  }
   raise(ErrorClass::usage, "certify: unknown option " + name);
 }
 

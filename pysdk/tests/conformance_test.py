@@ -561,3 +561,38 @@ def test_decorator_without_rule_raises_type_error():
 def test_invalid_device_raises_type_error():
     with pytest.raises(TypeError, match="device: expected a name"):
         conformance.certify(device=5)
+
+
+CASE = "rc.responder.ack.coalesced/packets of one message"
+
+
+def test_rows_of_a_case():
+    usual = conformance.certify(only=CASE, seed=1)
+    assert "rows" not in usual[CASE]
+    report = conformance.certify(only=CASE, seed=1, strength=1)
+    rows = report[CASE]["rows"]
+    assert len(rows) > 5
+    assert {row["verdict"] for row in rows} == {"pass"}
+    assert report.json["combinations"]["tested"] == report.json["combinations"]["possible"] > 0
+
+
+def test_one_row_shows_a_fault():
+    faults = ["psn-does-not-wrap"]
+    assert conformance.certify(only=CASE, seed=1, faults=faults)[CASE].verdict == "pass"
+    report = conformance.certify(only=CASE, seed=1, faults=faults, row="tester PSN=wraps after 1")
+    assert report[CASE].verdict == "fail"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"row": "path MTU=257"}, "257"),
+        ({"row": "no such=1"}, "unknown parameter"),
+        ({"row": "path MTU=256", "strength": 1}, "excludes"),
+        ({"strength": 9}, "strength must be at most"),
+        ({"budget": 10.0}, "requires a strength"),
+    ],
+)
+def test_impossible_rows_are_refused(options, message):
+    with pytest.raises(rdmawire.UsageError, match=message):
+        conformance.certify(only=CASE, **options)
